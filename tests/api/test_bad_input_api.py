@@ -19,7 +19,7 @@ import pytest
 from tests.api.contract import Operation
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
 from tests.support.models.chat_server import calls
-from tests.support.services.client import Json
+from tests.support.services.client import NO_TLS, Json
 from tests.support.tools.server import Behaviour
 
 JSON = "application/json"
@@ -358,7 +358,7 @@ def stage(project: Project) -> Iterator[Stage]:
         "token": project.hits("broken")[0].body["callback"]["token"],
     }
     url = project.running.service.url
-    with httpx2.Client(base_url=url, trust_env=False, timeout=20) as http:
+    with httpx2.Client(base_url=url, trust_env=False, verify=NO_TLS, timeout=20) as http:
         yield Stage(project, project.key(*ALL_SCOPES), http, values)
 
 

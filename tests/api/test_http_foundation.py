@@ -21,6 +21,7 @@ from tests.api.foundation import (
     WRITER,
     serving,
 )
+from tests.support.services.client import NO_TLS
 
 JSON = "application/json"
 GOOD = b'{"model": "offline:rules", "input": "hi"}'
@@ -34,7 +35,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def http(url: str) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=url, trust_env=False, timeout=20) as client:
+    with httpx2.Client(base_url=url, trust_env=False, verify=NO_TLS, timeout=20) as client:
         yield client
 
 

@@ -18,7 +18,7 @@ from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, call, of
 from tests.support.mcp.client import BOTH, Generation, mcp_client, run_of, said
 from tests.support.mcp.server import McpServer
 from tests.support.models.chat_server import calls, text
-from tests.support.services.client import Json
+from tests.support.services.client import NO_TLS, Json
 from tests.support.tools.server import Behaviour
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\nno real picture").decode()
@@ -817,7 +817,9 @@ def test_requests_of_other_sites_pages_are_refused(project: Project) -> None:
 def test_what_is_no_request_is_refused_as_the_protocol_says(project: Project) -> None:
     client = project.client
     headers = {**ACCEPT, "Authorization": f"Bearer {client.key}"}
-    with httpx2.Client(base_url=client.url, headers=headers, trust_env=False) as http:
+    with httpx2.Client(
+        base_url=client.url, headers=headers, trust_env=False, verify=NO_TLS
+    ) as http:
         typed = {"Content-Type": "application/json"}
         for body in (b"{", b'{"a":1,"a":2}', b'{"a":NaN}'):
             answer = http.post("/mcp", content=body, headers=typed)

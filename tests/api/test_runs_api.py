@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.project import Project, at_once, call, meanwhile, of_type, result_of, types_of
 from tests.support.models.chat_server import Answer, Call, HttpError, calls, text
-from tests.support.services.client import Json, frames
+from tests.support.services.client import NO_TLS, Json, frames
 from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour
 
@@ -115,7 +115,7 @@ def test_a_get_with_the_body_null_has_no_body(project: Project) -> None:
     run = project.run(text("hi"))
     url, key = project.client.url, project.client.key
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    with httpx2.Client(trust_env=False, headers=headers) as http:
+    with httpx2.Client(trust_env=False, verify=NO_TLS, headers=headers) as http:
         answer = http.request("GET", f"{url}/v1/runs/{run['id']}", content=b"null")
     assert answer.json() == run
 

@@ -18,6 +18,7 @@ from typing import Final
 from tests.chaos.relay import Relay
 from tests.chaos.stalling import SIGNAL, order_of
 from tests.checker.evidence import Log, ProcessEvent
+from tests.support.services.nursery import Order
 
 ROOT: Final = Path(__file__).parents[2]
 PORTS: Final = range(20_000, 32_000)
@@ -62,7 +63,7 @@ class Process:
 
 
 class Nursery:
-    """The stage's side of tests/chaos/nursery.py."""
+    """The stage's side of tests/support/services/nursery.py."""
 
     def __init__(self, process: Subprocess) -> None:
         assert process.stdin is not None and process.stdout is not None
@@ -73,7 +74,8 @@ class Nursery:
 
     @classmethod
     async def open(cls) -> "Nursery":
-        command = (sys.executable, "-m", "tests.chaos.nursery")
+        options = json.dumps({"preload": [], "prepare": "tests.chaos.stalling:prepare"})
+        command = (sys.executable, "-m", "tests.support.services.nursery", options)
         return cls(
             await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=PIPE, stdout=PIPE)
         )
@@ -81,8 +83,17 @@ class Nursery:
     async def fork(self, process: Process) -> None:
         forked = asyncio.Event()
         self._ordered[process.name] = process, forked
-        order = {"name": process.name, "command": process.role, "env": process.env}
-        self._input.write(json.dumps(order | {"output": str(process.output)}).encode() + b"\n")
+        output = str(process.output)
+        order: Order = {
+            "name": process.name,
+            "module": "runward",
+            "arguments": [process.role],
+            "env": process.env,
+            "folder": str(ROOT),
+            "output": output,
+            "errors": output,
+        }
+        self._input.write(json.dumps(order).encode() + b"\n")
         await forked.wait()
 
     async def close(self) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import resource
 import sys
@@ -21,7 +20,8 @@ from tests.chaos.levels import Sampler
 from tests.chaos.processes import ROOT, Nursery, Process, Processes, free_ports
 from tests.chaos.relay import Relay
 from tests.checker.evidence import Log, Settings, write_settings
-from tests.support.services.service import BOOTSTRAP_KEY, INHERITED, SECRET_KEY
+from tests.support.services.forks import inherited_environment
+from tests.support.services.service import BOOTSTRAP_KEY, SECRET_KEY
 
 DRAIN_SECONDS: Final = 3.0
 POLLING_SECONDS: Final = 1.0
@@ -209,7 +209,7 @@ class Chaos:
 
 
 def _environment(url: str) -> dict[str, str]:
-    return {name: os.environ[name] for name in INHERITED if name in os.environ} | {
+    return inherited_environment() | {
         "RUNWARD_HOST": "127.0.0.1",
         "RUNWARD_BOOTSTRAP_KEY": BOOTSTRAP_KEY,
         "RUNWARD_SECRET_KEY": SECRET_KEY,

@@ -9,8 +9,11 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+from tests.support.services.nursery import Order, Report
 
 CHECK_SECONDS: Final = 0.02
 SIGNAL: Final = signal.SIGUSR1
@@ -22,15 +25,16 @@ def order_of(output: Path) -> Path:
     return output.with_suffix(".stall")
 
 
-def obey(name: str, output: Path) -> None:
-    """Stall this process at each signal, and write the stall to the evidence."""
-    order, log = order_of(output), output.parents[1] / STALLS
+def prepare(order: Order, _report: Callable[[Report], None]) -> None:
+    """For the nursery: stall the process at each signal, and write the stall to the evidence."""
+    name, output = order["name"], Path(order["output"])
+    stalled, log = order_of(output), output.parents[1] / STALLS
 
     def stall(*_: object) -> None:
         line: dict[str, Any] = {"at": time.time(), "name": name, "pid": os.getpid()}
         line["runs"] = _executed_runs()
         _append(log, line)
-        while order.exists():
+        while stalled.exists():
             time.sleep(CHECK_SECONDS)
         _append(log, line | {"until": time.time()})
 

@@ -1,7 +1,6 @@
 """Run Schemathesis against a service, as a separate program, and count what it covered."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.services.client import Client, Json
-from tests.support.services.service import INHERITED, ROOT
+from tests.support.services.forks import inherited_environment
+from tests.support.services.service import ROOT
 
 CHECKS = (
     "not_a_server_error",
@@ -77,7 +77,7 @@ def run_schemathesis(
     command += ["--checks", ",".join(CHECKS), "-n", str(examples), "--max-time", str(seconds)]
     command += ["--generation-database", "none", "--no-shrink", "--suppress-health-check", "all"]
     command += ["--report", "ndjson", "--report-ndjson-path", str(report)]
-    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    env = inherited_environment()
     oldest = client.call("GET", "/v1/keys", order="asc", limit=1)["data"][0]
     env |= {"KEPT_KEY": oldest["id"], "CASES": str(cases)}
     done = subprocess.run(

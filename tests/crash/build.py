@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from tests.crash.mistakes import plant
 from tests.crash.points import POINTS, Point
-from tests.support.services.forks import Report
+from tests.support.services.nursery import Order, Report
 
 SIZE = 4096
 
@@ -154,7 +154,7 @@ def _cut(copy: int, port: int) -> None:
             connection.shutdown(socket.SHUT_RDWR)
 
 
-def prepare(report: Callable[[Report], None]) -> None:
+def prepare(_order: Order, report: Callable[[Report], None]) -> None:
     """For `Forks`."""
     plant()
     if path := os.environ.get("CRASH_ARMS"):
@@ -162,7 +162,7 @@ def prepare(report: Callable[[Report], None]) -> None:
 
 
 def main() -> None:
-    prepare(lambda line: print(json.dumps(line), flush=True))
+    prepare({}, lambda line: print(json.dumps(line), flush=True))
     from runward.__main__ import app  # noqa: PLC0415 - what it runs is wrapped by now
 
     app()

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, Final
 
 import httpx2
@@ -19,8 +20,8 @@ from tests.crash.judging import judge
 from tests.crash.subject import Driver, Peers, Subject
 from tests.support.models.chat_server import text
 from tests.support.services.client import TERMINAL, Client
-from tests.support.services.forks import Forked, Forks
-from tests.support.services.service import PORT_ATTEMPTS
+from tests.support.services.forks import ForkedProcess, Forks
+from tests.support.services.service import STOP_SECONDS, Command, Service
 
 LEASE_SECONDS: Final = float(os.environ.get("RUNWARD_CRASH_LEASE", "2"))
 REACH_SECONDS: Final = 30.0
@@ -61,14 +62,14 @@ class Lane:
         self._temporary = tempfile.TemporaryDirectory(prefix="runward-crash-")
         self.folder = Path(self._temporary.name)
         self._number = 0
-        self._api = self.start_api()
+        self._api = self.start("api")
         self.other = self.start_worker()
         self.operator = self._api.client()
 
     def close(self) -> None:
         self.operator.close()
-        self.other.kill()
-        self._api.kill()
+        self.other.close()
+        self._api.close()
         self._temporary.cleanup()
 
     def play(self, cell: Cell) -> Outcome:
@@ -86,14 +87,7 @@ class Lane:
             play.outcome.problems += self._revive()
             return play.outcome
 
-    def start_api(self, arms: Path | None = None) -> Forked:
-        """Ready. Another process may be faster to take a port that was free."""
-        for _ in range(PORT_ATTEMPTS):
-            if (api := self.start("api", arms)).wait_ready():
-                return api
-        raise AssertionError("no API process found a port")
-
-    def start_worker(self) -> Forked:
+    def start_worker(self) -> Service:
         """It works already: one that freezes while it starts may give up."""
         worker = self.start("worker")
         worker.wait_for_output("worker_started")
@@ -103,22 +97,26 @@ class Lane:
         """Start the other worker again if it ended by itself, and return that as a problem."""
         if self.other.alive:
             return []
-        output, self.other = self.other.output(), self.start_worker()
+        output = self.other.output()
+        self.other.close()
+        self.other = self.start_worker()
         return [f"the other worker ended by itself:\n{output[-6000:]}"]
 
-    def start(self, command: str, arms: Path | None = None) -> Forked:
+    def start(self, command: Command, arms: Path | None = None) -> Service:
         env = {"RUNWARD_PLUGINS": "tests.crash.charging", "RUNWARD_DATABASE_CONNECTIONS": "4"}
         if self._mistake:
             env["CRASH_MISTAKE"] = self._mistake
         if arms is not None:
             env["CRASH_ARMS"] = str(arms)
-        return self._forks.start(
+        service = Service(
             command,
             self._database_url,
             openai_base_url=self.peers.model.base_url,
             lease_seconds=LEASE_SECONDS,
             env=env,
+            forks=self._forks,
         )
+        return service.start()
 
 
 class _Play:
@@ -142,7 +140,7 @@ class _Play:
             held=story in ("held", "sweep") or (story == "cancel" and cell.kind != "gated"),
             short=story if story.startswith("expire") else "",
         )
-        self._victim: Forked | None = None
+        self._victim: Service | None = None
         self._driver: Driver | None = None
         self._run_id = ""
 
@@ -170,7 +168,7 @@ class _Play:
             self._driver.close()
         if self._victim is not None:
             self._victim.resume()
-            self._victim.kill()
+            self._victim.close()
         self._lane.other.resume()
 
     # -- a worker ---------------------------------------------------------------------------------
@@ -212,7 +210,7 @@ class _Play:
         with_driver = Driver(self._subject, self._client, self._run_id)
         self._subject.wait_for_effect()
         with_driver.close()
-        lane.other.kill()
+        lane.other.close()
         lane.other = lane.start_worker()
         lane.other.pause()
 
@@ -250,7 +248,7 @@ class _Play:
 
     def _run_against_api(self) -> None:
         """The process that is asked is lost; the same is asked of another."""
-        victim = self._victim = self._lane.start_api(self._arms_path)
+        victim = self._victim = self._lane.start("api", self._arms_path)
         through = Client(victim.url, self._client.key)
         try:
             self._prepare_the_act()
@@ -322,16 +320,19 @@ class _Play:
     def _wait_until_reached(self) -> None:
         victim = self._victim
         assert victim is not None
-        with suppress(TimeoutError):
-            victim.wait(lambda: bool(victim.reports) or not victim.alive, REACH_SECONDS)
-        self.outcome.reached = [one.get("reached") for one in victim.reports] == [self._point.name]
+        process = victim.process
+        assert isinstance(process, ForkedProcess)
+        with suppress(TimeoutExpired):
+            process.wait_until(lambda: bool(process.reports) or not victim.alive, REACH_SECONDS)
+        reached = [report.get("reached") for report in process.reports]
+        self.outcome.reached = reached == [self._point.name]
         if not self.outcome.reached:
             assert victim.alive, f"it ended before the point:\n{victim.output()[-3000:]}"
             raise NotReachedError
         if self._cell.fault == "kill":
-            victim.wait(lambda: not victim.alive)
+            process.wait(STOP_SECONDS)
         elif self._cell.fault == "freeze":
-            victim.wait_stopped()
+            process.wait_stopped(STOP_SECONDS)
 
     def _stop_the_victim(self) -> None:
         """Whatever it went through, it ends when it is asked to."""

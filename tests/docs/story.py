@@ -27,7 +27,7 @@ from tests.docs.likeness import differences
 from tests.docs.not_run import reason
 from tests.docs.shell import Shell, answers
 from tests.support.services.client import ApiError, Client, frames
-from tests.support.services.service import INHERITED
+from tests.support.services.forks import inherited_environment
 
 READY: Final = "Runward is ready."
 SETTING: Final = "getting-started.md#address-and-key"
@@ -59,7 +59,7 @@ class Story:
         self._instead = instead or {}
         whole = "".join(block.text for block in self._left)
         assert all(text in whole for text in self._instead), self._instead
-        self._env = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
+        self._env = inherited_environment() | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             **self._stated(),
             "PYTHONUNBUFFERED": "1",

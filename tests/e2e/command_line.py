@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from runward.__main__ import app
 from runward.cli.connection import JsonBody
-from tests.support.services.service import INHERITED, ROOT
+from tests.support.services.forks import inherited_environment
+from tests.support.services.service import ROOT
 
 SECONDS: Final = 120
 PROGRAM: Final = "import sys; sys.argv[0] = 'runward'; from runward.__main__ import main; main()"
@@ -40,7 +41,7 @@ class CommandLine:
         return [sys.executable, "-c", PROGRAM, *words]
 
     def environment(self, **env: str) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        kept = inherited_environment()
         given = {"RUNWARD_URL": self.url, "RUNWARD_KEY": self.key, "PYTHONPATH": str(ROOT / "app")}
         said = {name: value for name, value in given.items() if value is not None}
         return kept | {"RUNWARD_DATA_DIR": str(self.folder / "none"), "TZ": "UTC"} | said | env

@@ -9,7 +9,8 @@ import pytest
 
 from runward.store.postgres.embedded_home import PACKAGE
 from tests.support import packages
-from tests.support.services.service import INHERITED, Service
+from tests.support.services.forks import inherited_environment
+from tests.support.services.service import Service
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -22,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runward(folder: Path, path: str, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    env = inherited_environment()
     return subprocess.run(
         [sys.executable, *words],
         cwd=folder,

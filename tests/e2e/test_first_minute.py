@@ -1,6 +1,5 @@
 """The first minute: an empty folder, one command, and a run that waits for a person."""
 
-import os
 import re
 import signal
 import socket
@@ -15,7 +14,8 @@ import pytest
 
 from tests.e2e.own_machine import NOTHING_SET, OwnMachine, needs
 from tests.support.services.client import Json
-from tests.support.services.service import INHERITED, ROOT, free_port
+from tests.support.services.forks import inherited_environment
+from tests.support.services.service import ROOT, free_port
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -134,7 +134,7 @@ def test_the_page_at_the_root_needs_nothing_from_elsewhere(machine: OwnMachine) 
 
 
 def environment(data_dir: Path, port: int) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    kept = inherited_environment()
     return (
         kept
         | dict.fromkeys(NOTHING_SET, "")

@@ -15,7 +15,7 @@ from runward.domain.run.approvals import Approve, Edit
 from runward.loop import execute
 from runward.loop.toolbox import Toolbox
 from runward.store.runs import approvals, queries, transitions
-from tests.support.services.forks import Report
+from tests.support.services.nursery import Order, Report
 
 RACE_SECONDS = 0.1
 
@@ -124,7 +124,7 @@ MISTAKES: Final[dict[str, Callable[[], None]]] = {
 }
 
 
-def prepare(_report: Callable[[Report], None]) -> None:
+def prepare(_order: Order, _report: Callable[[Report], None]) -> None:
     """For `Forks`."""
     if name := os.environ.get("STATEFUL_MISTAKE"):
         MISTAKES[name]()

@@ -15,8 +15,8 @@ from runward.store import migrations
 from tests.support.models.chat_server import Answer, Call, ModelRequest, ModelServer, calls, text
 from tests.support.postgres import Cluster, scratch_folder
 from tests.support.services.client import Client
-from tests.support.services.forks import Forked, Forks
-from tests.support.services.service import PORT_ATTEMPTS
+from tests.support.services.forks import Forks
+from tests.support.services.service import Command, Service
 from tests.support.tools.hits import Hit
 from tests.support.tools.server import Behaviour, ToolServer
 
@@ -45,7 +45,7 @@ class World:
         self.model.respond(MODEL, answer)
         preload = () if self._prepare is None else (self._prepare.partition(":")[0],)
         self._forks = enter(Forks(preload=preload, prepare=self._prepare))
-        self.api = self._start_api()
+        self.api = self._start("api")
         self.workers = [self._start_worker(), self._start_worker()]
         self.operator = enter(self.api.client())
         return self
@@ -66,7 +66,7 @@ class World:
     def replace_worker(self, number: int) -> None:
         """SIGKILL, and another one starts."""
         self.workers[number].resume()
-        self.workers[number].kill()
+        self.workers[number].close()
         self.workers[number] = self._start_worker()
 
     def restart_postgres(self) -> None:
@@ -98,26 +98,22 @@ class World:
     def tool(self, project: str, name: str, *behaviours: Behaviour) -> str:
         return self.tools.tool(f"{project}.{name}", *behaviours)
 
-    def _start_api(self) -> Forked:
-        """Ready. Another process may be faster to take a port that was free."""
-        for _ in range(PORT_ATTEMPTS):
-            if (api := self._start("api")).wait_ready():
-                return api
-        raise AssertionError("no API process found a port")
-
-    def _start_worker(self) -> Forked:
+    def _start_worker(self) -> Service:
         worker = self._start("worker")
         worker.wait_for_output("worker_started")
         return worker
 
-    def _start(self, command: str) -> Forked:
-        return self._forks.start(
+    def _start(self, command: Command) -> Service:
+        service = Service(
             command,
             self.cluster.url,
             openai_base_url=self.model.base_url,
             lease_seconds=LEASE_SECONDS,
             env={"RUNWARD_DATABASE_CONNECTIONS": "6", **self._env},
+            forks=self._forks,
         )
+        self._stack.callback(service.close)
+        return service.start()
 
 
 def answer(request: ModelRequest) -> Answer:

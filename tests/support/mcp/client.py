@@ -9,6 +9,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, Implementation
 
+from tests.support.services.client import NO_TLS
+
 Generation: TypeAlias = Literal["2025", "2026"]
 BOTH: Final[tuple[Generation, ...]] = ("2025", "2026")
 CLIENT: Final = Implementation(name="test-client", version="7.1")
@@ -26,7 +28,9 @@ async def mcp_client(
     is spoken is not left to chance."""
     headers = {"Authorization": f"Bearer {key}"}
     timeout = httpx2.Timeout(30.0, read=None)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http:
+    async with httpx2.AsyncClient(
+        headers=headers, timeout=timeout, trust_env=False, verify=NO_TLS
+    ) as http:
         client = Client(
             streamable_http_client(f"{url}/mcp", http_client=http),
             mode="legacy" if generation == "2025" else "auto",

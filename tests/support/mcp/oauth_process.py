@@ -13,12 +13,14 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
+from tests.support.services.client import NO_TLS
+
 
 class Introspection:
     """RFC 7662."""
 
     def __init__(self, issuer: str) -> None:
-        self._http = httpx2.AsyncClient(base_url=issuer, trust_env=False)
+        self._http = httpx2.AsyncClient(base_url=issuer, trust_env=False, verify=NO_TLS)
 
     async def verify_token(self, token: str) -> AccessToken | None:
         said = (await self._http.post("/introspect", data={"token": token})).json()

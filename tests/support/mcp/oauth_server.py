@@ -3,8 +3,6 @@ lets in whom it has given a token."""
 
 import base64
 import secrets
-import subprocess
-import sys
 import threading
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +11,8 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from tests.support.services.client import Json
-from tests.support.services.service import ROOT, free_port
+from tests.support.services.forks import ForkedServer
+from tests.support.services.service import free_port
 from tests.support.serving import Hold, Server
 
 CLIENT = "runward"
@@ -130,27 +129,16 @@ class ProtectedServer:
     def __init__(self, auth: AuthServer) -> None:
         self._port = free_port()
         self._auth = auth
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkedServer | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}/mcp"
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.support.mcp.oauth_process",
-                str(self._port),
-                self._auth.url,
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "listening\n"
+        module = "tests.support.mcp.oauth_process"
+        self._process = ForkedServer(module, str(self._port), self._auth.url)
+        assert self._process.first_line == "listening\n"
         return self
 
     def __exit__(
@@ -160,5 +148,4 @@ class ProtectedServer:
         trace: TracebackType | None,
     ) -> None:
         assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
+        self._process.close()

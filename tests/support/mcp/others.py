@@ -12,7 +12,7 @@ from typing import Self
 import httpx2
 from aiohttp import web
 
-from tests.support.services.client import Json
+from tests.support.services.client import NO_TLS, Json
 from tests.support.services.service import free_port
 from tests.support.serving import HOLD_SECONDS, MAX_BODY_BYTES, Server
 
@@ -115,7 +115,7 @@ class Tap(Server):
             self._changed.notify_all()
         headers = [(name, value) for name, value in request.headers.items() if name != "Host"]
         async with (
-            httpx2.AsyncClient(trust_env=False, timeout=None) as http,
+            httpx2.AsyncClient(trust_env=False, verify=NO_TLS, timeout=None) as http,
             http.stream(request.method, self._target, headers=headers, content=body) as answer,
         ):
             kept = {

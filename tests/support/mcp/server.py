@@ -1,14 +1,13 @@
 """`tests.support.mcp.process`, a real MCP server over streamable HTTP: started, watched, killed."""
 
-import subprocess
-import sys
 from types import TracebackType
 from typing import Self
 
 import httpx2
 
-from tests.support.services.client import Json
-from tests.support.services.service import ROOT, free_port
+from tests.support.services.client import NO_TLS, Json
+from tests.support.services.forks import ForkedServer
+from tests.support.services.service import free_port
 
 PATIENCE_SECONDS = 30.0
 
@@ -29,7 +28,7 @@ class McpServer:
         self._port = free_port()
         self._options = ["legacy"] * legacy + [without] * bool(without)
         self._module = module
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkedServer | None = None
 
     @property
     def url(self) -> str:
@@ -38,21 +37,14 @@ class McpServer:
     def start(self, without: str | None = None, changes: str = "") -> Self:
         options = self._options if without is None else [without]
         options = [*options, f"change:{changes}"] if changes else options
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module, str(self._port), *options],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "listening\n"
+        self._process = ForkedServer(self._module, str(self._port), *options)
+        assert self._process.first_line == "listening\n"
         return self
 
     def kill(self) -> None:
         """It may be gone already."""
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+            self._process.close()
             self._process = None
 
     def restart(self, without: str | None = None, changes: str = "") -> None:
@@ -60,20 +52,20 @@ class McpServer:
         self.start(without, changes)
 
     def seen(self) -> list[Json]:
-        with httpx2.Client(trust_env=False, timeout=10) as http:
+        with httpx2.Client(trust_env=False, verify=NO_TLS, timeout=10) as http:
             return http.get(self.url.replace("/mcp", "/seen")).json()
 
     def wait_for(self, what: str, count: int = 1) -> list[Json]:
         """What it has seen, as soon as that has happened so often. Raises TimeoutError."""
         asked = {"what": what, "count": count}
         try:
-            with httpx2.Client(trust_env=False, timeout=PATIENCE_SECONDS) as http:
+            with httpx2.Client(trust_env=False, verify=NO_TLS, timeout=PATIENCE_SECONDS) as http:
                 return http.get(self.url.replace("/mcp", "/seen"), params=asked).json()
         except httpx2.ReadTimeout:
             raise TimeoutError(f"no {what} within {PATIENCE_SECONDS} s: {self.seen()}") from None
 
     def release(self) -> None:
-        with httpx2.Client(trust_env=False, timeout=10) as http:
+        with httpx2.Client(trust_env=False, verify=NO_TLS, timeout=10) as http:
             http.post(self.url.replace("/mcp", "/release"))
 
     def __enter__(self) -> Self:

@@ -2,12 +2,13 @@
 every status that it saw, so that a test can say that nothing was a 5xx."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import httpx2
 
@@ -64,6 +65,11 @@ def frames(lines: Iterable[str]) -> Iterator[Frame]:
             found = {}
 
 
+NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients that speak plain HTTP. Each would otherwise read all certificate authorities, which
+takes 20 ms of CPU time."""
+
+
 class Client:
     """Methods return the parsed body and raise ApiError. Safe to share between threads."""
 
@@ -77,6 +83,7 @@ class Client:
             headers={"Authorization": f"Bearer {key}"},
             timeout=TIMEOUT_SECONDS,
             trust_env=False,
+            verify=NO_TLS,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
         )
 

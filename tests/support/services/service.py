@@ -13,9 +13,15 @@ from typing import Literal, Self, TypeAlias
 
 import httpx2
 
-from tests.support.services.client import Client
+from tests.support.services.client import NO_TLS, Client
+from tests.support.services.forks import (
+    ROOT,
+    ForkedProcess,
+    Forks,
+    inherited_environment,
+    shared_forks,
+)
 
-ROOT = Path(__file__).parents[3]
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -23,8 +29,8 @@ PORT_ATTEMPTS = 3
 SHOWN_CHARS = 20_000
 BOOTSTRAP_KEY = "rw_test_bootstrap_key_0123456789abcdef0123456789"
 SECRET_KEY = "test-secret-key-0123456789abcdef0123456789abcdef"
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
 
+READ_AT_START = ("PYTHON", "LD_", "COVERAGE_")
 Command: TypeAlias = Literal["serve", "api", "worker", "migrate"]
 
 
@@ -35,9 +41,10 @@ def free_port() -> int:
 
 
 class Service:
-    """`python -m runward COMMAND`. `start` returns when it is ready: `serve` and `api` answer
-    GET /readyz with 200, `worker` runs, `migrate` has ended. What it prints goes to a file and is
-    part of every failure's message."""
+    """`python -m runward COMMAND`, forked from a nursery: that of the test process, if no other is
+    given. `start` returns when it is ready: `serve` and `api` answer GET /readyz with 200, `worker`
+    runs, `migrate` has ended. What it prints goes to a file and is part of every failure's
+    message."""
 
     def __init__(
         self,
@@ -48,11 +55,15 @@ class Service:
         lease_seconds: float | None = None,
         env: dict[str, str] | None = None,
         folder: Path = ROOT,
+        forks: Forks | None = None,
+        forked: bool = True,
     ) -> None:
-        """`folder` holds the package `runward` that runs."""
+        """`folder` holds the package `runward` that runs. Without `forked`, with another folder,
+        and with variables that Python or the linker reads at its start, the process is started
+        from nothing."""
         self._command = command
         self._folder = folder
-        self._env = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
+        self._env = inherited_environment() | {
             "DATABASE_URL": database_url,
             "RUNWARD_HOST": "127.0.0.1",
             "RUNWARD_BOOTSTRAP_KEY": BOOTSTRAP_KEY,
@@ -60,14 +71,16 @@ class Service:
             "RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8",
             "OPENAI_BASE_URL": openai_base_url,
             "OPENAI_API_KEY": "sk-test",
-            "PYTHONUNBUFFERED": "1",
         }
         if lease_seconds is not None:
             self._env["RUNWARD_LEASE_SECONDS"] = f"{lease_seconds:g}"
         self._env |= env or {}
+        at_start = any(name.startswith(READ_AT_START) for name in self._env)
+        self._forked = forked and folder == ROOT and not at_start
+        self._forks = forks
         self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
+        self._output = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - `close` closes it
 
     @property
     def url(self) -> str:
@@ -87,7 +100,7 @@ class Service:
         return self._env["RUNWARD_SECRET_KEY"]
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | ForkedProcess:
         assert self._process is not None, "not started"
         return self._process
 
@@ -123,7 +136,7 @@ class Service:
             if self._command == "migrate":
                 self._expect(self.process.wait(READY_SECONDS) == 0, "migrate failed")
                 return self
-            if self._command == "worker" or self._wait_ready():
+            if self._command == "worker" or self.wait_ready():
                 return self
             taken = "address already in use" in self.output().lower()
             self._expect(taken and attempt < PORT_ATTEMPTS, "it ended before it was ready")
@@ -132,15 +145,28 @@ class Service:
     def start_again(self) -> Self:
         """After it has ended: at the same address."""
         self._spawn(self._port)
-        self._expect(self._wait_ready(), "it ended before it was ready again")
+        self._expect(self.wait_ready(), "it ended before it was ready again")
         return self
+
+    def wait_for_output(self, words: str) -> None:
+        """Return when it has printed them."""
+        end = time.monotonic() + READY_SECONDS
+        while words not in self.output():
+            self._expect(self.alive and time.monotonic() < end, f"it did not print {words}")
+            time.sleep(POLL_SECONDS)  # a file tells nobody that it has grown
 
     def pause(self) -> None:
         """SIGSTOP: a process that is frozen, not dead."""
-        os.kill(self.pid, signal.SIGSTOP)
+        if isinstance(self.process, ForkedProcess):
+            self.process.pause(STOP_SECONDS)
+        else:
+            self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+        if isinstance(self.process, ForkedProcess):
+            self.process.resume()
+        else:
+            self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL, and gone when it returns. Nothing is asked of the process."""
@@ -181,19 +207,25 @@ class Service:
 
     def _spawn(self, port: int | None = None) -> None:
         self._port = port or free_port()
+        env = self._env | {"RUNWARD_PORT": str(self._port)}
+        if self._forked:
+            forks = self._forks or shared_forks()
+            output = self._output.fileno()
+            self._process = forks.start("runward", self._command, env=env, output=output)
+            return
         self._process = subprocess.Popen(
             [sys.executable, "-m", "runward", self._command],
             cwd=self._folder,
-            env=self._env | {"RUNWARD_PORT": str(self._port)},
+            env=env | {"PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
         )
 
-    def _wait_ready(self) -> bool:
-        """False: the process ended."""
+    def wait_ready(self) -> bool:
+        """Wait until it answers GET /readyz with 200. False: the process ended."""
         end = time.monotonic() + READY_SECONDS
-        with httpx2.Client(timeout=5, trust_env=False) as http:
+        with httpx2.Client(timeout=5, trust_env=False, verify=NO_TLS) as http:
             while self.alive:
                 self._expect(time.monotonic() < end, f"not ready after {READY_SECONDS} s")
                 try:

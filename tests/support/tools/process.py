@@ -2,8 +2,6 @@
 can touch its log."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +9,12 @@ from typing import Any, Self
 
 import httpx2
 
+from tests.support.services.client import NO_TLS
+from tests.support.services.forks import ForkedServer
 from tests.support.serving import HOLD_SECONDS
 from tests.support.tools import hits
 from tests.support.tools.hits import Hit
 from tests.support.tools.server import Behaviour
-
-ROOT = Path(__file__).parents[3]
-STOP_SECONDS = 10.0
 
 
 class ToolProcess:
@@ -25,15 +22,13 @@ class ToolProcess:
 
     def __init__(self, log: Path) -> None:
         self._log = log
-        self._process: subprocess.Popen[str] | None = None
-        self._http = httpx2.Client(timeout=HOLD_SECONDS, trust_env=False)
+        self._process: ForkedServer | None = None
+        self._http = httpx2.Client(timeout=HOLD_SECONDS, trust_env=False, verify=NO_TLS)
         self.url = ""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.support.tools.server", "--log", str(self._log)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        assert self._process.stdout is not None
-        self.url = json.loads(self._process.stdout.readline())["url"]
+        self._process = ForkedServer("tests.support.tools.server", "--log", str(self._log))
+        self.url = json.loads(self._process.first_line)["url"]
         return self
 
     def __exit__(
@@ -44,8 +39,7 @@ class ToolProcess:
     ) -> None:
         self._http.close()
         assert self._process is not None
-        self._process.kill()
-        self._process.communicate(timeout=STOP_SECONDS)
+        self._process.close()
 
     def tool(self, key: str, *behaviours: Behaviour) -> str:
         return self._control(

@@ -3,7 +3,7 @@ hit, by a reader of the public API, so that no clock takes part."""
 
 import httpx2
 
-from tests.support.services.client import PAGE, Json
+from tests.support.services.client import NO_TLS, PAGE, Json
 from tests.support.tools.hits import Hit
 from tests.support.tools.server import Witness
 
@@ -15,7 +15,9 @@ def started_witness(url: str, key: str) -> Witness:
 
     async def witness(hit: Hit) -> bool:
         headers = {"Authorization": f"Bearer {key}"}
-        async with httpx2.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as http:
+        async with httpx2.AsyncClient(
+            timeout=TIMEOUT_SECONDS, trust_env=False, verify=NO_TLS
+        ) as http:
             answer = await http.get(
                 f"{url}/v1/runs/{hit.run_id}/events", params={"limit": PAGE}, headers=headers
             )
