@@ -30,7 +30,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo test model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
+.PHONY: help run demo unit test model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,10 @@ demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stay
 	@exec $(BIN)/python -m runward demo
 
 test: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --durations 10 $(ARGS)
+
+unit: $(VENV)/.dev ## Run the tests that need neither a database nor a process, in seconds
+	$(BIN)/python -m pytest -n $(JOBS) -m unit tests/unit $(ARGS)
 
 model: $(VENV)/.dev ## Explore every state of small runs (ARGS="--mutants" plants mistakes that must be found)
 	$(BIN)/python -m tests.model $(if $(ARGS),$(ARGS),--figures docs/figures/model.json)

@@ -11,6 +11,20 @@ import pytest
 from tests.support.postgres import Databases, TestRun
 
 RUN = pytest.StashKey[TestRun]()
+BROWSER = "tests/browser/"
+UNIT = "tests/unit/"
+SLOWEST_FIRST = (
+    BROWSER,
+    "tests/environments/",
+    "tests/stateful/",
+    "tests/crash/",
+    "tests/e2e/",
+    "tests/docs/",
+    "tests/hostile/",
+    "tests/contract/",
+    "tests/api/",
+    "tests/db/",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +41,37 @@ def pytest_configure_node(node: Any) -> None:  # an xdist worker, before it star
 def pytest_unconfigure(config: pytest.Config) -> None:
     if RUN in config.stash and not hasattr(config, "workerinput"):
         config.stash[RUN].end()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a file on one worker, so that what its tests share is made once, and all files with the
+    browser on one worker."""
+    # Without stubs, and imported only where it is used: `-p no:xdist` must work.
+    from xdist.scheduler import (  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
+        LoadFileScheduling,
+    )
+
+    class FileScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return BROWSER if file.startswith(BROWSER) else file
+
+    config.option.loadscopereorder = False  # the order is that of SLOWEST_FIRST
+    return FileScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest folders come first, so that at the end no worker is busy alone."""
+    items.sort(key=lambda item: _rank(item.nodeid))
+    for item in items:
+        if item.nodeid.startswith(UNIT) and item.get_closest_marker("processes") is None:
+            item.add_marker("unit")
+
+
+def _rank(nodeid: str) -> int:
+    return next((at for at, folder in enumerate(SLOWEST_FIRST) if nodeid.startswith(folder)), 99)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from runward.cli.printing import Columns, ago, print_table
 CONTRACT = Contract(build_openapi())
 
 
+@pytest.mark.processes
 def test_the_commands_start_without_the_service_s_libraries() -> None:
     heavy = (
         "fastapi",

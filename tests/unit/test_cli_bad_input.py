@@ -104,6 +104,7 @@ def test_an_argument_that_is_not_utf_8_is_refused(args: tuple[str, ...]) -> None
     refused(*args)
 
 
+@pytest.mark.processes
 def test_output_that_cannot_be_written_ends_the_command_with_a_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -117,6 +118,7 @@ def test_output_that_cannot_be_written_ends_the_command_with_a_sentence() -> Non
     assert done.stderr == "Cannot write the output: No space left on device.\n"
 
 
+@pytest.mark.processes
 def test_an_editor_that_deletes_the_file_decides_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ demo.show_demo(yes=True)
 """
 
 
+@pytest.mark.processes
 def test_the_server_of_a_demo_ends_when_its_terminal_is_closed(tmp_path: Path) -> None:
     (tmp_path / "runward").mkdir()
     (tmp_path / "runward" / "__init__.py").touch()

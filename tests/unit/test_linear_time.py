@@ -258,6 +258,7 @@ def test_a_chain_of_references_has_a_limit() -> None:
     assert "more than 100 references in a row" in problem.message
 
 
+@pytest.mark.processes
 async def test_a_long_line_of_a_command_is_read_in_linear_time() -> None:
     program = """if True:
         import sys

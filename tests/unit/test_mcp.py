@@ -31,6 +31,8 @@ from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp.server import McpServer
 from tests.support.serving import Server as HttpServer
 
+pytestmark = pytest.mark.processes
+
 OBJECT: JsonObject = {"type": "object"}
 PROJECT = ProjectId(uuid4())
 LOOPBACK = (ip_network("127.0.0.0/8"),)

@@ -4,6 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.processes
+
 PROGRAM = """
 import asyncio, json, sys, threading
 from ipaddress import ip_network

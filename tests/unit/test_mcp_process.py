@@ -15,6 +15,8 @@ from runward.tools.mcp import process
 from runward.tools.mcp.process import Lines, LongLineError, process_streams
 from runward.tools.mcp.stderr import StandardError, without_credentials
 
+pytestmark = pytest.mark.processes
+
 STUBBORN = """if True:
     import os, signal, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -559,6 +559,7 @@ async def test_a_function_that_waited_for_a_thread_is_not_called_without_the_lea
     assert count[0] == 2
 
 
+@pytest.mark.processes
 async def test_a_function_in_a_process_is_not_called_without_the_lease() -> None:
     async def lost() -> bool:
         return False

@@ -20,6 +20,8 @@ from runward.tools.testing import run_tool
 from tests.unit import plugin_samples as samples
 from tests.unit.test_plugins import invocation
 
+pytestmark = pytest.mark.processes
+
 
 def is_alive(pid: int) -> bool:
     """Not as a zombie that its parent has not looked at yet."""

@@ -286,6 +286,7 @@ def test_every_option_reaches_the_tools_policy() -> None:
     assert decided.approval == ByCallable(callable=f"{__name__}:decide")
 
 
+@pytest.mark.processes
 def test_the_names_for_authors_are_light_to_import() -> None:
     import subprocess  # noqa: PLC0415
 

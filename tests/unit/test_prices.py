@@ -89,6 +89,7 @@ assert threading.enumerate() == [threading.main_thread()]
 """
 
 
+@pytest.mark.processes
 def test_prices_are_loaded_late_and_never_fetched() -> None:
     """In a process of its own, where any use of a socket fails."""
     done = subprocess.run(

@@ -26,6 +26,8 @@ from runward.tools.rules import TOO_SLOW, RuleEvaluator, RuleQuestion
 from tests.unit.domain_cases import state, tool
 from tests.unit.test_plugins_isolated import is_alive
 
+pytestmark = pytest.mark.processes
+
 OURS, THEIRS = ProjectId(UUID(int=1)), ProjectId(UUID(int=2))
 SLOW = "args.s.matches('(.|x){900}y')"
 TEXT: JsonObject = {"args": {"s": "x" * 1_000_000}}

@@ -248,6 +248,7 @@ async def test_each_signal_stops_the_process_and_a_later_one_does_not_end_it(
             signal.signal(one, handler)
 
 
+@pytest.mark.processes
 def test_a_process_that_fails_ends_and_says_why_although_a_thread_is_busy() -> None:
     code = """
 import asyncio, threading
