@@ -1,17 +1,21 @@
 """Real processes for the end-to-end tests: a scripted model, a webhook server, and the service.
 
 `model` and `tools` are servers of the test's own; `start("worker", lease_seconds=1)` starts a
-process of the service on the test's own database. `golden` is one service for all scenarios.
+process of the service on the test's own database. `golden` is one service for all scenarios, and
+`client` is a project of its own there.
 When a test fails, what each of its processes printed is part of the report.
 """
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runward.domain.registry.scopes import Scope
+from tests.e2e.command_line import CommandLine
 from tests.support.models.chat_server import Call as ModelCall
 from tests.support.models.chat_server import ModelServer, calls, text
 from tests.support.postgres import Databases
@@ -94,11 +98,29 @@ def golden(migrated_databases: Databases) -> Iterator[Golden]:
         migrated_databases.migrated() as url,
         ModelServer() as model,
         ToolServer() as tools,
-        Service("serve", url, openai_base_url=model.base_url) as service,
+        Service(
+            "serve",
+            url,
+            openai_base_url=model.base_url,
+            env={"RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"},
+        ) as service,
         service.client() as operator,
     ):
         _warm_up(operator, model, tools)
         yield Golden([service], operator, model)
+
+
+@pytest.fixture
+def client(golden: Golden) -> Iterator[Client]:
+    """A key of a new project on the shared service."""
+    with golden.operator.new_project("e2e", Scope) as client:
+        yield client
+
+
+@pytest.fixture
+def runward(client: Client, tmp_path: Path) -> CommandLine:
+    """The commands, with the key of `client`."""
+    return CommandLine(tmp_path, client.url, client.key)
 
 
 def _warm_up(operator: Client, model: ModelServer, tools: ToolServer) -> None:

@@ -29,14 +29,6 @@ pytestmark = pytest.mark.timeout(180)
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egpj.exe\u200b\x9b31m"
 
 
-@pytest.fixture
-def client(golden: Golden) -> Iterator[Client]:
-    """With a project of its own."""
-    scopes = ["runs:read", "runs:write", "tools:write", "approvals:decide", "admin"]
-    with golden.operator.new_project("command-line", scopes) as client:
-        yield client
-
-
 @dataclass(frozen=True, slots=True)
 class OneTool:
     """A test's own, on the server of all."""
@@ -64,11 +56,6 @@ def tool(tool_server: ToolServer) -> OneTool:
     made = OneTool(tool_server, f"pay-{uuid4().hex}")
     tool_server.tool(made.key)
     return made
-
-
-@pytest.fixture
-def runward(client: Client, tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path, client.url, client.key)
 
 
 def asked(client: Client, tool: OneTool, *, x: str = "1") -> tuple[str, str]:

@@ -1,8 +1,6 @@
 """What someone outside a run says to it: input, results, resolutions, and that it goes on."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +18,6 @@ MEASURE: Json = {
     "type": "client",
     "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-
-
-@pytest.fixture
-def client(golden: Golden) -> Iterator[Client]:
-    """With a project of its own."""
-    with golden.operator.new_project("outside") as client:
-        yield client
-
-
-@pytest.fixture
-def runward(client: Client, tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path, client.url, client.key)
 
 
 @pytest.mark.parametrize(

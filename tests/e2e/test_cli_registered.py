@@ -1,13 +1,11 @@
 """The commands of what is registered: agents, sessions, tools, MCP servers, secrets."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command_line import CommandLine, in_a_terminal
-from tests.e2e.conftest import Golden
 from tests.support.mcp.server import McpServer
 from tests.support.services.client import Client
 
@@ -15,18 +13,6 @@ pytestmark = pytest.mark.timeout(180)
 
 NOWHERE = "http://127.0.0.1:9/gone"
 EMPTY = '{"type": "object", "additionalProperties": false}'
-
-
-@pytest.fixture
-def client(golden: Golden) -> Iterator[Client]:
-    """With a project of its own."""
-    with golden.operator.new_project("registered") as client:
-        yield client
-
-
-@pytest.fixture
-def runward(client: Client, tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path, client.url, client.key)
 
 
 def names(runward: CommandLine, group: str) -> list[str]:

@@ -5,15 +5,14 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs.story import Story
-from tests.e2e.conftest import Processes
+from tests.e2e.conftest import Golden
 from tests.e2e.own_machine import needs
-from tests.support.models.chat_server import Call, ModelServer, calls, text
+from tests.support.models.chat_server import Call, calls, text
 from tests.support.programs import missing
 from tests.support.services.client import Client
 from tests.support.services.service import ROOT
@@ -35,16 +34,6 @@ def generators() -> None:
     for stamp in INSTALLED:
         if not (ROOT / stamp).exists():
             missing(f"the generators of clients are not installed: make {' '.join(INSTALLED)}")
-
-
-@pytest.fixture
-def client(generators: None, start: Processes, model: ModelServer) -> Iterator[Client]:
-    """Of a new project, whose model asks for one refund of 500."""
-    asked = calls(Call("c1", "refund_here", '{"order":"A-1017","amount":500}'))
-    model.by_turn("clerk", asked, text("Refunded 50."))
-    service = start("serve")
-    with start.client(service).new_project("clients") as client:
-        yield client
 
 
 def judge(client: Client, printed: str) -> None:
@@ -82,8 +71,13 @@ def check_strictly(folder: Path) -> None:
     assert "Found 1 source file" in done.stdout
 
 
-def test_the_generated_clients(client: Client, tmp_path: Path) -> None:
-    env = {"MODEL": "openai:clerk"}
+def test_the_generated_clients(
+    generators: None, golden: Golden, client: Client, tmp_path: Path
+) -> None:
+    """Their model asks for one refund of 500."""
+    asked = calls(Call("c1", "refund_here", '{"order":"A-1017","amount":500}'))
+    golden.model.by_turn("generated-clients", asked, text("Refunded 50."))
+    env = {"MODEL": "openai:generated-clients"}
     with Story("examples/clients/README.md", client, tmp_path, env=env) as page:
         made = page.sh()
         assert "Warning" not in made and "runward.ts" in made

@@ -15,7 +15,6 @@ import httpx2
 import pytest
 from standardwebhooks import Webhook
 
-from tests.e2e.conftest import Processes
 from tests.e2e.own_machine import needs
 from tests.support.services.client import Client, Json
 from tests.support.services.service import ROOT, free_port
@@ -93,11 +92,6 @@ def serving(language: str, port: int, secrets: Secrets, folder: Path) -> Generat
     finally:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def client(start: Processes) -> Client:
-    return start.client(start("serve"))
 
 
 def signed(

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES
+from tests.support.services.client import Client
 from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
@@ -20,8 +20,7 @@ FLIGHT = {
 }
 
 
-def test_the_client_runs_its_tool_and_the_run_goes_on(start: Processes) -> None:
-    client = start.client(start("serve"))
+def test_the_client_runs_its_tool_and_the_run_goes_on(client: Client) -> None:
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, str(EXAMPLES / "client_tools" / "client.py")],
@@ -38,8 +37,7 @@ def test_the_client_runs_its_tool_and_the_run_goes_on(start: Processes) -> None:
         assert "There is no file nothing.txt." in ended
 
 
-def test_the_long_running_tool_asks_for_a_seat_and_books_it(start: Processes) -> None:
-    client = start.client(start("serve"))
+def test_the_long_running_tool_asks_for_a_seat_and_books_it(client: Client) -> None:
     port = free_port()
     made = client.register_tool("book", f"http://127.0.0.1:{port}/", parameters=FLIGHT)
     server = subprocess.Popen(

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES, register, serving
+from tests.support.services.client import Client
 from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_the_example_stops_at_its_limit_and_goes_on(start: Processes, tmp_path: Path) -> None:
-    client = start.client(start("serve"))
+def test_the_example_stops_at_its_limit_and_goes_on(client: Client, tmp_path: Path) -> None:
     port = free_port()
     with serving("python", port, register(client, f"http://127.0.0.1:{port}"), tmp_path):
         done = subprocess.run(

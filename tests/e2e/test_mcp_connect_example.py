@@ -6,17 +6,16 @@ import sys
 
 import pytest
 
-from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES
+from tests.support.services.client import Client
 from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(180)
 
 
 def test_the_example_calls_a_tool_and_approves_it_while_it_waits(
-    start: Processes, tools: ToolServer
+    client: Client, tools: ToolServer
 ) -> None:
-    client = start.client(start("serve"))
     url = tools.tool("refund", Behaviour("return", value={"refunded": 500}))
     client.register_tool("refund", url, approval="always")
     done = subprocess.run(

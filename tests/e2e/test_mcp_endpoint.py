@@ -16,7 +16,6 @@ from tests.e2e.conftest import Processes
 from tests.support.mcp.client import BOTH, Generation, mcp_client, run_of, said
 from tests.support.programs import node_program
 from tests.support.services.client import Client, Json
-from tests.support.services.service import Service
 from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(180)
@@ -50,10 +49,10 @@ def open_run(client: Client) -> Json:
 # -- the MCP inspector's command line -------------------------------------------------------------
 
 
-def inspector(service: Service, key: str, *arguments: str) -> subprocess.Popen[str]:
-    url = f"{service.url}/mcp"
+def inspector(client: Client, *arguments: str) -> subprocess.Popen[str]:
+    url = f"{client.url}/mcp"
     command = [node_program("mcp-inspector"), "--cli", url, "--transport", "http"]
-    header = ["--header", f"Authorization: Bearer {key}"]
+    header = ["--header", f"Authorization: Bearer {client.key}"]
     return subprocess.Popen(
         [*command, *arguments, *header],
         stdout=subprocess.PIPE,
@@ -69,15 +68,13 @@ def printed(process: subprocess.Popen[str]) -> Json:
 
 
 def test_the_inspector_lists_tools_and_calls_one_that_a_person_approves(
-    start: Processes, tools: ToolServer
+    client: Client, tools: ToolServer
 ) -> None:
-    service = start("serve")
-    client = start.client(service)
     pay(client, tools, approval="always")
-    listed = printed(inspector(service, client.key, "--method", "tools/list"))
+    listed = printed(inspector(client, "--method", "tools/list"))
     assert [tool["name"] for tool in listed["tools"]] == ["pay", "runward_result"]
     call = ("--method", "tools/call", "--tool-name", "pay", "--tool-arg", "x=one")
-    calling = inspector(service, client.key, *call)
+    calling = inspector(client, *call)
     try:
         approval = eventually(client.approvals)
         assert tools.hits("pay") == []

@@ -10,7 +10,7 @@ from tests.e2e.conftest import Processes
 from tests.e2e.test_examples import CLIENT_SECONDS, EXAMPLES
 from tests.support.mcp.server import McpServer
 from tests.support.models.chat_server import Call, ModelServer, calls, text
-from tests.support.services.client import Json
+from tests.support.services.client import Client, Json
 from tests.support.services.service import free_port
 
 pytestmark = pytest.mark.timeout(180)
@@ -18,9 +18,8 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.mark.parametrize("token", [{}, {"TOKEN": "of the stock"}])
 def test_the_example_registers_a_server_uses_and_approves_its_tools(
-    start: Processes, token: dict[str, str]
+    client: Client, token: dict[str, str]
 ) -> None:
-    client = start.client(start("serve"))
     port = free_port()
     server = subprocess.Popen(
         [sys.executable, str(EXAMPLES / "mcp" / "server.py")],

@@ -40,10 +40,7 @@ def command(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("language", ["python", "node"])
-def test_an_unmodified_sdk_does_all_of_it(
-    language: str, start: Processes, tools: ToolServer
-) -> None:
-    client = start.client(start("serve"))
+def test_an_unmodified_sdk_does_all_of_it(language: str, client: Client, tools: ToolServer) -> None:
     register(client, "http://127.0.0.1:1")
     for name in ("lookup_order", "refund"):
         url = tools.tool(name)
@@ -73,8 +70,7 @@ def sdk(client: Client, key: str | None = None) -> Generator[openai.OpenAI]:
         yield ours
 
 
-def test_errors_are_the_sdk_s_typed_exceptions(start: Processes) -> None:
-    client = start.client(start("serve"))
+def test_errors_are_the_sdk_s_typed_exceptions(client: Client) -> None:
     with sdk(client) as ours, sdk(client, "rw_no") as stranger:
         with pytest.raises(openai.BadRequestError) as bad:
             ours.responses.create(model="offline:rules", input="x", store=False)
@@ -127,8 +123,7 @@ class Lossy(httpx2.HTTPTransport):
         return answer
 
 
-def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_key(start: Processes) -> None:
-    client = start.client(start("serve"))
+def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_key(client: Client) -> None:
     lossy = Lossy()
     with (
         httpx2.Client(transport=lossy) as http,

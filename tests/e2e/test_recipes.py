@@ -12,7 +12,6 @@ import pytest
 
 from tests.docs.blocks import Block, blocks
 from tests.docs.story import Story
-from tests.e2e.conftest import Processes
 from tests.e2e.cutting_proxy import CuttingProxy
 from tests.e2e.own_machine import needs
 from tests.support.services.client import Client, Json
@@ -34,16 +33,9 @@ REFUND: Json = {
 
 
 @pytest.fixture
-def proxy(start: Processes) -> Iterator[CuttingProxy]:
-    with CuttingProxy(start("serve").url) as proxy:
+def proxy(client: Client) -> Iterator[CuttingProxy]:
+    with CuttingProxy(client.url) as proxy:
         yield proxy
-
-
-@pytest.fixture
-def client(proxy: CuttingProxy, start: Processes) -> Iterator[Client]:
-    """Of a new project."""
-    with start.client(start.started[0]).new_project("recipes") as client:
-        yield client
 
 
 class Programs:

@@ -153,8 +153,7 @@ def test_a_session_goes_on_when_a_worker_dies_and_runs_are_cancelled(start: Proc
     assert client.request("DELETE", talk.path).status_code == 204
 
 
-def test_the_example_talks_forks_and_cleans_up(start: Processes) -> None:
-    client = start.client(start("serve"))
+def test_the_example_talks_forks_and_cleans_up(client: Client) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLE)],
         env=os.environ | {"RUNWARD_URL": client.url, "RUNWARD_KEY": client.key},
