@@ -1,4 +1,4 @@
-"""A project on a service of the test's own, with what the tests of the API do with one."""
+"""A service of the tests' own, for what the tests of the API do with a shared one."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,15 +12,15 @@ from tests.support.tools.server import ToolServer
 
 
 @contextmanager
-def project_on(service: Service, model: ModelServer) -> Generator[Project]:
+def running_on(service: Service, model: ModelServer) -> Generator[Running]:
+    """Yield the service with its contract, its operator and a server of tools."""
     with service.client() as plain:
         contract = Contract(plain.call("GET", "/openapi.json"))
     with (
         ToolServer() as tools,
         CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator,
-        Running(service, operator, contract, model, tools).project() as project,
     ):
-        yield project
+        yield Running(service, operator, contract, model, tools)
 
 
 def results(project: Project, run: Json) -> list[Json]:

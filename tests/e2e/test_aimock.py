@@ -14,9 +14,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.api.project import Project, of_type
+from tests.api.project import Project, Running, of_type
 from tests.api.protocols import outcome
-from tests.e2e.mcp_project import project_on
+from tests.e2e.mcp_project import running_on
 from tests.support.mcp.others import OthersServer
 from tests.support.models.chat_server import ModelServer
 from tests.support.postgres import Databases
@@ -109,7 +109,7 @@ def aimock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def service(migrated_databases: Databases, aimock: str) -> Iterator[Service]:
+def running(migrated_databases: Databases, aimock: str) -> Iterator[Running]:
     env = {
         "ANTHROPIC_BASE_URL": aimock,
         "ANTHROPIC_API_KEY": "sk-ant-test",
@@ -119,13 +119,14 @@ def service(migrated_databases: Databases, aimock: str) -> Iterator[Service]:
     with (
         migrated_databases.migrated() as url,
         Service("serve", url, openai_base_url=f"{aimock}/v1", env=env) as service,
+        running_on(service, ModelServer()) as running,
     ):
-        yield service
+        yield running
 
 
 @pytest.fixture
-def project(service: Service) -> Iterator[Project]:
-    with project_on(service, ModelServer()) as project:
+def project(running: Running) -> Iterator[Project]:
+    with running.project() as project:
         project.tool("pay")
         content = [{"type": "text", "text": "Here."}, image()]
         project.tool("look", Behaviour("return", {"content": content}))

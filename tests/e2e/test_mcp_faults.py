@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.project import Project, call, result_of
 from tests.e2e.conftest import Processes
-from tests.e2e.mcp_project import project_on, results
+from tests.e2e.mcp_project import results, running_on
 from tests.support.mcp.server import McpServer
 from tests.support.models.chat_server import (
     Answer,
@@ -38,7 +38,7 @@ GONE = "Tool 'box_picture' not found. Tools that can be called now: box_add, box
 @pytest.fixture
 def project(start: Processes, model: ModelServer) -> Iterator[Project]:
     service = start("serve", env={"RUNWARD_MCP_COMMANDS": sys.executable})
-    with project_on(service, model) as project:
+    with running_on(service, model) as running, running.project() as project:
         yield project
 
 
@@ -268,7 +268,7 @@ def test_another_process_knows_what_a_session_was_told_and_the_other_way_round(
 ) -> None:
     """The worker has the session, and hears `list_changed`; the API is told to refresh."""
     start("worker")
-    with project_on(start("api"), model) as project:
+    with running_on(start("api"), model) as running, running.project() as project:
         register(project, server)
         gone, back = Hold(), Hold()
 

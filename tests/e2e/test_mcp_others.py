@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.project import Project, call, of_type, result_of
-from tests.e2e.conftest import Golden
-from tests.e2e.mcp_project import project_on, results
+from tests.api.project import Project, Running, call, of_type, result_of
+from tests.e2e.mcp_project import results, running_on
 from tests.support.mcp.others import OthersServer, Tap
 from tests.support.models.chat_server import ModelServer, calls, text
 from tests.support.postgres import Databases
@@ -27,7 +26,7 @@ QUIET = "FASTMCP_CHECK_FOR_UPDATES=off"
 
 
 @pytest.fixture(scope="module")
-def service(migrated_databases: Databases) -> Iterator[Golden]:
+def running(migrated_databases: Databases) -> Iterator[Running]:
     """One for all tests of this module, each in a project of its own."""
     programs = [node_program("mcp-server-everything"), mcp_program("mcp-server-time")]
     env = {"RUNWARD_MCP_COMMANDS": ",".join(["env", "sh", *programs])}
@@ -35,14 +34,14 @@ def service(migrated_databases: Databases) -> Iterator[Golden]:
         migrated_databases.migrated() as url,
         ModelServer() as model,
         Service("serve", url, openai_base_url=model.base_url, env=env) as service,
-        service.client() as operator,
+        running_on(service, model) as running,
     ):
-        yield Golden([service], operator, model)
+        yield running
 
 
 @pytest.fixture
-def project(service: Golden) -> Iterator[Project]:
-    with project_on(service.started[0], service.model) as project:
+def project(running: Running) -> Iterator[Project]:
+    with running.project() as project:
         yield project
 
 
