@@ -1,14 +1,20 @@
 """Fixtures for all tests. Ask for `database_url` to get a migrated PostgreSQL database of your own.
 
+`running` is a service that all tests of a process share, each in a project of its own.
+
 Tests are plain functions or `async def`; those run on asyncio, without a marker.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.postgres import Databases, TestRun
+
+if TYPE_CHECKING:
+    from tests.api.project import Running
 
 RUN = pytest.StashKey[TestRun]()
 BROWSER = "tests/browser/"
@@ -103,3 +109,23 @@ def empty_database_url(databases: Databases) -> Iterator[str]:
     """A fresh database without a schema."""
     with databases.empty() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def running(migrated_databases: Databases) -> Iterator["Running"]:
+    from tests.api.shared import shared_service  # noqa: PLC0415 - unit tests start without it
+
+    with shared_service(migrated_databases) as running:
+        yield running
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    running: Running | None = getattr(item, "funcargs", {}).get("running")
+    if report.failed and running is not None:
+        with suppress(ValueError):  # closed already: this was the last test's end
+            report.sections.append((running.service.title, running.service.output()[-4000:]))
+    return report

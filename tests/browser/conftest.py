@@ -13,7 +13,6 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.api.project import SCOPES, Project, Running
-from tests.api.shared import shared_service
 from tests.browser.window import Scheme, Window, window
 from tests.support.postgres import Databases
 from tests.support.programs import chromium
@@ -30,12 +29,6 @@ def browser(running: Running) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
-
-
-@pytest.fixture(scope="session")
-def running(migrated_databases: Databases) -> Iterator[Running]:
-    with shared_service(migrated_databases) as running:
-        yield running
 
 
 @pytest.fixture

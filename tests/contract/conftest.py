@@ -4,4 +4,3 @@ from tests.api import conftest
 
 other = conftest.other
 project = conftest.project
-running = conftest.running

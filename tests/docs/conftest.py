@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.api.conftest import project, running
+from tests.api.conftest import project
 from tests.support.services.client import Client
 from tests.support.services.service import BOOTSTRAP_KEY, SECRET_KEY, free_port
 
-__all__ = ["own", "project", "running"]
+__all__ = ["own", "project"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Real processes for the end-to-end tests: a scripted model, a webhook server, and the service.
 
 `model` and `tools` are servers of the test's own; `start("worker", lease_seconds=1)` starts a
-process of the service on the test's own database. `golden` is one service for all scenarios, and
-`client` is a project of its own there.
+process of the service on the test's own database. `client` is a project of its own on
+the service that all tests of a process share.
 When a test fails, what each of its processes printed is part of the report.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from runward.domain.registry.scopes import Scope
+from tests.api.project import Running
 from tests.e2e.command_line import CommandLine
 from tests.support.models.chat_server import Call as ModelCall
 from tests.support.models.chat_server import ModelServer, calls, text
-from tests.support.postgres import Databases
 from tests.support.services.client import Client
 from tests.support.services.service import Command, Service
 from tests.support.tools.server import ToolServer
@@ -66,7 +66,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """One service that all scenarios of this test process share, each in a project of its own."""
+    """The shared service, with an operator whose answers are not checked: scenarios are timed."""
 
     started: list[Service]
     operator: Client
@@ -93,21 +93,10 @@ def start(database_url: str, model: ModelServer) -> Iterator[Processes]:
 
 
 @pytest.fixture(scope="session")
-def golden(migrated_databases: Databases) -> Iterator[Golden]:
-    with (
-        migrated_databases.migrated() as url,
-        ModelServer() as model,
-        ToolServer() as tools,
-        Service(
-            "serve",
-            url,
-            openai_base_url=model.base_url,
-            env={"RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"},
-        ) as service,
-        service.client() as operator,
-    ):
-        _warm_up(operator, model, tools)
-        yield Golden([service], operator, model)
+def golden(running: Running) -> Iterator[Golden]:
+    with running.service.client() as operator:
+        _warm_up(operator, running.model, running.tools)
+        yield Golden([running.service], operator, running.model)
 
 
 @pytest.fixture

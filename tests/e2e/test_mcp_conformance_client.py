@@ -5,14 +5,16 @@ what Runward said is judged."""
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.e2e.conftest import Golden
+from tests.support.postgres import Databases
 from tests.support.programs import conformance
 from tests.support.services.client import Json
+from tests.support.services.service import Service
 
 pytestmark = pytest.mark.timeout(180)
 PASSED: Final = {"initialize", "tools_call", "sse-retry", "auth/client-credentials-basic"}
@@ -43,16 +45,23 @@ NOT_DONE: Final = {
 }
 
 
-def judged(golden: Golden, scenario: str, folder: Path) -> tuple[dict[str, Json], str]:
-    """Return what was checked, by its name, and the output of the client. Its servers listen on
-    `localhost`, which may be an IPv6 address."""
+@pytest.fixture(scope="module")
+def service(migrated_databases: Databases) -> Iterator[Service]:
+    """The servers of the suite listen on `localhost`, which may be an IPv6 address."""
+    env = {"RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8,::1/128"}
+    with migrated_databases.migrated() as url, Service("serve", url, env=env) as service:
+        yield service
+
+
+def judged(service: Service, scenario: str, folder: Path) -> tuple[dict[str, Json], str]:
+    """Return what was checked, by its name, and the output of the client."""
     command = f"{sys.executable} -m tests.support.mcp.conformance"
     done = conformance(
         *("client", "--scenario", scenario, "--output-dir", str(folder)),
         *("--timeout", "60000", "--command", command),
         seconds=120,
-        RUNWARD_URL=golden.operator.url,
-        RUNWARD_KEY=golden.operator.key,
+        RUNWARD_URL=service.url,
+        RUNWARD_KEY=service.key,
     )
     print(done.stdout, done.stderr)
     [found] = folder.glob("**/checks.json")
@@ -66,30 +75,32 @@ def test_every_scenario_is_passed_or_named_with_what_is_not_done() -> None:
     assert set(re.findall(r"^ +- (\S+)", listed, re.MULTILINE)) == PASSED | set(NOT_DONE)
 
 
-def test_the_handshake_and_the_list_of_tools(golden: Golden, tmp_path: Path) -> None:
-    checks, _ = judged(golden, "initialize", tmp_path)
+def test_the_handshake_and_the_list_of_tools(service: Service, tmp_path: Path) -> None:
+    checks, _ = judged(service, "initialize", tmp_path)
     assert statuses(checks) == {"mcp-client-initialization": "SUCCESS"}
 
 
-def test_a_tool_is_called_by_a_run_once_it_is_approved(golden: Golden, tmp_path: Path) -> None:
-    checks, said = judged(golden, "tools_call", tmp_path)
+def test_a_tool_is_called_by_a_run_once_it_is_approved(service: Service, tmp_path: Path) -> None:
+    checks, said = judged(service, "tools_call", tmp_path)
     assert statuses(checks) == {"tool-add-numbers": "SUCCESS"}
     assert "c_add_numbers completed The sum of 5 and 3 is 8" in said
 
 
-def closed_and_retried(golden: Golden, folder: Path) -> tuple[dict[str, Json], str]:
+def closed_and_retried(service: Service, folder: Path) -> tuple[dict[str, Json], str]:
     folder.mkdir()
-    return judged(golden, "sse-retry", folder)
+    return judged(service, "sse-retry", folder)
 
 
-def test_a_stream_that_the_server_closes_is_taken_up_again(golden: Golden, tmp_path: Path) -> None:
+def test_a_stream_that_the_server_closes_is_taken_up_again(
+    service: Service, tmp_path: Path
+) -> None:
     """Not before the time that the server named; on a busy machine it may be later, which the
     scenario takes for a fault. A session listens on a stream of its own; where that is opened only
     after the call was sent, the scenario takes it for the reconnect, and says nothing about one."""
     folders = (tmp_path / str(number) for number in range(20))
-    checks, said = closed_and_retried(golden, next(folders))
+    checks, said = closed_and_retried(service, next(folders))
     while checks["client-sse-retry-timing"]["details"].get("actualDelayMs", -1) < 0:
-        checks, said = closed_and_retried(golden, next(folders))
+        checks, said = closed_and_retried(service, next(folders))
     timing = checks.pop("client-sse-retry-timing")
     assert statuses(checks) == {
         "client-sse-graceful-reconnect": "SUCCESS",
@@ -100,22 +111,22 @@ def test_a_stream_that_the_server_closes_is_taken_up_again(golden: Golden, tmp_p
 
 
 def test_a_server_that_asks_back_is_told_that_this_is_not_done(
-    golden: Golden, tmp_path: Path
+    service: Service, tmp_path: Path
 ) -> None:
-    _, said = judged(golden, ELICITATION, tmp_path)
+    _, said = judged(service, ELICITATION, tmp_path)
     assert "Elicitation not supported" in said
 
 
-def test_a_server_that_wants_a_login_is_not_registered(golden: Golden, tmp_path: Path) -> None:
-    checks, said = judged(golden, "auth/metadata-default", tmp_path)
+def test_a_server_that_wants_a_login_is_not_registered(service: Service, tmp_path: Path) -> None:
+    checks, said = judged(service, "auth/metadata-default", tmp_path)
     assert set(statuses(checks).values()) == {"FAILURE"}
     assert "mcp_unreachable" in said
     assert "401" in said
 
 
-def test_a_server_is_logged_in_to_as_a_client(golden: Golden, tmp_path: Path) -> None:
+def test_a_server_is_logged_in_to_as_a_client(service: Service, tmp_path: Path) -> None:
     """The authorization server is found, and asked for a token by `client_credentials`."""
-    checks, said = judged(golden, "auth/client-credentials-basic", tmp_path)
+    checks, said = judged(service, "auth/client-credentials-basic", tmp_path)
     assert checks["client-credentials-basic-auth"]["status"] == "SUCCESS"
     assert set(statuses(checks).values()) == {"SUCCESS"}
     assert "c_test-tool completed" in said

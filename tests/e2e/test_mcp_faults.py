@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.api.project import Project, call, result_of
+from tests.api.project import Project, Running, call, result_of
 from tests.e2e.conftest import Processes
 from tests.e2e.mcp_project import results, running_on
 from tests.support.mcp.server import McpServer
@@ -36,15 +36,14 @@ GONE = "Tool 'box_picture' not found. Tools that can be called now: box_add, box
 
 
 @pytest.fixture
-def project(start: Processes, model: ModelServer) -> Iterator[Project]:
-    service = start("serve", env={"RUNWARD_MCP_COMMANDS": sys.executable})
-    with running_on(service, model) as running, running.project() as project:
+def project(running: Running) -> Iterator[Project]:
+    with running.project() as project:
         yield project
 
 
 @pytest.fixture
-def news(start: Processes) -> Iterator[ToolNews]:
-    with ToolNews(start.database_url) as news:
+def news(running: Running) -> Iterator[ToolNews]:
+    with ToolNews(running.service.database_url) as news:
         yield news
 
 
@@ -264,11 +263,15 @@ def test_an_approved_call_that_no_longer_fits_is_not_made(
 
 
 def test_another_process_knows_what_a_session_was_told_and_the_other_way_round(
-    start: Processes, model: ModelServer, server: McpServer, news: ToolNews
+    start: Processes, model: ModelServer, server: McpServer
 ) -> None:
     """The worker has the session, and hears `list_changed`; the API is told to refresh."""
     start("worker")
-    with running_on(start("api"), model) as running, running.project() as project:
+    with (
+        ToolNews(start.database_url) as news,
+        running_on(start("api"), model) as running,
+        running.project() as project,
+    ):
         register(project, server)
         gone, back = Hold(), Hold()
 
