@@ -28,6 +28,14 @@ def machine() -> Iterator[OwnMachine]:
         yield machine
 
 
+@pytest.fixture(scope="module")
+def started_machine() -> Iterator[OwnMachine]:
+    """Shared by tests that only look at it."""
+    with OwnMachine() as machine:
+        machine.start()
+        yield machine
+
+
 def waiting_run(machine: OwnMachine) -> Json:
     with machine.client() as client:
         run = client.start_run(wait=20, model="offline:rules", tools=["refund"], input=CALLS)
@@ -98,12 +106,11 @@ def test_a_second_start_keeps_the_keys_and_what_waits(machine: OwnMachine) -> No
         assert approval["status"] == "approved"
 
 
-def test_its_secrets_are_for_their_owner_alone(machine: OwnMachine) -> None:
-    machine.start()
+def test_its_secrets_are_for_their_owner_alone(started_machine: OwnMachine) -> None:
     for name in ("api-key", "secret-key"):
-        found = (machine.data_dir / name).stat()
+        found = (started_machine.data_dir / name).stat()
         assert stat.S_IMODE(found.st_mode) == 0o600
-    left = {path.name for path in machine.data_dir.iterdir()}
+    left = {path.name for path in started_machine.data_dir.iterdir()}
     locks = {"in-use.lock", "setup.lock", "examples.lock"}
     assert left == {"api-key", "secret-key", "postgres", *locks}
 
@@ -123,8 +130,9 @@ def test_a_tool_that_somebody_made_is_left_alone(machine: OwnMachine) -> None:
     assert (found["version"], found["metadata"]) == (1, {"runward_example": True})
 
 
-def test_the_page_at_the_root_needs_nothing_from_elsewhere(machine: OwnMachine) -> None:
-    service = machine.start()
+def test_the_page_at_the_root_needs_nothing_from_elsewhere(started_machine: OwnMachine) -> None:
+    service = started_machine.service
+    assert service is not None
     page = httpx2.get(f"{service.url}/", trust_env=False)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in page.headers["content-security-policy"]
