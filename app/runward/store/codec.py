@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
-from uuid import UUID
 
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
-from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
+from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
 from runward.domain.run.bounds import count_json_bytes
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, InputRequest, Reason, Result
 from runward.domain.run.config import AgentConfig, Limits, RunConfig
 from runward.domain.run.conversation import build_conversation, remove_refused
 from runward.domain.run.history import select_history
@@ -33,9 +32,9 @@ from runward.domain.run.state import (
     RememberedDecision,
     RunState,
     Segment,
-    SegmentKind,
 )
-from runward.domain.run.status import RunStatus
+from runward.store.postgres.columns import RowMapping, read_uuid
+from runward.store.postgres.tables import remembered_decisions, run_items, runs, tool_calls
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
 _RUN_CONFIG: Final = TypeAdapter(RunConfig)
@@ -72,58 +71,6 @@ def config_from_json(data: JsonObject) -> AgentConfig:
             return config
 
 
-def call_to_row(run_id: RunId, call: Call) -> dict[str, Any]:
-    return {
-        "run": run_id,
-        "id": call.uuid,
-        "call_id": call.id,
-        "turn": call.turn,
-        "position": call.position,
-        "tool": call.tool,
-        "tool_version": call.version,
-        "arguments": call.arguments,
-        "digest": call.digest,
-        "phase": call.phase,
-        "attempt": call.attempt,
-        "fence": call.fence,
-        "approval_id": call.approval_id,
-        "approved_digest": call.approved_digest,
-        "original_arguments": call.original,
-        "raw_arguments": call.raw,
-        "timeout_seconds": call.timeout_seconds,
-        "result": None if call.result is None else result_to_json(call.result),
-        "child_run_id": call.child,
-        "received": call.received,
-        "exchange": None if call.exchange is None else asdict(call.exchange),
-    }
-
-
-def call_from_row(row: dict[str, Any]) -> Call:
-    approval = row["approval_id"]
-    return Call(
-        id=CallId(row["call_id"]),
-        uuid=UUID(row["id"]),
-        turn=row["turn"],
-        position=row["position"],
-        tool=row["tool"],
-        version=row["tool_version"],
-        arguments=row["arguments"],
-        digest=row["digest"],
-        phase=CallPhase(row["phase"]),
-        attempt=row["attempt"],
-        fence=row["fence"],
-        approval_id=None if approval is None else ApprovalId(UUID(approval)),
-        approved_digest=row["approved_digest"],
-        original=row["original_arguments"],
-        raw=row["raw_arguments"],
-        timeout_seconds=row["timeout_seconds"],
-        result=None if row["result"] is None else result_from_json(row["result"]),
-        child=None if row["child_run_id"] is None else RunId(_parse_uuid(row["child_run_id"])),
-        received=row["received"],
-        exchange=None if row["exchange"] is None else InputRequest(**row["exchange"]),
-    )
-
-
 def result_to_json(result: Result) -> JsonObject:
     """Without what is not there."""
     rest: dict[str, JsonValue] = {
@@ -156,26 +103,12 @@ def result_from_json(data: dict[str, Any]) -> Result:
     )
 
 
-def segment_to_row(run_id: RunId, number: int, segment: Segment) -> dict[str, Any]:
-    """`number`: of the event beside which it is written; the two share a sequence number."""
-    return {
-        "run": run_id,
-        "n": number,
-        "kind": segment.kind,
-        "turn": segment.turn,
-        "agent": segment.agent,
-        "items": items_to_json(segment.items),
-        "seen": segment.segments_before,
-    }
+def items_from_json(data: Iterable[dict[str, Any]]) -> tuple[Item, ...]:
+    return tuple(item_from_json(item) for item in data)
 
 
 def items_to_json(items: Iterable[Item]) -> list[JsonValue]:
     return [item_to_json(item) for item in items]
-
-
-def segment_from_row(row: dict[str, Any]) -> Segment:
-    items = tuple(item_from_json(item) for item in row["items"])
-    return Segment(SegmentKind(row["kind"]), row["turn"], row["agent"], items, row["seen"])
 
 
 def collect_session_items(
@@ -195,7 +128,7 @@ def _order_segments(rows: Iterable[dict[str, Any]]) -> tuple[Segment, ...]:
     response, though it was written before."""
     ordered: list[Segment] = []
     for row in rows:
-        segment = segment_from_row(row)
+        segment = SEGMENT.from_row(row)
         at = (
             len(ordered)
             if segment.segments_before is None
@@ -223,88 +156,107 @@ def team_from_json(data: dict[str, Any]) -> dict[str, Member]:
     }
 
 
-def _child_from_row(row: dict[str, Any]) -> Child:
-    return Child(
-        run_id=RunId(_parse_uuid(row["id"])),
-        status=RunStatus(row["status"]),
-        output=row["output"],
-        parsed=row["output_parsed"],
-        error=row["error"] or row["incomplete_details"],
-        usage=_usage_from_row(row),
-        escalated=row["escalated"],
-    )
-
-
-def _usage_from_row(row: dict[str, Any]) -> Usage:
-    return Usage(
-        row["input_tokens"],
-        row["output_tokens"],
-        row["cached_tokens"],
-        row["reasoning_tokens"],
-        row["cost_usd"],
-    )
-
-
-def _lineage_from_row(row: dict[str, Any]) -> Lineage | None:
-    if row["parent_run_id"] is None:
-        return None
-    return Lineage(
-        parent=RunId(_parse_uuid(row["parent_run_id"])),
-        call_id=CallId(row["parent_call_id"]),
-        ancestors=tuple(RunId(_parse_uuid(one)) for one in row["ancestors"]),
-        path=tuple(row["path"]),
-    )
-
-
-def _parse_uuid(value: Any) -> UUID:
-    return UUID(str(value))
+CALL: Final = RowMapping(
+    Call,
+    tool_calls,
+    names={
+        "id": "call_id",
+        "uuid": "id",
+        "version": "tool_version",
+        "original": "original_arguments",
+        "raw": "raw_arguments",
+        "child": "child_run_id",
+    },
+    read={"result": result_from_json, "exchange": lambda data: InputRequest(**data)},
+    write={"result": result_to_json, "exchange": asdict},
+)
+SEGMENT: Final = RowMapping(
+    Segment,
+    run_items,
+    names={"segments_before": "seen"},
+    read={"items": items_from_json},
+    write={"items": items_to_json},
+)
+REMEMBERED: Final = RowMapping(
+    RememberedDecision,
+    remembered_decisions,
+    names={"version": "tool_version"},
+    only=("decision", "tool", "version", "agent", "arguments_digest", "message"),
+)
+LINEAGE: Final = RowMapping(
+    Lineage,
+    runs,
+    names={"parent": "parent_run_id", "call_id": "parent_call_id"},
+    read={"ancestors": lambda ids: tuple(map(read_uuid, ids))},
+)
+PLACE: Final = RowMapping(Place, runs, names={"number": "session_seq"})
+STATE: Final = RowMapping(
+    RunState,
+    runs,
+    only=(
+        *("project_id", "id", "fence", "version", "agent", "config", "context", "last_seq", "turn"),
+        *("team", "created_by"),
+    ),
+    read={"config": config_from_json, "team": team_from_json},
+    write={"config": config_to_json, "team": team_to_json},
+)
+CHILD: Final = RowMapping(
+    Child,
+    runs,
+    names={"run_id": "id", "parsed": "output_parsed"},
+    only=("run_id", "status", "output", "parsed", "escalated"),
+)
+USAGE: Final = RowMapping(
+    Usage,
+    runs,
+    names={
+        "input": "input_tokens",
+        "output": "output_tokens",
+        "cached_input": "cached_tokens",
+        "reasoning": "reasoning_tokens",
+        "cost": "cost_usd",
+    },
+)
 
 
 def state_from_row(row: dict[str, Any]) -> RunState:
     """From the columns of `runward.store.runs.queries.LOAD`, whose JSON is text. Raises ValueError
     and others where it cannot be parsed."""
     row |= {name: from_json(row[name]) for name in _TEXT_COLUMNS if row[name] is not None}
-    calls = [call_from_row(call) for call in row["calls"] or ()]
-    seconds_left = row["seconds_left"]
-    session = row["session_id"]
-    place = None if session is None else Place(SessionId(_parse_uuid(session)), row["session_seq"])
-    state = RunState(
-        project_id=ProjectId(_parse_uuid(row["project_id"])),
-        id=RunId(_parse_uuid(row["id"])),
-        fence=row["fence"],
-        version=row["version"],
-        agent=row["agent"],
-        config=config_from_json(row["config"]),
+    calls = [CALL.from_row(call) for call in row["calls"] or ()]
+    children = {
+        CallId(child["parent_call_id"]): _child_from_row(child) for child in row["children"] or ()
+    }
+    state = STATE.from_row(
+        row,
         pinned=row["current_tools"] or {},
-        context=row["context"],
-        last_seq=row["last_seq"],
-        turn=row["turn"],
-        usage=_usage_from_row(row),
+        usage=USAGE.from_row(row),
         segments=_order_segments(row["segments"] or ()),
         calls={call.id: call for call in calls},
         remembered=tuple(
-            RememberedDecision(
-                one["decision"],
-                one["tool"],
-                one["tool_version"],
-                one["agent"],
-                one["arguments_digest"],
-                one["message"],
-                one["seconds_left"],
-            )
-            for one in row["remembered"] or ()
+            REMEMBERED.from_row(decision, seconds_left=decision["seconds_left"])
+            for decision in row["remembered"] or ()
         ),
-        team=team_from_json(row["team"]),
-        created_by=row["created_by"],
-        lineage=_lineage_from_row(row),
-        children={
-            CallId(one["parent_call_id"]): _child_from_row(one) for one in row["children"] or ()
-        },
-        place=place,
+        lineage=lineage_from_row(row),
+        children=children,
+        place=place_from_row(row),
         shared=row["shared_state"] or {},
         cancel_after_turn=row["cancel_requested_at"] is not None,
-        seconds_left=None if seconds_left is None else float(seconds_left),
+        seconds_left=row["seconds_left"],
         stored_bytes=count_json_bytes((row["segments"], row["calls"])),
     )
     active = row["active_agent"]
     return state if active in (None, state.agent) else state.with_agent(active)
+
+
+def lineage_from_row(row: Mapping[str, Any]) -> Lineage | None:
+    return None if row["parent_run_id"] is None else LINEAGE.from_row(row)
+
+
+def place_from_row(row: Mapping[str, Any]) -> Place | None:
+    return None if row["session_id"] is None else PLACE.from_row(row)
+
+
+def _child_from_row(row: Mapping[str, Any]) -> Child:
+    error = row["error"] or row["incomplete_details"]
+    return CHILD.from_row(row, error=error, usage=USAGE.from_row(row))

@@ -15,70 +15,71 @@ from pydantic_core import to_json
 from runward.domain.ids import RunId
 from runward.domain.run.state import Changes
 from runward.store import codec
+from runward.store.postgres.columns import insert_select, recordset, set_columns, take
+from runward.store.postgres.tables import approvals, run_events, run_items, tool_calls
 
-RECORDS: Final = """
+_EVENT: Final = ("type", "data")
+_CALL: Final = codec.CALL.columns
+_FIXED: Final = frozenset({"call_id", "id", "turn", "position", "tool", "raw_arguments"})
+_CHANGING: Final = tuple(name for name in _CALL if name not in _FIXED)
+_REQUEST: Final = (
+    *("id", "call_id", "tool", "tool_version", "agent", "url", "arguments", "digest", "status"),
+    "allowed_decisions",
+)
+_DECISION: Final = ("id", "status", "decided_by", "decision")
+_RUN: Final = {"project_id": "g.project_id", "run_id": "g.id"}
+_CALL_DEADLINE: Final = "g.at + make_interval(secs => c.timeout_seconds)"
+
+_EVENTS: Final = _RUN | take("e", _EVENT) | {"seq": "g.last_seq - g.k + e.n", "created_at": "g.at"}
+_ITEMS: Final = _RUN | take("s", codec.SEGMENT.columns) | {"seq": "g.last_seq - g.k + s.n"}
+_INSERTED: Final = {
+    **_RUN,
+    **take("c", _CALL),
+    "created_at": "g.at",
+    "started_at": "CASE WHEN c.phase = 'started' THEN g.at END",
+    "deadline_at": f"CASE WHEN c.phase = 'started' THEN {_CALL_DEADLINE} END",
+    "ended_at": "CASE WHEN c.phase = 'settled' THEN g.at END",
+}
+_UPDATED: Final = {
+    **take("c", _CHANGING),
+    "started_at": "CASE WHEN c.phase = 'started' THEN g.at ELSE t.started_at END",
+    "deadline_at": f"CASE WHEN c.phase = 'started' THEN {_CALL_DEADLINE} ELSE t.deadline_at END",
+    "ended_at": "CASE WHEN c.phase = 'settled' THEN g.at END",
+}
+_REQUESTED: Final = {
+    **_RUN,
+    **take("a", _REQUEST),
+    "requested_at": "g.at",
+    "expires_at": "g.at + make_interval(secs => a.expires_seconds)",
+    "decided_at": "CASE WHEN a.status <> 'pending' THEN g.at END",
+}
+
+RECORDS: Final = f"""
 events AS (
-  INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
-  SELECT g.project_id, g.id, g.last_seq - g.k + e.n, e.type, e.data, g.at
-  FROM json_to_recordset(CAST(:events AS json)) AS e(run uuid, n int, type text, data json)
+  {insert_select(run_events, _EVENTS)}
+  FROM {recordset(run_events, "events", "e", _EVENT, run="uuid", n="int")}
   JOIN g ON g.id = e.run
 ), items AS (
-  INSERT INTO run_items (project_id, run_id, seq, kind, turn, agent, items, seen)
-  SELECT g.project_id, g.id, g.last_seq - g.k + s.n, s.kind, s.turn, s.agent, s.items, s.seen
-  FROM json_to_recordset(CAST(:segments AS json))
-    AS s(run uuid, n int, kind text, turn int, agent text, items json, seen int)
+  {insert_select(run_items, _ITEMS)}
+  FROM {recordset(run_items, "segments", "s", codec.SEGMENT.columns, run="uuid", n="int")}
   JOIN g ON g.id = s.run
 ), inserted AS (
-  INSERT INTO tool_calls (project_id, run_id, call_id, id, turn, position, tool, tool_version,
-    arguments, digest, phase, attempt, fence, approval_id, approved_digest, original_arguments,
-    raw_arguments, timeout_seconds, result, child_run_id, received, exchange, created_at,
-    started_at, deadline_at, ended_at)
-  SELECT g.project_id, g.id, c.call_id, c.id, c.turn, c.position, c.tool, c.tool_version,
-    c.arguments, c.digest, c.phase, c.attempt, c.fence, c.approval_id, c.approved_digest,
-    c.original_arguments, c.raw_arguments, c.timeout_seconds, c.result, c.child_run_id,
-    c.received, c.exchange, g.at,
-    CASE WHEN c.phase = 'started' THEN g.at END,
-    CASE WHEN c.phase = 'started' THEN g.at + make_interval(secs => c.timeout_seconds) END,
-    CASE WHEN c.phase = 'settled' THEN g.at END
-  FROM json_to_recordset(CAST(:inserted AS json)) AS c(run uuid, id uuid, call_id text, turn int,
-    position int, tool text, tool_version int, arguments json, digest text, phase text,
-    attempt int, fence bigint, approval_id uuid, approved_digest text, original_arguments json,
-    raw_arguments text, timeout_seconds float8, result json, child_run_id uuid, received json,
-    exchange json)
+  {insert_select(tool_calls, _INSERTED)}
+  FROM {recordset(tool_calls, "inserted", "c", _CALL, run="uuid")}
   JOIN g ON g.id = c.run
 ), updated AS (
-  UPDATE tool_calls t SET tool_version = c.tool_version, arguments = c.arguments,
-    digest = c.digest, phase = c.phase, attempt = c.attempt, fence = c.fence,
-    approval_id = c.approval_id, approved_digest = c.approved_digest,
-    original_arguments = c.original_arguments, timeout_seconds = c.timeout_seconds,
-    result = c.result, child_run_id = c.child_run_id, received = c.received,
-    exchange = c.exchange,
-    started_at = CASE WHEN c.phase = 'started' THEN g.at ELSE t.started_at END,
-    deadline_at = CASE WHEN c.phase = 'started'
-      THEN g.at + make_interval(secs => c.timeout_seconds) ELSE t.deadline_at END,
-    ended_at = CASE WHEN c.phase = 'settled' THEN g.at END
-  FROM json_to_recordset(CAST(:updated AS json)) AS c(run uuid, call_id text, tool_version int,
-    arguments json, digest text, phase text, attempt int, fence bigint, approval_id uuid,
-    approved_digest text, original_arguments json, timeout_seconds float8, result json,
-    child_run_id uuid, received json, exchange json)
+  UPDATE tool_calls t SET {set_columns(tool_calls, _UPDATED)}
+  FROM {recordset(tool_calls, "updated", "c", ("call_id", *_CHANGING), run="uuid")}
   JOIN g ON g.id = c.run
   WHERE t.project_id = g.project_id AND t.run_id = g.id AND t.call_id = c.call_id
 ), asked AS (
-  INSERT INTO approvals (project_id, id, run_id, call_id, tool, tool_version, agent, url,
-    arguments, digest, status, allowed_decisions, requested_at, expires_at, decided_at)
-  SELECT g.project_id, a.id, g.id, a.call_id, a.tool, a.tool_version, a.agent, a.url,
-    a.arguments, a.digest, a.status, ARRAY(SELECT json_array_elements_text(a.allowed)),
-    g.at, g.at + make_interval(secs => a.expires_seconds),
-    CASE WHEN a.status <> 'pending' THEN g.at END
-  FROM json_to_recordset(CAST(:approvals AS json)) AS a(run uuid, id uuid, call_id text,
-    tool text, tool_version int, agent text, url text, arguments json, digest text,
-    status text, allowed json, expires_seconds float8)
+  {insert_select(approvals, _REQUESTED)}
+  FROM {recordset(approvals, "approvals", "a", _REQUEST, run="uuid", expires_seconds="float8")}
   JOIN g ON g.id = a.run
 ), closed AS (
   UPDATE approvals a SET status = c.status, decided_at = coalesce(a.decided_at, g.at),
     decided_by = coalesce(a.decided_by, c.decided_by), decision = coalesce(a.decision, c.decision)
-  FROM json_to_recordset(CAST(:closed AS json))
-    AS c(run uuid, id uuid, status text, decided_by text, decision json)
+  FROM {recordset(approvals, "closed", "c", _DECISION, run="uuid")}
   JOIN g ON g.id = c.run
   WHERE a.project_id = g.project_id AND a.id = c.id
     AND (a.status = 'pending' OR c.status = 'void' AND a.status IN ('approved', 'edited'))
@@ -103,11 +104,15 @@ class Records:
             for number, event in enumerate(changes.events, start=1)
         ]
         self.segments += [
-            codec.segment_to_row(run, number, segment)
+            codec.SEGMENT.to_row(segment) | {"run": run, "n": number}
             for number, segment in enumerate(changes.segments, start=1)
         ]
-        self.inserted += [codec.call_to_row(run, call) for call in changes.inserted.values()]
-        self.updated += [codec.call_to_row(run, call) for call in changes.updated.values()]
+        self.inserted += [
+            codec.CALL.to_row(call) | {"run": run} for call in changes.inserted.values()
+        ]
+        self.updated += [
+            codec.CALL.to_row(call) | {"run": run} for call in changes.updated.values()
+        ]
         self.approvals += [
             {
                 "run": run,
@@ -120,7 +125,7 @@ class Records:
                 "arguments": asked.call.arguments,
                 "digest": asked.call.digest,
                 "status": changes.closed_approvals.get(asked.id, "pending"),
-                "allowed": asked.allowed_decisions,
+                "allowed_decisions": asked.allowed_decisions,
                 "expires_seconds": asked.expires_seconds,
             }
             for asked in changes.approvals

@@ -312,5 +312,5 @@ def _call_from_row(row: Any) -> CallView:
         fields["result"] = {"outcome": CallOutcome.OUTCOME_UNKNOWN, "output": UNREADABLE}
     if fields["exchange"] == UNREADABLE:
         fields["exchange"] = None
-    call = codec.call_from_row(fields)
+    call = codec.CALL.from_row(fields)
     return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)
