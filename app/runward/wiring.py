@@ -49,11 +49,10 @@ from runward.store.postgres.db import (
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs import queries, session_items
-from runward.store.runs.accept import AcceptedRun, AcceptWriter
+from runward.store.runs.accept import AcceptedRun, AcceptWriter, NewRun
 from runward.store.runs.gate import StepWriter
 from runward.store.runs.group_commit import GroupCommit
 from runward.store.runs.quarantine import Quarantine
-from runward.store.runs.queries import NewRun
 from runward.tools import signing
 from runward.tools.base import ToolInvoker
 from runward.tools.guards import GuardClient

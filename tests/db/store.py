@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -28,10 +29,9 @@ from runward.store.ids import mint
 from runward.store.postgres.db import Tx, open_database
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, queries
-from runward.store.runs.accept import AcceptWriter
+from runward.store.runs.accept import AcceptWriter, NewRun
 from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, StepWriter
 from runward.store.runs.group_commit import FlushResult
-from runward.store.runs.queries import NewRun
 
 PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)
@@ -269,16 +269,11 @@ PAY: Final[dict[str, Any]] = {
 def new_run(config: AgentConfig, *, lease: bool = False, **fields: Any) -> NewRun:
     changes = events("run.created", *(["run.started"] if lease else []))
     changes.segments.append(Segment(SegmentKind.INPUT, 0, None, (Message("user", "go"),)))
-    values: dict[str, Any] = {"agent": None, "context": None, "metadata": {}, **fields}
-    return NewRun(
-        project_id=PROJECT,
-        id=RunId(mint()),
-        config=config,
-        created_by=uuid4(),
-        changes=changes,
-        lease=lease,
-        **values,
-    )
+    own = {
+        name: fields.pop(name) for name in ("metadata", "idempotency", "waits") if name in fields
+    }
+    state = RunState(PROJECT, RunId(mint()), None, config, created_by=uuid4())
+    return NewRun(replace(state, **fields), changes, lease=lease, **own)
 
 
 def pay(id_: str, amount: int = 7) -> RequestedCall:

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,9 +14,8 @@ from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import Lineage
 from runward.store.access import idempotency
 from runward.store.runs import queries, transitions
-from runward.store.runs.accept import AcceptedRun
+from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
 from runward.store.runs.group_commit import GroupCommit
-from runward.store.runs.queries import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
 
 KEY = text(
@@ -31,7 +29,7 @@ async def with_a_child_of_a_lower_id(store: Store) -> tuple[RunId, RunId]:
     """The clock of the process that started the child run was behind."""
     parent = new_run(CONFIG)
     lineage = Lineage(parent.id, CallId("c1"), (parent.id,), ())
-    child = replace(new_run(CONFIG, lineage=lineage), id=RunId(UUID(int=parent.id.int - (1 << 90))))
+    child = new_run(CONFIG, lineage=lineage, id=RunId(UUID(int=parent.id.int - (1 << 90))))
     for result in await store.acceptor.write([parent, child]):
         assert isinstance(result, AcceptedRun)
     return parent.id, child.id
@@ -68,7 +66,7 @@ async def test_a_child_run_that_starts_meanwhile_is_cancelled_too(store: Store) 
     async with store.locked(child) as tx:
         cancelling = asyncio.create_task(cancel())
         await store.until_blocked()
-        await tx.execute(queries.ACCEPT, queries.accept_values([new], LEASE))
+        await tx.execute(ACCEPT, accept_values([new], LEASE))
     await cancelling
     found = {(await store.head(run)).status for run in (parent, child, new.id)}
     assert found == {"cancelled"}

@@ -17,9 +17,9 @@ from runward.store.access.callback_tokens import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, client_results, queries, sweep, transitions
+from runward.store.runs.accept import NewRun
 from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step, StepOutcome
-from runward.store.runs.queries import NewRun
 from tests.db.store import Store
 from tests.model.operations import Operation, Refused
 from tests.model.rows import PROJECT, RunRow, Tools
@@ -45,16 +45,7 @@ class Postgres:
         changes = Changes()
         changes.add("run.created")
         changes.segments += root.segments
-        new = NewRun(
-            project_id=PROJECT,
-            id=root.id,
-            agent=root.agent,
-            config=root.config,
-            context=None,
-            metadata={},
-            created_by=None,
-            changes=changes,
-        )
+        new = NewRun(RunState(PROJECT, root.id, root.agent, root.config), changes)
         [result] = await self._store.acceptor.write([new])
         assert not isinstance(result, BaseException), result
 

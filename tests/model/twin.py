@@ -18,9 +18,9 @@ from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.state import Changes, Child, Lineage, RememberedDecision, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store.runs import claims, gate
+from runward.store.runs.accept import NewRun
 from runward.store.runs.approvals import Approval
 from runward.store.runs.gate import Step, StepOutcome
-from runward.store.runs.queries import NewRun
 from runward.store.runs.records import Records
 from tests.model.rows import PROJECT, ApprovalRow, Rows, RunRow, Tools
 
@@ -222,9 +222,9 @@ class Twin:
     def accept(self, new: NewRun) -> None:
         self.rows[new.id] = RunRow(
             id=new.id,
-            config=new.config,
-            agent=new.agent,
-            lineage=new.lineage,
+            config=new.state.config,
+            agent=new.state.agent,
+            lineage=new.state.lineage,
             segments=tuple(new.changes.segments),
         )
 
@@ -374,7 +374,7 @@ async def load(tx: Any, _: ProjectId, run_id: RunId) -> tuple[RunStatus, RunStat
     return None if row is None else (row.status, twin.load(run_id))
 
 
-async def lock_all(tx: Any, _: ProjectId, run_id: RunId, *others: RunId) -> None: ...
+async def lock_runs(tx: Any, _: ProjectId, run_id: RunId, *others: RunId) -> None: ...
 
 
 async def open_below(tx: Any, _: ProjectId, run_id: RunId) -> list[RunId]:

@@ -15,8 +15,8 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
+from runward.store.runs.accept import NewRun
 from runward.store.runs.gate import Ending, RelatedChanges
-from runward.store.runs.queries import NewRun
 
 
 def related_changes(
@@ -54,16 +54,13 @@ def _build_child_run(state: RunState, child: ChildRun) -> NewRun:
     add_run_created(changes, child.agent, config, parent_call_id=child.call_id)
     changes.segments.append(Segment(SegmentKind.INPUT, 0, child.agent, child.input))
     above = state.lineage
-    return NewRun(
+    started = RunState(
         project_id=state.project_id,
         id=child.id,
         agent=child.agent,
         config=config,
         context=child.context,
-        metadata={},
         created_by=state.created_by,
-        changes=changes,
-        agent_version=child.member.version,
         team=child.team,
         lineage=Lineage(
             parent=state.id,
@@ -73,3 +70,4 @@ def _build_child_run(state: RunState, child: ChildRun) -> NewRun:
         ),
         place=Place(state.place.session_id, None) if state.place else None,
     )
+    return NewRun(started, changes, agent_version=child.member.version)

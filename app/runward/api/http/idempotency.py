@@ -15,7 +15,7 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import compute_digest, parse
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx
-from runward.store.runs.queries import NewRun
+from runward.store.runs.accept import NewRun
 from runward.wiring import Services
 
 REPLAY_HEADERS = {"Idempotent-Replayed": "true"}

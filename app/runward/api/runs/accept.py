@@ -24,8 +24,7 @@ from runward.store.access import idempotency
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import sessions, views
-from runward.store.runs.accept import AcceptedRun
-from runward.store.runs.queries import ACCEPT, NewRun, accept_values
+from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
 from runward.store.runs.views import RunView
 from runward.wiring import Services
 
@@ -77,8 +76,8 @@ async def _accept_new(
         value = parse_id(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
-        wish = None if body.on_conflict is None else OnConflict(body.on_conflict)
-        return await accept_in_session(services, new, SessionId(value), wish)
+        on_conflict = None if body.on_conflict is None else OnConflict(body.on_conflict)
+        return await accept_in_session(services, new, SessionId(value), on_conflict)
     return await accept_immediately(services, new)
 
 
@@ -129,19 +128,19 @@ async def accept_in_session(
     `after_accept` is done in the commit that accepts it."""
     for _ in range(sessions.MAX_CANCEL_ROUNDS):
         async with services.database.pool.begin() as tx:
-            taken = await sessions.take_slot(tx, new.project_id, session_id, on_conflict)
+            taken = await sessions.take_slot(tx, new.state.project_id, session_id, on_conflict)
             if taken.previous and await _is_key_used(tx, new):
                 raise e.SessionBusyError  # the one in the way is this very request's run
             if not taken.previous:
-                place = Place(session_id, taken.seq)
-                new = replace(new, place=place, waits=taken.waits)
+                state = replace(new.state, place=Place(session_id, taken.seq))
+                new = replace(new, state=state, waits=taken.waits)
                 values = accept_values([new], services.lease)
                 row = (await tx.execute(ACCEPT, values)).one()
                 await after_accept(tx, new)
                 break
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
-                await cancel(services, new.project_id, run_id)
+                await cancel(services, new.state.project_id, run_id)
     else:
         raise e.SessionBusyError
     services.wake_worker()
@@ -152,7 +151,7 @@ async def _is_key_used(tx: Tx, new: NewRun) -> bool:
     """Whether the request's key has been used: the session's lock has been waited for."""
     if new.idempotency is None:
         return False
-    return await idempotency.read(tx, new.project_id, new.idempotency[0]) is not None
+    return await idempotency.read(tx, new.state.project_id, new.idempotency[0]) is not None
 
 
 async def _replay(services: Services, request_key: IdempotentRequest) -> AcceptResult | None:
@@ -186,58 +185,55 @@ def build_new_run(
     add_run_created(changes, body.agent, config, **before)
     segment = Segment(SegmentKind.INPUT, 0, body.agent, items)
     changes.segments.append(segment)
-    return NewRun(
+    state = RunState(
         project_id=principal.project_id,
         id=RunId(mint()),
         agent=body.agent,
         config=config,
         context=body.context,
-        metadata=body.metadata,
         created_by=principal.key_id,
-        changes=changes,
-        agent_version=resolved.version,
         team=resolved.team,
+    )
+    return NewRun(
+        state,
+        changes,
+        metadata=body.metadata,
+        agent_version=resolved.version,
         continued_from=continued_from,
     )
 
 
 def _build_state(new: NewRun, accepted: AcceptedRun) -> RunState:
     """As the run would be loaded."""
-    return RunState(
-        project_id=new.project_id,
-        id=new.id,
+    return replace(
+        new.state,
         fence=1,
-        version=0,
-        agent=new.agent,
-        config=new.config,
         pinned=accepted.tool_versions,
-        context=new.context,
         last_seq=len(new.changes.events),
         segments=tuple(new.changes.segments),
-        team=new.team,
-        created_by=new.created_by,
-        seconds_left=new.config.limits.deadline_seconds,
+        seconds_left=new.state.config.limits.deadline_seconds,
         stored_bytes=count_json_bytes(new.changes.segments),
     )
 
 
 def _build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
+    state = new.state
     return RunView(
-        id=new.id,
+        id=state.id,
         status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
-        agent=new.agent,
-        config=codec.config_to_json(new.config),
+        agent=state.agent,
+        config=codec.config_to_json(state.config),
         created_by=None,
-        turn=new.turn,
+        turn=state.turn,
         usage=dict.fromkeys(views.USAGE_FIELDS, 0),
-        session_id=new.place.session_id if new.place else None,
+        session_id=state.place.session_id if state.place else None,
         continued_from=new.continued_from,
         parent_run_id=None,
         output=None,
         output_parsed=None,
         error=None,
         incomplete_details=None,
-        context=new.context,
+        context=state.context,
         metadata=new.metadata,
         last_seq=len(new.changes.events),
         created_at=accepted.at,

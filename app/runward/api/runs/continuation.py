@@ -15,7 +15,7 @@ from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
 from runward.domain.registry.scopes import Principal
 from runward.store.runs import continuation
-from runward.store.runs.queries import NewRun
+from runward.store.runs.accept import NewRun
 from runward.wiring import Services
 
 
@@ -34,7 +34,9 @@ async def accept_continuation(
             found = await continuation.prepare(
                 tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
             )
-        new = request_key.with_key(replace(found.run, created_by=principal.key_id))
+        new = request_key.with_key(
+            replace(found.run, state=replace(found.run.state, created_by=principal.key_id))
+        )
         accepted = await _accept(services, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 

@@ -105,13 +105,13 @@ class RememberedDecision:
 class RunState:
     project_id: ProjectId
     id: RunId
-    fence: int
-    version: int
     agent: str | None
     config: AgentConfig
-    pinned: Mapping[str, int]
+    context: JsonObject | None = None
+    fence: int = 0
+    version: int = 0
+    pinned: Mapping[str, int] = field(default_factory=dict[str, int])
     """Tool name -> the lowest version this run may use: the current one when it was accepted."""
-    context: JsonObject | None
     last_seq: int = 0
     """The number of the last event, when it was loaded."""
     turn: int = 0

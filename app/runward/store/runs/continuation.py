@@ -26,7 +26,7 @@ from runward.store import codec
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
 from runward.store.runs import queries, sessions
-from runward.store.runs.queries import NewRun
+from runward.store.runs.accept import NewRun
 
 # What it began with itself, where it is a continued run too, does not count for its limits.
 _READ_STOPPED: Final = text(
@@ -108,22 +108,25 @@ async def prepare(
     if messages or row.reason != "deadline":  # which stopped it between two steps
         opening = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
         changes.segments.append(opening)
-    new = NewRun(
+    new = RunState(
         project_id=project_id,
         id=RunId(mint()),
         agent=row.agent,
         config=config,
         context=state.context,
-        metadata=row.metadata,
         created_by=state.created_by,
-        changes=changes,
-        agent_version=row.agent_version,
         team=state.team,
-        continued_from=run_id,
         turn=state.turn,
     )
     session = None if row.session_id is None else SessionId(row.session_id)
-    return PreparedContinuation(new, session, state.agent)
+    run = NewRun(
+        new,
+        changes,
+        metadata=row.metadata,
+        agent_version=row.agent_version,
+        continued_from=run_id,
+    )
+    return PreparedContinuation(run, session, state.agent)
 
 
 def _check(
@@ -170,12 +173,12 @@ async def copy_history(tx: Tx, new: NewRun) -> None:
     run that it continues, its agent and its state. The session keeps the items of that run until
     this one has ended and leaves them with its own. Raises ConflictError if another run of the
     session continues the same run and is open."""
-    if new.place is not None:
-        others = await sessions.open_runs(tx, new.project_id, new.place.session_id)
-        about = {"project_id": new.project_id, "former": new.continued_from, "id": new.id}
+    state = new.state
+    values = {"project_id": state.project_id, "id": state.id, "former": new.continued_from}
+    if state.place is not None:
+        others = await sessions.open_runs(tx, state.project_id, state.place.session_id)
         if (
-            await tx.execute(_FIND_OPEN_CONTINUATION, {**about, "others": list(others)})
+            await tx.execute(_FIND_OPEN_CONTINUATION, {**values, "others": list(others)})
         ).one_or_none():
             raise e.ConflictError("Another run continues this one already, and has not ended.")
-    values = {"project_id": new.project_id, "id": new.id, "former": new.continued_from}
     await tx.execute(_COPY, values)

@@ -24,8 +24,9 @@ from runward.domain.run.state import Changes, Lineage, Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, log_fields, read_backend_pid
 from runward.store.runs import family
+from runward.store.runs.accept import ACCEPT, NewRun, accept_values
 from runward.store.runs.group_commit import FlushResult
-from runward.store.runs.queries import ACCEPT, NewRun, accept_values, lock_runs
+from runward.store.runs.queries import lock_runs
 from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
 
 log = structlog.get_logger()

@@ -1,10 +1,7 @@
 """Queries on runs: accept, load, lock, change from outside. None of them commits."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any, Final
-from uuid import UUID
 
 from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
@@ -12,8 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import Changes, Lineage, Member, Place, RunState, list_tool_names
+from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import codec
 from runward.store.postgres.db import Tx, is_outage
@@ -102,86 +98,6 @@ SELECT g.last_seq FROM g CROSS JOIN hint"""
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """A run that is accepted. `lease`: it is claimed at once by the process that accepts. `waits`:
-    it is not claimed before its session carries no earlier run. `turn`: how many it begins
-    with."""
-
-    project_id: ProjectId
-    id: RunId
-    agent: str | None
-    config: AgentConfig
-    context: JsonObject | None
-    metadata: JsonObject
-    created_by: UUID | None
-    changes: Changes
-    lease: bool = False
-    idempotency: tuple[str, str, str] | None = None
-    """The key, the route and the body's digest."""
-    agent_version: int | None = None
-    team: Mapping[str, Member] = field(default_factory=dict[str, Member])
-    lineage: Lineage | None = None
-    place: Place | None = None
-    waits: bool = False
-    continued_from: RunId | None = None
-    turn: int = 0
-
-    @property
-    def tool_names(self) -> tuple[str, ...]:
-        return list_tool_names(self.config, self.team)
-
-
-_ACCEPT: Final = (
-    """
-WITH s AS (
-  SELECT s.* FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, agent text,
-    config json, context json, metadata jsonb, created_by uuid, k int, lease bool,
-    deadline float8, key text, route text, body_digest text, agent_version int, team json,
-    tool_names text[], parent_run_id uuid, parent_call_id text, ancestors uuid[], path text[],
-    session_id uuid, session_seq bigint, waits bool, continued_from uuid, turn int)
-), g AS (
-  INSERT INTO runs (project_id, id, status, agent, config, tool_versions, context, metadata,
-    created_by, agent_version, team, tool_names, parent_run_id, parent_call_id, ancestors, path,
-    session_id, session_seq, available_at, continued_from, turn,
-    fence, claims, lease_expires_at, started_at, last_seq, deadline_at, created_at)
-  SELECT s.project_id, s.id, CASE WHEN s.lease THEN 'in_progress' ELSE 'queued' END, s.agent,
-    s.config, coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t
-      WHERE t.project_id = s.project_id AND t.deleted_at IS NULL
-        AND t.name = ANY(s.tool_names)), '{}'),
-    s.context, s.metadata, s.created_by, s.agent_version, s.team, s.tool_names,
-    s.parent_run_id, s.parent_call_id, s.ancestors, s.path, s.session_id, s.session_seq,
-    CASE WHEN s.waits THEN 'infinity' ELSE clock_timestamp() END, s.continued_from, s.turn,
-    CASE WHEN s.lease THEN 1 ELSE 0 END, CASE WHEN s.lease THEN 1 ELSE 0 END,
-    CASE WHEN s.lease THEN clock_timestamp() + CAST(:lease AS interval) END,
-    CASE WHEN s.lease THEN statement_timestamp() END, s.k,
-    statement_timestamp() + make_interval(secs => s.deadline), statement_timestamp()
-  FROM s
-  RETURNING project_id, id, last_seq, last_seq AS k, created_at AS at, tool_versions, deadline_at
-),"""
-    + RECORDS
-    + """, keys AS (
-  INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
-  SELECT s.project_id, s.key, s.route, s.body_digest, s.id,
-    clock_timestamp() + interval '24 hours'
-  FROM s WHERE s.key IS NOT NULL ORDER BY s.project_id, s.key
-), hint AS MATERIALIZED (
-  SELECT CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
-)
-SELECT g.id, g.at, g.tool_versions FROM g CROSS JOIN hint"""
-)
-ACCEPT: Final = text(_ACCEPT)
-ACCEPT_TOGETHER: Final = text(
-    _ACCEPT.replace(
-        "WITH s AS (\n  SELECT s.* FROM ",
-        "WITH hurry AS MATERIALIZED (SELECT set_config('lock_timeout', '100ms', true)), s AS (\n"
-        "  SELECT s.* FROM hurry CROSS JOIN ",
-    )
-)
-"""For the runs of several requests. It fails if it has to wait long, for example because another
-transaction holds one of the keys."""
-
-
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
     """Load the run as it is now. None: there is none. Raises RunUnreadableError."""
     values = {"project_id": project_id, "id": run_id}
@@ -264,55 +180,3 @@ async def change_run(
         **records.to_parameters(),
     }
     return (await tx.execute(CHANGE, values)).scalar_one()
-
-
-def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
-    """The parameters of ACCEPT."""
-    records = Records()
-    rows: list[dict[str, Any]] = []
-    for new in batch:
-        records.add(new.id, new.changes)
-        key, route, body_digest = new.idempotency or (None, None, None)
-        rows.append(
-            {
-                "project_id": new.project_id,
-                "id": new.id,
-                "agent": new.agent,
-                "config": codec.config_to_json(new.config),
-                "context": new.context,
-                "metadata": new.metadata,
-                "created_by": new.created_by,
-                "k": len(new.changes.events),
-                "lease": new.lease,
-                "deadline": new.config.limits.deadline_seconds,
-                "key": key,
-                "route": route,
-                "body_digest": body_digest,
-                **_origin_row(new),
-            }
-        )
-    return {
-        "steps": rows_to_json(rows),
-        "lease": lease,
-        "wakes": any(not (new.lease or new.waits) for new in batch),
-        **records.to_parameters(),
-    }
-
-
-def _origin_row(new: NewRun) -> dict[str, Any]:
-    """Where it comes from and what it is part of."""
-    lineage, place = new.lineage, new.place
-    return {
-        "agent_version": new.agent_version,
-        "team": codec.team_to_json(new.team),
-        "tool_names": new.tool_names,
-        "parent_run_id": lineage.parent if lineage else None,
-        "parent_call_id": lineage.call_id if lineage else None,
-        "ancestors": lineage.ancestors if lineage else (),
-        "path": lineage.path if lineage else (),
-        "session_id": place.session_id if place else None,
-        "session_seq": place.number if place else None,
-        "waits": new.waits,
-        "continued_from": new.continued_from,
-        "turn": new.turn,
-    }
