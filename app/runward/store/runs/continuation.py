@@ -24,7 +24,9 @@ from runward.domain.run.state import (
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.ids import mint
+from runward.store.postgres.columns import insert_select, take
 from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import run_items, tool_calls
 from runward.store.runs import queries, sessions
 from runward.store.runs.accept import NewRun
 
@@ -40,24 +42,27 @@ SELECT r.agent, r.agent_version, r.config, r.metadata, r.incomplete_details ->> 
 FROM runs r WHERE r.project_id = :project_id AND r.id = :id"""
 )
 # Its own events are numbered from 1, and what it begins with stands before them.
+_COPIED_ITEM: Final = take("i", run_items.columns.keys()) | {
+    "run_id": ":id",
+    "seq": "i.seq - max(i.seq) OVER ()",
+    "kind": "CASE WHEN i.kind = 'repair' THEN 'input' ELSE i.kind END",
+}
+_COPIED_CALL: Final = take("c", tool_calls.columns.keys()) | {
+    "run_id": ":id",
+    "id": "gen_random_uuid()",
+    "fence": "0",
+    "received": "NULL",
+    "exchange": "NULL",
+}
 _COPY: Final = text(
-    """
+    f"""
 WITH former AS (
   SELECT * FROM runs WHERE project_id = :project_id AND id = :former
 ), items AS (
-  INSERT INTO run_items (project_id, run_id, seq, kind, turn, agent, items, seen)
-  SELECT i.project_id, :id, i.seq - max(i.seq) OVER (),
-    CASE WHEN i.kind = 'repair' THEN 'input' ELSE i.kind END, i.turn, i.agent, i.items, i.seen
+  {insert_select(run_items, _COPIED_ITEM)}
   FROM run_items i JOIN former f ON i.project_id = f.project_id AND i.run_id = f.id
 ), calls AS (
-  INSERT INTO tool_calls (project_id, run_id, call_id, id, turn, position, tool, tool_version,
-    arguments, digest, phase, attempt, fence, approval_id, approved_digest, original_arguments,
-    raw_arguments, timeout_seconds, result, child_run_id, created_at, started_at, deadline_at,
-    ended_at)
-  SELECT c.project_id, :id, c.call_id, gen_random_uuid(), c.turn, c.position, c.tool,
-    c.tool_version, c.arguments, c.digest, c.phase, c.attempt, 0, c.approval_id,
-    c.approved_digest, c.original_arguments, c.raw_arguments, c.timeout_seconds, c.result,
-    c.child_run_id, c.created_at, c.started_at, c.deadline_at, c.ended_at
+  {insert_select(tool_calls, _COPIED_CALL)}
   FROM tool_calls c JOIN former f ON c.project_id = f.project_id AND c.run_id = f.id
   WHERE c.phase = 'settled'
 )

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 from pydantic import JsonValue
-from sqlalchemy import CursorResult, text
+from sqlalchemy import CursorResult, TextClause, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -22,7 +22,10 @@ from runward.domain.registry.guards import Stage
 from runward.domain.run.response import Usage
 from runward.domain.run.state import Changes, Lineage, Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
+from runward.store import codec
+from runward.store.postgres.columns import RowMapping, recordset, set_columns, take
 from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, log_fields, read_backend_pid
+from runward.store.postgres.tables import runs
 from runward.store.runs import family
 from runward.store.runs.accept import ACCEPT, NewRun, accept_values
 from runward.store.runs.group_commit import FlushResult
@@ -116,20 +119,44 @@ StepEntries: TypeAlias = Sequence[tuple[Step, UUID]]
 Send: TypeAlias = Callable[[StepEntries], Awaitable[dict[UUID, StepOutcome | None]]]
 """None for a step: its run's row was locked by somebody else, or is gone."""
 
+
+_OUTPUT: Final = RowMapping(
+    Ending,
+    runs,
+    names={"parsed": "output_parsed"},
+    only=("output", "parsed", "error", "incomplete_details", "escalated"),
+)
+_SET: Final = ("turn", "active_agent", *codec.USAGE.columns, *_OUTPUT.columns)
+_STEPS: Final = recordset(
+    runs,
+    "steps",
+    "s",
+    ("project_id", "id", "fence", "status", *_SET),
+    seen="bigint",
+    k="int",
+    write_id="uuid",
+    progress="bool",
+    ended="bool",
+    delay="float8",
+    defers="bool",
+    keep_claim="bool",
+    shared="jsonb",
+    unshared="text[]",
+)
+
+
 # The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
 # statement began, `r` is the version of before. `last_write_id` is the last write of the claim that
 # `fence` numbers: a claim sets it to its mark, which is below all write ids, or to NULL. One
 # process holds a claim, and its write ids ascend, so a statement that is sent twice or arrives late
 # writes once. Write ids of two claims are never compared: every process starts at a random number,
 # and `already` asks for the same fence too.
-_HEAD: Final = """
+def _write_steps(skip: str = "") -> TextClause:
+    """`skip`: whether the statement leaves out runs that are locked."""
+    return text(
+        f"""
 WITH s AS (
-  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid,
-    fence bigint, seen bigint, k int, write_id uuid, progress bool, status text, ended bool,
-    turn int, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
-    reasoning_tokens bigint, cost_usd float8, agent text, escalated bool, output json, parsed json,
-    error json, incomplete json, delay float8, defers bool, keep_claim bool, shared jsonb,
-    unshared text[])
+  SELECT * FROM {_STEPS}
 ), l AS (
   SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
   FROM runs r JOIN s ON r.project_id = s.project_id AND r.id = s.id
@@ -147,11 +174,7 @@ WITH s AS (
     available_at = CASE WHEN s.defers THEN 'infinity' WHEN s.delay IS NULL THEN r.available_at
       ELSE clock_timestamp() + make_interval(secs => s.delay) END,
     ended_at = CASE WHEN s.ended THEN clock_timestamp() END,
-    turn = s.turn, input_tokens = s.input_tokens, output_tokens = s.output_tokens,
-    cached_tokens = s.cached_tokens, reasoning_tokens = s.reasoning_tokens,
-    cost_usd = s.cost_usd, active_agent = s.agent, escalated = coalesce(s.escalated, false),
-    output = s.output, output_parsed = s.parsed, error = s.error,
-    incomplete_details = s.incomplete,
+    {set_columns(runs, take("s", _SET) | {"escalated": "coalesce(s.escalated, false)"})},
     shared = CASE WHEN s.shared IS NULL THEN r.shared
       ELSE CAST((coalesce(CAST(r.shared AS jsonb), '{{}}') || s.shared) - s.unshared AS json) END
   FROM s JOIN l ON l.project_id = s.project_id AND l.id = s.id
@@ -160,8 +183,7 @@ WITH s AS (
     AND (l.last_write_id IS NULL OR l.last_write_id < s.write_id)
     AND (s.seen IS NULL OR l.version = s.seen)
   RETURNING r.project_id, r.id, r.last_seq, r.version, s.k, clock_timestamp() AS at
-),"""
-_TAIL: Final = """, hint AS MATERIALIZED (
+),{RECORDS}, hint AS MATERIALIZED (
   SELECT pg_notify('runward_runs', :hint),
     CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
 )
@@ -169,9 +191,11 @@ SELECT s.id, l.id IS NOT NULL AS locked, l.fence = s.fence AS same_fence, l.vers
   l.fence = s.fence AND l.last_write_id = s.write_id AS already, g.last_seq,
   coalesce(g.at, clock_timestamp()) AS at
 FROM s LEFT JOIN l ON l.id = s.id LEFT JOIN g ON g.id = s.id CROSS JOIN hint"""
+    )
 
-STEP: Final = text(_HEAD.format(skip="SKIP LOCKED") + RECORDS + _TAIL)
-STEP_ALONE: Final = text(_HEAD.format(skip="") + RECORDS + _TAIL)
+
+STEP: Final = _write_steps("SKIP LOCKED")
+STEP_ALONE: Final = _write_steps()
 
 
 class StepWriter:
@@ -355,12 +379,8 @@ def _step_to_row(step: Step, write_id: UUID) -> dict[str, Any]:
         "write_id": write_id,
         "progress": step.changes.progress or (ending is not None and ending.move in _PARKING_MOVES),
         "turn": step.turn,
-        "input_tokens": step.usage.input,
-        "output_tokens": step.usage.output,
-        "cached_tokens": step.usage.cached_input,
-        "reasoning_tokens": step.usage.reasoning,
-        "cost_usd": step.usage.cost,
-        "agent": step.agent,
+        "active_agent": step.agent,
+        **codec.USAGE.to_row(step.usage),
     }
     beyond = step.related
     if beyond is not None and beyond.state_delta and beyond.session_id is None:
@@ -372,13 +392,9 @@ def _step_to_row(step: Step, write_id: UUID) -> dict[str, Any]:
         row |= {
             "status": target,
             "ended": target in TERMINAL,
-            "output": ending.output,
-            "parsed": ending.parsed,
-            "error": ending.error,
-            "incomplete": ending.incomplete_details,
+            **_OUTPUT.to_row(ending),
             "delay": ending.delay.total_seconds(),
             "defers": ending.move is Move.DEFER,
             "keep_claim": ending.keep_claim,
-            "escalated": ending.escalated,
         }
     return row

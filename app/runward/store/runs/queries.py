@@ -12,7 +12,9 @@ from runward.domain.json import JsonObject
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import codec
+from runward.store.postgres.columns import recordset, select_list, take
 from runward.store.postgres.db import Tx, is_outage
+from runward.store.postgres.tables import runs
 from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
 
 _UNREADABLE: Final = (
@@ -27,14 +29,27 @@ _UNREADABLE: Final = (
 
 # JSON is selected as text and parsed by the codec, row by row: a value that cannot be parsed
 # costs its own run, and not all that the statement reads.
-STATE: Final = """
-  SELECT r.project_id, r.id, r.fence, r.version, r.status, r.agent, r.turn,
-  r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost_usd,
-  r.cancel_requested_at, r.last_seq, r.active_agent, r.created_by, r.parent_run_id,
-  r.parent_call_id, r.ancestors, r.path, r.session_id, r.session_seq,
+_HEAD: Final = take(
+    "r",
+    (
+        *("status", "active_agent", "cancel_requested_at"),
+        *codec.STATE.columns,
+        *codec.LINEAGE.columns,
+        *codec.PLACE.columns,
+        *codec.USAGE.columns,
+    ),
+) | {name: f"CAST(r.{name} AS text)" for name in ("config", "context", "team")}
+_CHILD: Final = take(
+    "k",
+    (
+        *("parent_call_id", "error", "incomplete_details"),
+        *codec.CHILD.columns,
+        *codec.USAGE.columns,
+    ),
+)
+STATE: Final = f"""
+  SELECT {select_list(_HEAD)},
   CAST(extract(epoch FROM r.deadline_at - clock_timestamp()) AS float8) AS seconds_left,
-  CAST(r.config AS text) AS config, CAST(r.context AS text) AS context,
-  CAST(r.team AS text) AS team,
   (SELECT CAST(json_agg(i ORDER BY i.seq) AS text) FROM run_items i
     WHERE i.project_id = r.project_id AND i.run_id = r.id) AS segments,
   (SELECT CAST(json_agg(c ORDER BY c.turn, c.position) AS text) FROM tool_calls c
@@ -50,9 +65,7 @@ STATE: Final = """
       AND t.name = ANY(coalesce(r.tool_names,
         ARRAY(SELECT json_array_elements_text(r.config -> 'tools'))))) AS current_tools,
   (SELECT CAST(json_agg(k) AS text) FROM (
-    SELECT k.parent_call_id, k.id, k.status, k.output, k.output_parsed, k.error,
-      k.incomplete_details, k.input_tokens, k.output_tokens, k.cached_tokens, k.reasoning_tokens,
-      k.cost_usd, k.escalated
+    SELECT {select_list(_CHILD)}
     FROM runs k JOIN tool_calls c ON c.project_id = k.project_id AND c.run_id = k.parent_run_id
       AND c.call_id = k.parent_call_id
     WHERE k.project_id = r.project_id AND k.parent_run_id = r.id
@@ -68,11 +81,20 @@ LOCK: Final = text(
     " ORDER BY id FOR UPDATE"
 )
 """The runs `ids` and all above the run `of`, always in the same order."""
+_STEPS: Final = recordset(
+    runs,
+    "steps",
+    "s",
+    ("project_id", "id", "status", "error", "incomplete_details"),
+    k="int",
+    ended="bool",
+    fences="bool",
+    cancel_requested="bool",
+)
 CHANGE: Final = text(
-    """
+    f"""
 WITH s AS (
-  SELECT * FROM json_to_recordset(CAST(:steps AS json)) AS s(project_id uuid, id uuid, k int,
-    status text, ended bool, fences bool, cancel_requested bool, error json, incomplete json)
+  SELECT * FROM {_STEPS}
 ), g AS (
   UPDATE runs r SET
     last_seq = r.last_seq + s.k, version = r.version + 1,
@@ -85,12 +107,10 @@ WITH s AS (
     cancel_requested_at = CASE WHEN s.cancel_requested
       THEN coalesce(r.cancel_requested_at, clock_timestamp()) ELSE r.cancel_requested_at END,
     ended_at = CASE WHEN s.ended THEN clock_timestamp() END,
-    error = s.error, incomplete_details = s.incomplete
+    error = s.error, incomplete_details = s.incomplete_details
   FROM s WHERE r.project_id = s.project_id AND r.id = s.id
   RETURNING r.project_id, r.id, r.last_seq, s.k, clock_timestamp() AS at
-),"""
-    + RECORDS
-    + """, hint AS MATERIALIZED (
+),{RECORDS}, hint AS MATERIALIZED (
   SELECT pg_notify('runward_runs', :hint),
     CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
 )
@@ -168,7 +188,7 @@ async def change_run(
         "fences": void_lease,
         "cancel_requested": cancel_requested,
         "error": error,
-        "incomplete": incomplete,
+        "incomplete_details": incomplete,
     }
     records = Records()
     records.add(state.id, changes)
