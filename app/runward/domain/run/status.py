@@ -29,6 +29,7 @@ TERMINAL: Final = frozenset(
         RunStatus.EXPIRED,
     }
 )
+OPEN: Final = frozenset(RunStatus) - TERMINAL
 WAIT_ENDING: Final = TERMINAL | {RunStatus.REQUIRES_ACTION}
 """Where `?wait` stops holding."""
 
@@ -52,7 +53,6 @@ class Edge(NamedTuple):
 
 
 _LEASED: Final = frozenset({RunStatus.IN_PROGRESS})
-_OPEN: Final = frozenset(set(RunStatus) - TERMINAL)
 
 MOVES: Final[Mapping[Move, Edge]] = {
     Move.CLAIM: Edge(frozenset({RunStatus.QUEUED}), RunStatus.IN_PROGRESS),
@@ -63,7 +63,7 @@ MOVES: Final[Mapping[Move, Edge]] = {
     Move.COMPLETE: Edge(_LEASED, RunStatus.COMPLETED),
     Move.FAIL: Edge(frozenset({RunStatus.IN_PROGRESS, RunStatus.QUEUED}), RunStatus.FAILED),
     Move.STOP: Edge(_LEASED, RunStatus.INCOMPLETE),
-    Move.CANCEL: Edge(_OPEN, RunStatus.CANCELLED),
+    Move.CANCEL: Edge(OPEN, RunStatus.CANCELLED),
     Move.EXPIRE: Edge(frozenset({RunStatus.QUEUED, RunStatus.REQUIRES_ACTION}), RunStatus.EXPIRED),
 }
 

@@ -5,6 +5,8 @@ Every tenant table has `project_id` first in its primary key. JSON that is only 
 migrations/versions/0001_spine.py; what came later is beside it.
 """
 
+from typing import Final
+
 from sqlalchemy import (
     ARRAY,
     JSON,
@@ -31,11 +33,12 @@ from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import SegmentKind
-from runward.domain.run.status import TERMINAL, RunStatus
+from runward.domain.run.status import OPEN, TERMINAL, RunStatus
 from runward.store.postgres.columns import (
     NOW,
     TIMESTAMP,
     enum_check,
+    list_values,
     metadata,
     project_column,
     run_foreign_key,
@@ -54,6 +57,7 @@ from runward.store.postgres.registry_tables import (
 )
 
 __all__ = [
+    "OPEN_STATUSES",
     "agent_versions",
     "agents",
     "api_keys",
@@ -77,6 +81,9 @@ __all__ = [
     "tool_versions",
     "tools",
 ]
+
+OPEN_STATUSES: Final = list_values(OPEN)
+"""Of runs that have not ended, for `status IN (…)`."""
 
 sessions = Table(
     "sessions",
@@ -171,8 +178,7 @@ runs = Table(
         "(status = 'in_progress') = (lease_expires_at IS NOT NULL)", name="leased_iff_in_progress"
     ),
     CheckConstraint(
-        f"(status IN ({', '.join(repr(str(s)) for s in sorted(TERMINAL))}))"
-        " = (ended_at IS NOT NULL)",
+        f"(status IN ({list_values(TERMINAL)})) = (ended_at IS NOT NULL)",
         name="ended_iff_terminal",
     ),
     Index("runs_queued", "available_at", postgresql_where=text("status = 'queued'")),
@@ -194,9 +200,7 @@ runs = Table(
         "runs_open_children",
         "project_id",
         "parent_run_id",
-        postgresql_where=text(
-            "parent_run_id IS NOT NULL AND status IN ('queued', 'in_progress', 'requires_action')"
-        ),
+        postgresql_where=text(f"parent_run_id IS NOT NULL AND status IN ({OPEN_STATUSES})"),
     ),
     Index(
         "runs_ancestors",

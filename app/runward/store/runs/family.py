@@ -15,16 +15,17 @@ from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.state import Lineage, Place
 from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import sessions
 from runward.store.runs.records import format_hint
 
 _WAKE_PARENT: Final = text(
-    """
+    f"""
 UPDATE runs SET version = version + 1,
   status = CASE WHEN status = 'requires_action' THEN 'queued' ELSE status END,
   available_at = CASE WHEN status = 'in_progress' THEN available_at ELSE clock_timestamp() END
 WHERE project_id = :project_id AND id = :id
-  AND status IN ('queued', 'in_progress', 'requires_action')
+  AND status IN ({OPEN_STATUSES})
 """
 )
 _REQUEUE_ANCESTORS: Final = text(

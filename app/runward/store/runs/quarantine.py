@@ -18,6 +18,7 @@ from runward.domain.run.calls import ENDING_EVENTS, CallOutcome, Reason
 from runward.domain.run.state import Lineage, Place
 from runward.domain.run.status import MOVES, Move, format_ending_event
 from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import family, queries
 from runward.store.runs.records import format_hint
 
@@ -30,12 +31,12 @@ _ERROR: Final[JsonObject] = {
 _REASONS: Final = {Move.FAIL: Reason.RUN_ENDED, Move.CANCEL: Reason.RUN_CANCELLED}
 # The caller has locked the run. Nothing that is JSON leaves the database.
 _END: Final = text(
-    """
+    f"""
 WITH h AS (
   SELECT project_id, id, last_seq, parent_run_id, parent_call_id, ancestors, path, session_id,
     session_seq
   FROM runs WHERE project_id = :project_id AND id = :id
-    AND status IN ('queued', 'in_progress', 'requires_action')
+    AND status IN ({OPEN_STATUSES})
 ), o AS (
   SELECT c.project_id, c.run_id, c.call_id, c.tool, c.attempt, CASE WHEN c.attempt > 0
       THEN CAST(:sent AS text) ELSE CAST(:unsent AS text) END AS output,

@@ -14,7 +14,7 @@ from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import codec
 from runward.store.postgres.columns import recordset, select_list, take
 from runward.store.postgres.db import Tx, is_outage
-from runward.store.postgres.tables import runs
+from runward.store.postgres.tables import OPEN_STATUSES, runs
 from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
 
 _UNREADABLE: Final = (
@@ -154,7 +154,7 @@ async def lock_runs(tx: Tx, project_id: ProjectId, run_id: RunId, *others: RunId
 _OPEN_DESCENDANTS: Final = text(
     "SELECT id FROM runs WHERE project_id = :project_id AND parent_run_id IS NOT NULL"
     " AND ancestors @> ARRAY[CAST(:id AS uuid)]"
-    " AND status IN ('queued', 'in_progress', 'requires_action') ORDER BY id"
+    f" AND status IN ({OPEN_STATUSES}) ORDER BY id"
 )
 
 

@@ -22,7 +22,7 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit, merge_delta
 from runward.store.ids import mint
 from runward.store.postgres.db import Tx
-from runward.store.postgres.tables import session_items, sessions
+from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
 
 MAX_OPEN_RUNS: Final = 1000
 """Runs of one session that have not ended."""
@@ -60,12 +60,12 @@ class StoredSession:
 
 # No run starts before all earlier ones have ended. So below the newest one that has started
 # nothing is open, and the search does not walk over all that ever was.
-_OPEN: Final = """
+_OPEN: Final = f"""
   SELECT o.project_id, o.id, o.session_seq, o.status, o.available_at, o.started_at FROM runs o
-  WHERE o.project_id = {session}.project_id AND o.session_id = {session}.id
-    AND o.status IN ('queued', 'in_progress', 'requires_action')
+  WHERE o.project_id = {{session}}.project_id AND o.session_id = {{session}}.id
+    AND o.status IN ({OPEN_STATUSES})
     AND o.session_seq >= coalesce((SELECT b.session_seq FROM runs b
-      WHERE b.project_id = {session}.project_id AND b.session_id = {session}.id
+      WHERE b.project_id = {{session}}.project_id AND b.session_id = {{session}}.id
         AND b.session_seq IS NOT NULL AND b.started_at IS NOT NULL
       ORDER BY b.session_seq DESC LIMIT 1), 0)"""
 _ONE_SESSION: Final = """

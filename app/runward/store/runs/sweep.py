@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.store.postgres.db import Tx
+from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs.claims import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 
 BATCH: Final = 200
@@ -69,7 +70,7 @@ _ORPHANS: Final = text(
     "SELECT DISTINCT k.project_id, k.parent_run_id AS id FROM runs k"
     " JOIN runs p ON p.project_id = k.project_id AND p.id = k.parent_run_id"
     " WHERE k.parent_run_id IS NOT NULL"
-    " AND k.status IN ('queued', 'in_progress', 'requires_action')"
+    f" AND k.status IN ({OPEN_STATUSES})"
     " AND p.ended_at < statement_timestamp() - interval '2 seconds' LIMIT :batch"
 )
 _OLD_KEYS: Final = text(

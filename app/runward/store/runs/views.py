@@ -16,7 +16,7 @@ from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.postgres.db import UNREADABLE, Tx
-from runward.store.postgres.tables import approvals, runs, tool_calls
+from runward.store.postgres.tables import OPEN_STATUSES, approvals, runs, tool_calls
 from runward.store.runs.approvals import Approval, approval_from_row
 
 
@@ -122,7 +122,7 @@ async def get_status(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunS
 _OPEN_WITH: Final = text(
     "SELECT id FROM runs WHERE project_id = :project_id AND id > :since"
     " AND created_by = :created_by AND metadata @> CAST(:about AS jsonb)"
-    " AND status IN ('queued', 'in_progress', 'requires_action') ORDER BY id DESC LIMIT 1"
+    f" AND status IN ({OPEN_STATUSES}) ORDER BY id DESC LIMIT 1"
 )
 
 
@@ -175,7 +175,7 @@ _FAMILY: Final = (
         " CROSS JOIN LATERAL unnest(r.ancestors) WITH ORDINALITY AS a(id, depth)"
         " WHERE r.project_id = :project_id AND r.parent_run_id IS NOT NULL"
         " AND r.ancestors && CAST(:ids AS uuid[]) AND a.id = ANY(CAST(:ids AS uuid[]))"
-        " AND r.status IN ('queued', 'in_progress', 'requires_action')"
+        f" AND r.status IN ({OPEN_STATUSES})"
     )
     .columns(column("looked_at", Uuid), column("id", Uuid), column("names", ARRAY(Text)))
     .cte("family")
