@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
+from pydantic import JsonValue
+
 from runward.domain.events.event_types import MAX_VALUE_BYTES
-from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallPhase, Reason
+from runward.domain.run.calls import CallPhase, Reason, describe_waiting_call
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.settle import close_open_calls, truncate
 from runward.domain.run.state import Changes, RunState
@@ -27,27 +28,11 @@ def park(state: RunState, changes: Changes, action: Park) -> Ending:
     phases = {state.calls[one].phase for one in action.waiting}
     if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
         return Ending(Move.DEFER)
-    changes.add(
-        "run.waiting",
-        waiting_for=[_describe_waiting_call(state, call_id) for call_id in action.waiting],
-    )
+    waiting: list[JsonValue] = [
+        describe_waiting_call(state.calls[call_id]) for call_id in action.waiting
+    ]
+    changes.add("run.waiting", waiting_for=waiting)
     return Ending(Move.PARK)
-
-
-def _describe_waiting_call(state: RunState, call_id: CallId) -> JsonObject:
-    call = state.calls[call_id]
-    about: JsonObject = {"call_id": call.id, "tool": call.tool}
-    match call.phase:
-        case CallPhase.AWAITING_APPROVAL:
-            assert call.approval_id is not None
-            shown = format_id(Prefix.APPROVAL, call.approval_id)
-            return {"type": "approval", "approval_id": shown, **about}
-        case CallPhase.AWAITING_CALLBACK:
-            return {"type": "callback", **about}
-        case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
-            return {"type": "tool_result", **about}
-        case _:
-            return {"type": "resolve", **about}
 
 
 def finish(state: RunState, changes: Changes, action: Finish) -> Ending:

@@ -156,17 +156,18 @@ def team_from_json(data: dict[str, Any]) -> dict[str, Member]:
     }
 
 
+CALL_COLUMNS: Final = {
+    "id": "call_id",
+    "uuid": "id",
+    "version": "tool_version",
+    "original": "original_arguments",
+    "raw": "raw_arguments",
+    "child": "child_run_id",
+}
 CALL: Final = RowMapping(
     Call,
     tool_calls,
-    names={
-        "id": "call_id",
-        "uuid": "id",
-        "version": "tool_version",
-        "original": "original_arguments",
-        "raw": "raw_arguments",
-        "child": "child_run_id",
-    },
+    names=CALL_COLUMNS,
     read={"result": result_from_json, "exchange": lambda data: InputRequest(**data)},
     write={"result": result_to_json, "exchange": asdict},
 )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from runward.domain.ids import ApprovalId, CallId, RunId
+from runward.domain.ids import ApprovalId, CallId, Prefix, RunId, format_id
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.items import Part
 
@@ -159,6 +159,25 @@ class Call:
     def recent_attempts(self) -> int:
         """Attempts since the tool has last said anything."""
         return self.attempt - (self.exchange.attempt if self.exchange else 0)
+
+
+def describe_waiting_call(call: Call) -> JsonObject:
+    """Return an entry of `waiting_for`, in a `run.waiting` event."""
+    about: JsonObject = {"call_id": call.id, "tool": call.tool}
+    match call.phase:
+        case CallPhase.AWAITING_APPROVAL:
+            assert call.approval_id is not None
+            approval_id = format_id(Prefix.APPROVAL, call.approval_id)
+            return {"type": "approval", "approval_id": approval_id, **about}
+        case CallPhase.AWAITING_CALLBACK:
+            return {"type": "callback", **about}
+        case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
+            return {"type": "tool_result", **about}
+        case CallPhase.AWAITING_CHILD:
+            assert call.child is not None
+            return {"type": "child_run", **about, "run_id": format_id(Prefix.RUN, call.child)}
+        case _:
+            return {"type": "resolve", **about}
 
 
 def compute_call_digest(

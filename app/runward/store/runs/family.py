@@ -13,9 +13,12 @@ from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
+from runward.domain.run.calls import Call, describe_waiting_call
 from runward.domain.run.state import Lineage, Place
+from runward.store import codec
+from runward.store.postgres.columns import RowMapping, select_list, take
 from runward.store.postgres.db import Tx
-from runward.store.postgres.tables import OPEN_STATUSES
+from runward.store.postgres.tables import OPEN_STATUSES, tool_calls
 from runward.store.runs import sessions
 from runward.store.runs.records import format_hint
 
@@ -34,44 +37,46 @@ _REQUEUE_ANCESTORS: Final = text(
     " AND status = 'requires_action'"
 )
 # Idle: it waits for child runs, at least one of which waits for someone outside, and every other
-# open one does too, or waits only for callbacks of its tools.
-_MARK_IDLE: Final = text(
-    """
-WITH idle AS (
-  UPDATE runs r SET status = 'requires_action', last_seq = r.last_seq + 1,
-    version = r.version + 1, available_at = clock_timestamp()
-  WHERE r.project_id = :project_id AND r.id = :id
-    AND r.status = 'queued' AND r.available_at = 'infinity'
-    AND EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
-      AND k.parent_run_id = r.id AND k.status = 'requires_action')
-    AND NOT EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
-      AND k.parent_run_id = r.id AND k.status IN ('queued', 'in_progress')
-      AND (k.status = 'in_progress' OR k.available_at < 'infinity' OR EXISTS (
-        SELECT 1 FROM tool_calls c WHERE c.project_id = k.project_id AND c.run_id = k.id
-          AND c.phase = 'awaiting_child')))
-  RETURNING r.project_id, r.id, r.last_seq
+# open one does too, or waits only for callbacks of its tools. Of its calls nothing is read that may
+# be unreadable.
+_WAITING_CALL: Final = RowMapping(
+    Call,
+    tool_calls,
+    names=codec.CALL_COLUMNS,
+    only=(
+        "id",
+        "uuid",
+        "turn",
+        "position",
+        "tool",
+        "version",
+        "digest",
+        "phase",
+        "approval_id",
+        "child",
+    ),
 )
-INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
-SELECT idle.project_id, idle.id, idle.last_seq, 'run.waiting',
-  json_build_object('waiting_for', (
-    SELECT json_agg(CASE c.phase
-      WHEN 'awaiting_child' THEN json_build_object('type', 'child_run', 'call_id', c.call_id,
-        'tool', c.tool, 'run_id', 'run_' || replace(CAST(c.child_run_id AS text), '-', ''))
-      WHEN 'awaiting_approval' THEN json_build_object('type', 'approval', 'approval_id',
-        'apr_' || replace(CAST(c.approval_id AS text), '-', ''), 'call_id', c.call_id,
-        'tool', c.tool)
-      WHEN 'awaiting_callback' THEN json_build_object('type', 'callback', 'call_id', c.call_id,
-        'tool', c.tool)
-      WHEN 'awaiting_result' THEN json_build_object('type', 'tool_result', 'call_id', c.call_id,
-        'tool', c.tool)
-      WHEN 'awaiting_input' THEN json_build_object('type', 'tool_result', 'call_id', c.call_id,
-        'tool', c.tool)
-      ELSE json_build_object('type', 'resolve', 'call_id', c.call_id, 'tool', c.tool) END
-      ORDER BY c.turn, c.position)
-    FROM tool_calls c WHERE c.project_id = idle.project_id AND c.run_id = idle.id
-      AND c.phase <> 'settled')), clock_timestamp()
-FROM idle RETURNING run_id
+_MARK_IDLE: Final = text(
+    f"""
+UPDATE runs r SET status = 'requires_action', last_seq = r.last_seq + 1, version = r.version + 1,
+  available_at = clock_timestamp()
+WHERE r.project_id = :project_id AND r.id = :id
+  AND r.status = 'queued' AND r.available_at = 'infinity'
+  AND EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
+    AND k.parent_run_id = r.id AND k.status = 'requires_action')
+  AND NOT EXISTS (SELECT 1 FROM runs k WHERE k.project_id = r.project_id
+    AND k.parent_run_id = r.id AND k.status IN ('queued', 'in_progress')
+    AND (k.status = 'in_progress' OR k.available_at < 'infinity' OR EXISTS (
+      SELECT 1 FROM tool_calls c WHERE c.project_id = k.project_id AND c.run_id = k.id
+        AND c.phase = 'awaiting_child')))
+RETURNING r.last_seq, (SELECT json_agg(c ORDER BY c.turn, c.position) FROM (
+  SELECT {select_list(take("c", _WAITING_CALL.columns))} FROM tool_calls c
+  WHERE c.project_id = r.project_id AND c.run_id = r.id AND c.phase <> 'settled') c) AS calls
 """
+)
+_ADD_EVENT: Final = text(
+    "INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)"
+    " VALUES (:project_id, :id, :seq, 'run.waiting', CAST(:data AS json), clock_timestamp())"
 )
 _MERGE_STATE: Final = text(
     "UPDATE sessions SET state = (state || CAST(:set AS jsonb)) - CAST(:removed AS text[]),"
@@ -99,9 +104,13 @@ async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequenc
     """A run has come to wait. `candidates`: those that may be idle now, the topmost first."""
     idle: list[RunId] = []
     for run_id in reversed(candidates):
-        found = await tx.execute(_MARK_IDLE, {"project_id": project_id, "id": run_id})
-        if found.one_or_none() is None:
+        run = {"project_id": project_id, "id": run_id}
+        row = (await tx.execute(_MARK_IDLE, run)).one_or_none()
+        if row is None:
             break
+        calls = [_WAITING_CALL.from_row(call, arguments={}) for call in row.calls]
+        data: JsonObject = {"waiting_for": [describe_waiting_call(call) for call in calls]}
+        await tx.execute(_ADD_EVENT, {**run, "seq": row.last_seq, "data": compact(data)})
         idle.append(run_id)
     if idle:
         await tx.execute(_HINT, {"hint": format_hint(idle)})
