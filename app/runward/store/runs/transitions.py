@@ -68,10 +68,8 @@ async def decide(
     if asked is None:
         raise e.ApprovalNotFoundError
     status, state = await lock_run(tx, project_id, asked.run_id)
-    asked = await approvals.get(tx, project_id, approval_id)
-    assert asked is not None
     if asked.status is ApprovalStatus.PENDING and _is_abandoned(asked, state):
-        asked = replace(asked, status=ApprovalStatus.WITHDRAWN)
+        asked = await _read_closed(tx, project_id, approval_id)
     if asked.status is not ApprovalStatus.PENDING or asked.expired:
         return _answer_repeated(asked, decision)
     if decision.digest is not None and decision.digest != asked.digest:
@@ -94,6 +92,14 @@ async def decide(
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
+
+
+async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:
+    """Return an approval that was closed before its run was locked."""
+    asked = await approvals.get(tx, project_id, approval_id)
+    assert asked is not None
+    pending = asked.status is ApprovalStatus.PENDING
+    return replace(asked, status=ApprovalStatus.WITHDRAWN) if pending else asked
 
 
 async def _list_expired(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
