@@ -32,11 +32,10 @@ from runward.loop.policies import PolicyCache
 from runward.loop.project_models import ProjectModels
 from runward.loop.toolbox import Toolbox
 from runward.settings import Settings
-from runward.store.access import callback_tokens, console_sessions, keys
-from runward.store.access.authenticate import Authenticator
-from runward.store.access.callback_tokens import CallRef
+from runward.store.access import console_sessions, keys
+from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
-from runward.store.access.vault import SecretUnreadableError, Vault
+from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
 from runward.store.live.listener import Feed
 from runward.store.live.relay import Relay
 from runward.store.postgres.db import (
@@ -393,7 +392,7 @@ def _histories(
 def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:
     def callback(state: RunState, call: Call) -> tuple[str, str]:
         ref = CallRef(state.project_id, state.id, call.uuid, call.attempt)
-        token = callback_tokens.make_token(vault, ref)
+        token = vault.make_callback_token(ref)
         return f"{public_url}/v1/callbacks/{token}", token
 
     return callback

@@ -16,8 +16,8 @@ from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.vault import Vault
 from runward.store.readiness import check_secret_key
-from runward.store.registry.header_values import SecretKeyNeededError, seal_headers
 from runward.store.registry.mcp_credentials import SealedCredentials, seal_credentials
+from runward.store.registry.tool_registry import SecretKeyNeededError, seal_headers
 
 revision = "0016"
 down_revision = "0015"

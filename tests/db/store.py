@@ -25,8 +25,7 @@ from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store.access import keys
 from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx, open_database
+from runward.store.postgres.db import Tx, mint, open_database
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, queries
 from runward.store.runs.accept import AcceptWriter, NewRun

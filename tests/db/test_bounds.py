@@ -25,10 +25,8 @@ from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outcome, conclude
 from runward.domain.run.state import Changes, RunState
-from runward.store.access.callback_tokens import CallRef
-from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.access.vault import CallRef, Vault
+from runward.store.postgres.db import Tx, mint
 from runward.store.runs import client_results, continuation, transitions
 from tests.db.store import MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import tool, turn_with

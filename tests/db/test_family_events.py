@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from runward.domain.ids import RunId
-from runward.store.ids import mint
 from runward.store.live.family_events import FamilyPage, read_family_after
+from runward.store.postgres.db import mint
 from tests.db.store import PROJECT, Store
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

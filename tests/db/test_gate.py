@@ -15,8 +15,7 @@ from runward.domain.run.calls import Call, CallPhase, Reason
 from runward.domain.run.settle import close_open_calls
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move
-from runward.store.ids import mint
-from runward.store.postgres.db import sqlstate
+from runward.store.postgres.db import mint, sqlstate
 from runward.store.runs import gate, sweep
 from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
 from runward.store.runs.group_commit import GroupCommit

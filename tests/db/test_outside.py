@@ -24,9 +24,8 @@ from runward.domain.run.resolve import (
 from runward.domain.run.settle import AwaitCallback, AwaitResolution
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
-from runward.store.access.callback_tokens import CallRef
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.access.vault import CallRef
+from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, sweep, transitions, views
 from runward.store.runs.approvals import Approval
 from runward.store.runs.gate import Committed, Ending, VersionChanged

@@ -18,10 +18,9 @@ from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
 from runward.store.access import keys
-from runward.store.ids import mint
 from runward.store.live import events
 from runward.store.live.family_events import read_family_after
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.registry import tool_history
 from runward.store.runs import approvals, queries, sweep, transitions, views
 from runward.store.runs.accept import AcceptWriter

@@ -12,8 +12,7 @@ from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
 from runward.loop.policies import PolicyCache
 from runward.settings import Settings
-from runward.store.access import callback_tokens
-from runward.store.access.callback_tokens import CallRef
+from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 from runward.store.registry.policies import StoredPolicy
@@ -70,7 +69,7 @@ async def test_a_callback_is_checked_by_a_policy_whose_notification_was_lost(sto
         await services.policies.of(PROJECT)
         await put(store, RAIL.model_copy(update={"stage": "output"}))
         said = CallbackCompleted(status="completed", output="secret")
-        await call_back(services, callback_tokens.make_token(services.vault, ref), said)
+        await call_back(services, services.vault.make_callback_token(ref), said)
     assert (await store.load(state.id)).calls[CallId("c1")].received is not None
 
 

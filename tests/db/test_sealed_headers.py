@@ -16,8 +16,8 @@ from runward.store.access import keys
 from runward.store.access.secrets import put_secret
 from runward.store.access.vault import Vault
 from runward.store.registry import mcp_servers, tool_registry
-from runward.store.registry.header_values import SecretKeyNeededError, open_headers
 from runward.store.registry.mcp_credentials import seal_credentials
+from runward.store.registry.tool_registry import SecretKeyNeededError, open_headers
 from tests.db.store import PROJECT, Store
 
 CANARY = "c4nary-in-a-coal-mine"

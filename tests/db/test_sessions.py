@@ -13,8 +13,7 @@ from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Item, Message
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.runs import session_items, sessions
 from runward.store.runs.sessions import SessionSlot, StoredSession
 from tests.db import test_plans

@@ -15,7 +15,7 @@ from runward.domain.run.approvals import Decision
 from runward.domain.run.items import Message
 from runward.domain.run.resolve import Answer, Callback, Resolution
 from runward.domain.run.status import RunStatus
-from runward.store.access.callback_tokens import CallRef
+from runward.store.access.vault import CallRef
 from runward.store.runs import (
     approvals,
     client_results,

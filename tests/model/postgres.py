@@ -13,7 +13,7 @@ from runward.domain.run.items import Message
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
-from runward.store.access.callback_tokens import CallRef
+from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, client_results, queries, sweep, transitions

@@ -374,7 +374,7 @@ async def load(tx: Any, _: ProjectId, run_id: RunId) -> tuple[RunStatus, RunStat
     return None if row is None else (row.status, twin.load(run_id))
 
 
-async def lock_runs(tx: Any, _: ProjectId, run_id: RunId, *others: RunId) -> None: ...
+async def lock_all(tx: Any, _: ProjectId, run_id: RunId, *others: RunId) -> None: ...
 
 
 async def open_below(tx: Any, _: ProjectId, run_id: RunId) -> list[RunId]:

@@ -11,8 +11,7 @@ from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.domain.run.state import Child, ChildRun, Member, RunState
 from runward.domain.run.team import MAX_DEPTH, build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
-from runward.store.ids import mint
-from runward.store.postgres.db import retry_on_outage
+from runward.store.postgres.db import mint, retry_on_outage
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
 from runward.store.runs import transitions, views

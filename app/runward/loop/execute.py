@@ -49,8 +49,7 @@ from runward.loop.ask_model import LossNote, Note
 from runward.loop.execution import EquippedRun
 from runward.loop.leased_run import Engine, LeaseLostError
 from runward.store.access.vault import SecretUnreadableError
-from runward.store.ids import mint
-from runward.store.postgres.db import retry_on_outage
+from runward.store.postgres.db import mint, retry_on_outage
 from runward.store.runs.gate import Ending, VersionChanged
 
 log = structlog.get_logger()

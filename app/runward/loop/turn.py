@@ -25,7 +25,7 @@ from runward.loop.ask_model import Note, ask_model, build_request
 from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
 from runward.loop.leased_run import Engine
 from runward.loop.toolbox import SignedTool, evaluate_approvals
-from runward.store.ids import mint
+from runward.store.postgres.db import mint
 
 HOOK_FAILED: Final = "hook_failed"
 GUARDRAIL: Final = "guardrail"

@@ -15,14 +15,22 @@ from runward.quickstart.example_tools import MARK
 from runward.quickstart.local_secrets import secret_key_of
 from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
-from runward.store import inspection, readiness
+from runward.store import readiness
 from runward.store.access.vault import Vault
-from runward.store.inspection import WebhookToolAddress
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
-from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, check_safety, open_database
+from runward.store.postgres.db import (
+    DATABASE_ERRORS,
+    Database,
+    Tx,
+    check_safety,
+    open_database,
+    read_clock,
+)
 from runward.store.postgres.embedded_home import EmbeddedError
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
+from runward.store.registry import tool_registry
+from runward.store.registry.tool_registry import WebhookToolAddress
 
 WARN_SECONDS: Final = 2.0
 FAIL_SECONDS: Final = 60.0
@@ -94,14 +102,14 @@ async def _of_reachable(
     async with database.pool.connect() as tx:
         yield await _secret_key(settings, tx)
     async with database.pool.connect() as tx:
-        known = await inspection.list_webhook_tools(tx, MAX_TOOLS)
+        known = await tool_registry.list_webhook_tools(tx, MAX_TOOLS)
     async for finding in _of_tools(settings, known):
         yield finding
 
 
 async def _clock(tx: Tx) -> Finding:
     before = datetime.now(UTC)
-    there = await inspection.read_clock(tx)
+    there = await read_clock(tx)
     after = datetime.now(UTC)
     ahead, behind = (before - there).total_seconds(), (there - after).total_seconds()
     apart = max(ahead, behind)

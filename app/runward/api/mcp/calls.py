@@ -24,7 +24,7 @@ from runward.domain.json import JsonObject, clean_text, compact, compute_digest
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import texts
 from runward.domain.schema.validator import Validator
-from runward.store.ids import mint
+from runward.store.postgres.db import mint
 from runward.store.runs import views
 from runward.wiring import Services
 

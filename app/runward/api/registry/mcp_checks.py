@@ -13,7 +13,7 @@ from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
 from runward.egress.targets import TargetError
 from runward.store.access.secrets import read_secrets
-from runward.store.ids import mint
+from runward.store.postgres.db import mint
 from runward.store.registry import mcp_credentials
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer

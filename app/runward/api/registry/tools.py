@@ -35,8 +35,7 @@ from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema
 from runward.egress.targets import TargetError
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.registry import mcp_servers, plugin_sync, tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing

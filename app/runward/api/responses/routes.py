@@ -35,7 +35,7 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.items import Item
-from runward.store.ids import mint
+from runward.store.postgres.db import mint
 from runward.store.runs import queries
 from runward.wiring import Services
 

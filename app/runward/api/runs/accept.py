@@ -21,8 +21,7 @@ from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentK
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.access import idempotency
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx, sqlstate
+from runward.store.postgres.db import Tx, mint, sqlstate
 from runward.store.runs import sessions, views
 from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
 from runward.store.runs.views import RunView

@@ -19,7 +19,6 @@ from runward.api.service_models import Accepted
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.resolve import Callback, Resolution
-from runward.store.access import callback_tokens
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 from runward.store.runs import client_results, transitions, views
@@ -126,7 +125,7 @@ async def call_back(
     something. The token is the authority: no API key. The first result wins; the same again is
     fine, another is 409, and one that comes after the call has ended otherwise is kept and
     answered 410."""
-    ref = callback_tokens.read_token(services.vault, token)
+    ref = services.vault.read_callback_token(token)
     if ref is None:
         raise e.CallbackNotFoundError
     for _ in range(MAX_EARLY_ATTEMPTS):

@@ -2,7 +2,10 @@
 stored."""
 
 import secrets
+import time
 import zlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -10,18 +13,21 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, FromClause, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import KeyId, ProjectId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import api_keys, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
 """The project `default`; `admin` on one of its keys is the operator."""
 USE_INTERVAL: Final = timedelta(minutes=1)
 """How often the use of a key is recorded."""
+CACHE_SECONDS: Final = 2.0
+"""What was revoked works for at most so long in a process that has just seen it."""
+MAX_CACHED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +229,40 @@ def _key_from_row(row: Any) -> Key:
         row.revoked_at,
         row.last_used_at,
     )
+
+
+class Authenticator:
+    """Tokens are kept as their HMAC only; unknown ones are not kept, so they cost a look-up."""
+
+    def __init__(
+        self,
+        pool: AsyncEngine,
+        digest: Callable[[str], bytes],
+        find: Callable[[Tx, bytes], Awaitable[Principal | None]],
+    ) -> None:
+        self._pool = pool
+        self._digest = digest
+        self._find = find
+        self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
+
+    async def __call__(self, token: str) -> Principal | None:
+        """None: nobody, or no longer."""
+        digest = self._digest(token)
+        known = self._known.get(digest)
+        now = time.monotonic()
+        if known is not None and now - known[0] < CACHE_SECONDS:
+            return known[1]
+        async with self._pool.begin() as tx:
+            principal = await self._find(tx, digest)
+        if principal is None:
+            self._known.pop(digest, None)
+            return None
+        self._known[digest] = (now, principal)
+        self._known.move_to_end(digest)
+        if len(self._known) > MAX_CACHED:
+            self._known.popitem(last=False)
+        return principal
+
+    def forget(self, token: str) -> None:
+        """Ask the database again when it comes next."""
+        self._known.pop(self._digest(token), None)

@@ -5,9 +5,11 @@ table, column, project and row, so that a ciphertext moved elsewhere does not op
 """
 
 import base64
+import binascii
 import hashlib
 import hmac
 import os
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -16,13 +18,25 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from runward.domain.ids import ProjectId, RunId
+
 _NONCE_BYTES: Final = 12
+_ATTEMPT_BYTES: Final = 3
 MIN_KEY_CHARACTERS: Final = 32
 
 
 class SecretUnreadableError(Exception):
     """A stored secret cannot be decrypted: it was sealed with another key or for another row, or
     altered. The message names its column and row."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRef:
+    project_id: ProjectId
+    run_id: RunId
+    call: UUID
+    attempt: int
+    """The attempt that the tool was given the token with."""
 
 
 class Vault:
@@ -62,9 +76,30 @@ class Vault:
         """HMAC-SHA-256 of a console session's token."""
         return hmac.digest(self._sessions, token.encode(), "sha256")
 
-    def make_callback_mac(self, what: bytes) -> bytes:
-        """128 bits that only this instance can make."""
-        return hmac.digest(self._callbacks, what, "sha256")[:16]
+    def make_callback_token(self, ref: CallRef) -> str:
+        """Return a token that names the call and proves that this deployment made it: base64url of
+        project, run and call (16 bytes each), the attempt (3 bytes) and a MAC of 16 bytes. It has
+        90 characters and is not stored."""
+        attempt = ref.attempt.to_bytes(_ATTEMPT_BYTES, "big")
+        data = ref.project_id.bytes + ref.run_id.bytes + ref.call.bytes + attempt
+        return base64.urlsafe_b64encode(data + self._make_mac(data)).decode().rstrip("=")
+
+    def read_callback_token(self, token: str) -> CallRef | None:
+        """Return the call that the token names. None: this deployment did not make the token."""
+        try:
+            raw = base64.b64decode(token + "==", altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        data, mac = raw[:-16], raw[-16:]
+        if len(data) != 48 + _ATTEMPT_BYTES or not hmac.compare_digest(mac, self._make_mac(data)):
+            return None
+        project, run, call = (UUID(bytes=data[at : at + 16]) for at in (0, 16, 32))
+        attempt = int.from_bytes(data[48:], "big")
+        return CallRef(ProjectId(project), RunId(run), call, attempt)
+
+    def _make_mac(self, data: bytes) -> bytes:
+        """Return 128 bits that only this deployment can make."""
+        return hmac.digest(self._callbacks, data, "sha256")[:16]
 
     def derive_guard_secret(self, project_id: UUID, generation: int) -> str:
         """`whsec_…`: signs what the guardrails and hooks of a project's agents, and its own, are

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar, cast
+from uuid import UUID
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
@@ -16,6 +17,7 @@ from pydantic_core import from_json
 from sqlalchemy import event, exc, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from uuid_utils.compat import uuid7
 
 from runward.domain.errors import OperatorError
 from runward.domain.json import compact
@@ -227,3 +229,13 @@ async def retry_on_outage(read: Callable[[], Awaitable[T]]) -> T:
 async def read_backend_pid(tx: Tx) -> int:
     """The server process behind the connection: what its NOTIFYs are marked with."""
     return (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+
+
+async def read_clock(tx: Tx) -> datetime:
+    """Return the database's time."""
+    return (await tx.execute(text("SELECT clock_timestamp()"))).scalar_one()
+
+
+def mint() -> UUID:
+    """Return the ID of a new row. UUIDv7 (RFC 9562): IDs sort by the time of their rows."""
+    return uuid7()

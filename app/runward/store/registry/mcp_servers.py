@@ -21,8 +21,7 @@ from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered_tools
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import mcp_servers
 from runward.store.registry import tool_registry
 from runward.store.registry.mcp_credentials import SealedCredentials

@@ -18,8 +18,7 @@ from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.keys import ensure_default_project
 from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import tool_versions, tools
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import RegisteredTool

@@ -1,6 +1,7 @@
 """The registry of tools. A version never changes; a change makes the next one."""
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -9,17 +10,20 @@ from uuid import UUID
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from runward.domain.errors import OperatorError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.domain.json import JsonObject
+from runward.domain.registry.tools import HeaderValue, HostedKind, Sealed, ToolSpec
 from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import tool_versions, tools
-from runward.store.registry.header_values import open_headers, seal_headers
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
 """How long a former signing secret still signs beside the new one."""
 SECRET_COLUMN: Final = "tools.secret"  # noqa: S105  # a column, no secret
+
+
+_HEADERS_COLUMN: Final = "tool_versions.headers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +257,75 @@ async def read_current_versions(
         .where(tools.c.deleted_at.is_(None))
     )
     return {row.name: row.version for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookToolAddress:
+    """Its name, where its calls go, and its metadata."""
+
+    name: str
+    url: str
+    metadata: JsonObject
+
+
+async def list_webhook_tools(tx: Tx, limit: int) -> list[WebhookToolAddress]:
+    """The tools of all projects that have a URL."""
+    spec = tool_versions.c.spec
+    found = await tx.execute(
+        select(tools.c.name, spec["url"].as_string().label("url"), spec["metadata"].label("about"))
+        .join_from(
+            tools,
+            tool_versions,
+            (tool_versions.c.project_id == tools.c.project_id)
+            & (tool_versions.c.name == tools.c.name)
+            & (tool_versions.c.version == tools.c.version),
+        )
+        .where(tools.c.deleted_at.is_(None), spec["url"].as_string().is_not(None))
+        .order_by(tools.c.name, tools.c.project_id)
+        .limit(limit)
+    )
+    return [WebhookToolAddress(row.name, row.url, row.about or {}) for row in found]
+
+
+# Header values are sealed one by one in a tool's stored specification.
+
+
+class SecretKeyNeededError(OperatorError):
+    """A migration has values to encrypt, and was given no key."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database holds header values that must be encrypted. Set RUNWARD_SECRET_KEY to "
+            "the key that its processes use, and run `runward migrate` again."
+        )
+
+
+def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
+    """`spec` as it is stored. References and values that are sealed already stay as they are."""
+
+    def seal(name: str, value: HeaderValue) -> HeaderValue:
+        if not isinstance(value, str):
+            return value
+        box = vault.seal(
+            value, column=_HEADERS_COLUMN, project_id=project_id, row=f"{spec.name}/{name}"
+        )
+        return Sealed(sealed=base64.b64encode(box).decode())
+
+    return _replace_headers(spec, {name: seal(name, value) for name, value in spec.headers.items()})
+
+
+def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
+    """`spec` with readable values, for a call. Raises SecretUnreadableError."""
+
+    def read(name: str, value: HeaderValue) -> HeaderValue:
+        if not isinstance(value, Sealed):
+            return value
+        row = f"{spec.name}/{name}"
+        box = base64.b64decode(value.sealed)
+        return vault.open(box, column=_HEADERS_COLUMN, project_id=project_id, row=row)
+
+    return _replace_headers(spec, {name: read(name, value) for name, value in spec.headers.items()})
+
+
+def _replace_headers(spec: ToolSpec, headers: Mapping[str, HeaderValue]) -> ToolSpec:
+    return spec.model_copy(update={"headers": headers}) if headers else spec

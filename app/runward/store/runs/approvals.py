@@ -29,8 +29,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.approvals import ApprovalStatus, DecisionKind, DecisionRecord, Remember
 from runward.domain.run.state import RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import api_keys, approvals, remembered_decisions, runs
 
 

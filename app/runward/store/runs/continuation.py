@@ -23,8 +23,7 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import RunStatus
 from runward.store import codec
-from runward.store.ids import mint
-from runward.store.postgres.columns import insert_select, take
+from runward.store.postgres.columns import insert_select, mint, take
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import run_items, tool_calls
 from runward.store.runs import queries, sessions

@@ -20,8 +20,7 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit, merge_delta
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
 
 MAX_OPEN_RUNS: Final = 1000

@@ -39,10 +39,8 @@ from runward.domain.run.settle import classify_timeout, conclude
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
-from runward.store.access.callback_tokens import CallRef
-from runward.store.access.vault import Vault
-from runward.store.ids import mint
-from runward.store.postgres.db import Tx
+from runward.store.access.vault import CallRef, Vault
+from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, claims, queries, sweep, views
 from runward.store.runs.approvals import Approval
 from runward.store.runs.locked_run import end_run, load_tool, lock_open_run, lock_run, resume_run
