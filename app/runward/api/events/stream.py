@@ -114,7 +114,7 @@ async def check_key(
     needs_check: Callable[[T], bool],
 ) -> AsyncGenerator[T]:
     """Yield the items of the stream. Before news, check the key or the console session if the last
-    check is KEY_SECONDS old. End the stream if it is no longer valid. Heartbeats are not news."""
+    check is KEY_CHECK_SECONDS old. End the stream if it is no longer valid."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:

@@ -27,6 +27,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     ForeignKeyConstraint,
+    Index,
     MetaData,
     Table,
     Uuid,
@@ -66,6 +67,10 @@ def run_foreign_key() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(
         ["project_id", "run_id"], ["runs.project_id", "runs.id"], ondelete="CASCADE"
     )
+
+
+def partial_index(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, postgresql_where=text(where))
 
 
 # Parts of statements.

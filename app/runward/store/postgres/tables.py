@@ -40,6 +40,7 @@ from runward.store.postgres.columns import (
     enum_check,
     list_values,
     metadata,
+    partial_index,
     project_column,
     run_foreign_key,
 )
@@ -181,26 +182,19 @@ runs = Table(
         f"(status IN ({list_values(TERMINAL)})) = (ended_at IS NOT NULL)",
         name="ended_iff_terminal",
     ),
-    Index("runs_queued", "available_at", postgresql_where=text("status = 'queued'")),
-    Index("runs_in_progress", "id", postgresql_where=text("status = 'in_progress'")),
-    Index(
+    partial_index("runs_queued", "available_at", where="status = 'queued'"),
+    partial_index("runs_in_progress", "id", where="status = 'in_progress'"),
+    partial_index(
         "runs_deadline",
         "deadline_at",
-        postgresql_where=text(
-            "deadline_at IS NOT NULL AND status IN ('queued', 'requires_action')"
-        ),
+        where="deadline_at IS NOT NULL AND status IN ('queued', 'requires_action')",
     ),
-    Index(
-        "runs_parent",
-        "project_id",
-        "parent_run_id",
-        postgresql_where=text("parent_run_id IS NOT NULL"),
-    ),
-    Index(
+    partial_index("runs_parent", "project_id", "parent_run_id", where="parent_run_id IS NOT NULL"),
+    partial_index(
         "runs_open_children",
         "project_id",
         "parent_run_id",
-        postgresql_where=text(f"parent_run_id IS NOT NULL AND status IN ({OPEN_STATUSES})"),
+        where=f"parent_run_id IS NOT NULL AND status IN ({OPEN_STATUSES})",
     ),
     Index(
         "runs_ancestors",
@@ -208,12 +202,8 @@ runs = Table(
         postgresql_using="gin",
         postgresql_where=text("parent_run_id IS NOT NULL"),
     ),
-    Index(
-        "runs_session",
-        "project_id",
-        "session_id",
-        "session_seq",
-        postgresql_where=text("session_seq IS NOT NULL"),
+    partial_index(
+        "runs_session", "project_id", "session_id", "session_seq", where="session_seq IS NOT NULL"
     ),
     # Steps change no indexed column, so with room on the page they stay on it (HOT).
     postgresql_with={"fillfactor": 60},
@@ -287,24 +277,16 @@ tool_calls = Table(
     CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
     CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
     Index("tool_calls_tool", "project_id", "tool", "id"),
-    Index(
+    partial_index(
         "tool_calls_inbox",
         "project_id",
         "id",
-        postgresql_where=text(
-            "phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result')"
-        ),
+        where="phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result')",
     ),
-    Index(
-        "tool_calls_callback_deadline",
-        "deadline_at",
-        postgresql_where=text("phase = 'awaiting_callback'"),
+    partial_index(
+        "tool_calls_callback_deadline", "deadline_at", where="phase = 'awaiting_callback'"
     ),
-    Index(
-        "tool_calls_result_deadline",
-        "deadline_at",
-        postgresql_where=text("phase = 'awaiting_result'"),
-    ),
+    partial_index("tool_calls_result_deadline", "deadline_at", where="phase = 'awaiting_result'"),
     postgresql_with={"fillfactor": 80},
 )
 
@@ -333,8 +315,8 @@ approvals = Table(
     enum_check("status", ApprovalStatus),
     CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
     Index("approvals_run", "project_id", "run_id"),
-    Index("approvals_inbox", "project_id", "id", postgresql_where=text("status = 'pending'")),
-    Index("approvals_expiry", "expires_at", postgresql_where=text("status = 'pending'")),
+    partial_index("approvals_inbox", "project_id", "id", where="status = 'pending'"),
+    partial_index("approvals_expiry", "expires_at", where="status = 'pending'"),
 )
 
 remembered_decisions = Table(
@@ -356,11 +338,8 @@ remembered_decisions = Table(
     PrimaryKeyConstraint("project_id", "id"),
     run_foreign_key(),
     Index("remembered_decisions_run", "project_id", "run_id"),
-    Index(
-        "remembered_decisions_session",
-        "project_id",
-        "session_id",
-        postgresql_where=text("session_id IS NOT NULL"),
+    partial_index(
+        "remembered_decisions_session", "project_id", "session_id", where="session_id IS NOT NULL"
     ),
 )
 

@@ -23,8 +23,8 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import RunStatus
 from runward.store import codec
-from runward.store.postgres.columns import insert_select, mint, take
-from runward.store.postgres.db import Tx
+from runward.store.postgres.columns import insert_select, take
+from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import run_items, tool_calls
 from runward.store.runs import queries, sessions
 from runward.store.runs.accept import NewRun

@@ -85,8 +85,8 @@ async def decide(
         remembered = rules.remember_decision(decision, call, state.agent)
         session = state.place.session_id if state.place else None
         await approvals.remember(tx, project_id, state.id, remembered, decision.remember, session)
-    closed = approvals.decisions_to_rows(state.id, decided, approver)
-    await resume_run(tx, status, state, changes, closed=closed)
+    rows = approvals.decisions_to_rows(state.id, decided, approver)
+    await resume_run(tx, status, state, changes, closed=rows)
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
@@ -118,20 +118,16 @@ def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
 def _is_abandoned(asked: Approval, state: RunState) -> bool:
     """Whether no call waits for this approval. The run has ended, or its call was settled."""
     call = state.calls.get(CallId(asked.call_id))
-    return (
-        call is None
-        or call.phase is not CallPhase.AWAITING_APPROVAL
-        or call.approval_id != asked.id
-    )
+    waits = CallPhase.AWAITING_APPROVAL, asked.id
+    return call is None or (call.phase, call.approval_id) != waits
 
 
 def _check_remember(decision: Decision, state: RunState) -> None:
     """Only a run that has a place in a session can have something remembered for it: a child run
     passes nothing on."""
     remember = decision.remember if isinstance(decision, Approve | Reject) else None
-    if remember is None or remember.scope == "run":
-        return
-    if state.place is None or state.place.number is None:
+    session_wanted = remember is not None and remember.scope == "session"
+    if session_wanted and (state.place is None or state.place.number is None):
         raise e.InvalidRequestError(
             errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
         )
@@ -334,13 +330,9 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
         raise e.TooManyRequestsError("This run has as many events as it may.")
     check_room(messages, stored=state.stored_bytes)
     changes = Changes()
-    segment = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
-    changes.segments.append(segment)
+    changes.segments.append(Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages)))
     changes.add("input.received", turn=state.turn, messages=len(messages))
     await queries.change_run(tx, state, changes)
-
-
-# What time does. Each gives None where somebody else was faster.
 
 
 async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
@@ -385,9 +377,8 @@ async def expire_callback(
 async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
     """A run whose deadline has passed while it was queued or waited."""
     status, state = await lock_run(tx, project_id, run_id)
-    if status not in MOVES[Move.EXPIRE].sources:
-        return None
-    if state.seconds_left is None or state.seconds_left > 0:
+    overdue = state.seconds_left is not None and state.seconds_left <= 0
+    if not overdue or status not in MOVES[Move.EXPIRE].sources:
         return None
     details: JsonObject = {"reason": "deadline", "message": _DEADLINE_MESSAGE}
     return await end_run(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
@@ -399,9 +390,10 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
     status, state = await lock_run(tx, project_id, run_id)
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None
-    error: JsonObject = {
-        "code": "crash_loop",
-        "message": f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
-        f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times.",
-    }
-    return await end_run(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)
+    message = (
+        f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
+        f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times."
+    )
+    return await end_run(
+        tx, state, Reason.RUN_ENDED, Move.FAIL, error={"code": "crash_loop", "message": message}
+    )
