@@ -232,9 +232,11 @@ def _say_that_it_stops(services: Services) -> None:
 
 
 def _settle_memory() -> None:
-    """What was made until now stays for the life of the process: the collector need not look at
-    it again and again, and at the rest less often."""
-    gc.collect()
+    """Exclude all existing objects from garbage collection, and collect less often.
+
+    They live as long as the process. A collection before would take a tenth of a second to free
+    2,000 of 300,000 objects.
+    """
     gc.freeze()
     gc.set_threshold(GARBAGE_THRESHOLD, 10, 10)
 
