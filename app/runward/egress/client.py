@@ -9,7 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 import aiohttp
@@ -91,7 +91,12 @@ class Egress:
 
     def transport(self) -> CheckedTransport:
         """Return a transport for an SDK with its own HTTP client. Close it before this client."""
-        return CheckedTransport(self._policy, self._threads, self._tls)
+        return CheckedTransport(self._policy, self._threads, self._trusted)
+
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        """Reading the system's certificates takes 30 ms, so all transports share them."""
+        return self._tls or ssl.create_default_context()
 
     async def send(
         self,

@@ -74,12 +74,11 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
     """A transport without a proxy or retries, for HTTP/1.1."""
 
     def __init__(
-        self, policy: AddressPolicy, threads: ThreadPoolExecutor, tls: ssl.SSLContext | None
+        self, policy: AddressPolicy, threads: ThreadPoolExecutor, tls: ssl.SSLContext
     ) -> None:
-        context = tls or ssl.create_default_context()
-        super().__init__(verify=context, trust_env=False)
+        super().__init__(verify=tls, trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context,
+            ssl_context=tls,
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_CONNECTIONS,
             keepalive_expiry=KEEP_ALIVE_SECONDS,
