@@ -26,6 +26,23 @@ from runward.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal
 from runward.settings import Settings
 from runward.store.readiness import list_revisions
 
+SLOW_MODULES = ("alembic", "anthropic", "botocore", "google.genai", "jsonschema", "mcp", "openai")
+"""Modules that take a tenth of a second or more, and that a service may never need."""
+MOST_MODULES = 1_550
+"""Importing them takes a second of CPU."""
+
+
+def test_a_service_starts_without_modules_that_it_may_never_need() -> None:
+    code = (
+        "import sys, runward.__main__, runward.operating.environment, runward.quickstart.main, "
+        f"runward.serve; print([one for one in {SLOW_MODULES} if one in sys.modules]); "
+        "print(len(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found, count = done.stdout.splitlines()
+    assert found == "[]"
+    assert int(count) < MOST_MODULES
+
 
 class Supervised:
     """A part that drains once the process stops, and a background task."""
