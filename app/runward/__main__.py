@@ -15,14 +15,14 @@ import typer
 
 from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Limit, Url, examples
-from runward.cli.printing import report
+from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
+from runward.cli.printing import print_result
 
 app = typer.Typer(
     name="runward",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog=examples(
+    epilog=format_examples(
         "runward demo",
         "runward serve",
         "runward runs start 'Hello' --model offline:rules --watch",
@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 
-def _say_version(wanted: bool) -> None:  # noqa: FBT001
+def _print_version(wanted: bool) -> None:  # noqa: FBT001
     if wanted:
         from runward.api.openapi.descriptions import VERSION
 
@@ -43,7 +43,7 @@ def _say_version(wanted: bool) -> None:  # noqa: FBT001
 def runward(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version."),
     ] = False,
 ) -> None:
     """Runward runs LLM agents durably, with people in the loop.
@@ -56,8 +56,8 @@ def runward(
 
 keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
 MAX_DAYS = 36500
-CLIENT = "Ask a running Runward"
-SERVICE = "Run Runward"
+CLIENT_PANEL = "Ask a running Runward"
+SERVICE_PANEL = "Run Runward"
 for name, group in {
     "runs": runs.app,
     "approvals": approvals.app,
@@ -68,7 +68,7 @@ for name, group in {
     "secrets": secrets.app,
     "keys": keys_app,
 }.items():
-    app.add_typer(group, name=name, rich_help_panel=CLIENT)
+    app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
 OnDatabase = Annotated[
     bool,
@@ -79,19 +79,19 @@ OnDatabase = Annotated[
 ]
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def demo(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Approve without asking, as without a terminal.")
     ] = False,
 ) -> None:
     """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
-    from runward.operating.demo import show_demo
+    from runward.operating.demo import run_demo
 
-    show_demo(yes=yes)
+    run_demo(yes=yes)
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def serve(
     examples: Annotated[
         bool, typer.Option(help="Register the tools of examples/, for a first try.")
@@ -102,13 +102,13 @@ def serve(
     Without DATABASE_URL it starts the embedded PostgreSQL, migrates it, and makes a key and the
     example tools: everything for a first run. With DATABASE_URL it migrates that database.
     """
-    from runward.operating.environment import read_settings, run
+    from runward.operating.environment import read_settings, run_command
     from runward.quickstart import serve_everything
 
-    run(serve_everything(read_settings(), examples=examples))
+    run_command(serve_everything(read_settings(), examples=examples))
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def doctor(
     url: Url = None,
     key: KeyOption = None,
@@ -118,12 +118,12 @@ def doctor(
 
     Run it with the environment that `serve`, `api` or `worker` have.
     """
-    from runward.operating.doctor import examine
+    from runward.operating.doctor import run_doctor
 
-    examine(url, key, as_json=as_json)
+    run_doctor(url, key, as_json=as_json)
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def api() -> None:
     """Run the API alone, with workers beside it.
 
@@ -132,7 +132,7 @@ def api() -> None:
     _run_process(serves=True, works=False)
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def worker() -> None:
     """Run a worker alone; start as many as you like.
 
@@ -142,42 +142,49 @@ def worker() -> None:
 
 
 def _run_process(*, serves: bool, works: bool) -> None:
-    from runward.operating.environment import database_url, read_settings, run, shared
+    from runward.operating.environment import (
+        ensure_secret_key,
+        read_database_url,
+        read_settings,
+        run_command,
+    )
     from runward.serve import run_process
 
-    settings = shared(read_settings())
-    run(run_process(settings, database_url(settings), serves=serves, works=works))
+    settings = ensure_secret_key(read_settings())
+    run_command(
+        run_process(settings, read_database_url(settings), with_api=serves, with_worker=works)
+    )
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def migrate(as_json: AsJson = False) -> None:
     """Bring the database of DATABASE_URL to this version's schema.
 
     Safe to run again, and from several places at once; the version before this one goes on working
     meanwhile.
     """
-    from runward.operating.environment import migration_url, read_settings, run
+    from runward.operating.environment import read_migration_url, read_settings, run_command
     from runward.store import migrations
 
     settings = read_settings()
     key = settings.secret_key
-    url, variable = migration_url(settings), "DATABASE_URL"
+    url, variable = read_migration_url(settings), "DATABASE_URL"
     if settings.pgbouncer:
         variable = "RUNWARD_LISTEN_URL"
     secret = key.get_secret_value() if key else None
-    run(migrations.upgrade(url, secret, variable=variable))
-    report({"up_to_date": True}, "The database is up to date.", as_json=as_json)
+    run_command(migrations.upgrade(url, secret, variable=variable))
+    print_result({"up_to_date": True}, "The database is up to date.", as_json=as_json)
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def models(as_json: AsJson = False) -> None:
     """Say what models of each vendor can be told."""
     from runward.llm.capability_table import capabilities_by_provider, capability_table
 
-    report(capabilities_by_provider(), capability_table(), as_json=as_json)
+    print_result(capabilities_by_provider(), capability_table(), as_json=as_json)
 
 
-@app.command(rich_help_panel=SERVICE)
+@app.command(rich_help_panel=SERVICE_PANEL)
 def openapi(
     write: Annotated[bool, typer.Option("--write", help="Write openapi/openapi.json.")] = False,
     check: Annotated[
@@ -200,7 +207,7 @@ def openapi(
         typer.echo(text, nl=False)
 
 
-def _days(days: float | None) -> float | None:
+def _check_days(days: float | None) -> float | None:
     """Not by the option's limits, which let NaN through."""
     if days is not None and not 0 < days <= MAX_DAYS:
         raise typer.BadParameter(f"must be more than 0 and at most {MAX_DAYS}")
@@ -209,7 +216,7 @@ def _days(days: float | None) -> float | None:
 
 @keys_app.command(
     "create",
-    epilog=examples(
+    epilog=format_examples(
         "runward keys create ci --scope runs:read --scope runs:write --expires-in-days 90",
         "RUNWARD_KEY=$(runward keys create first --on-database)",
     ),
@@ -224,7 +231,7 @@ def create_key(
     ] = None,
     expires_in_days: Annotated[
         float | None,
-        typer.Option(callback=_days, help="When it stops working. Default: never."),
+        typer.Option(callback=_check_days, help="When it stops working. Default: never."),
     ] = None,
     on_database: OnDatabase = False,
     url: Url = None,
@@ -274,7 +281,7 @@ def list_keys(
 
         on_the_database.list_keys(project=project or "default", limit=limit, as_json=as_json)
         return
-    _own_project(project)
+    _refuse_project(project)
     keys.list_keys(url, key, limit=limit, as_json=as_json)
 
 
@@ -293,11 +300,11 @@ def revoke_key(
 
         on_the_database.revoke_key(key_id=key_id, project=project or "default", as_json=as_json)
         return
-    _own_project(project)
+    _refuse_project(project)
     keys.revoke_key(url, key, key_id=key_id, as_json=as_json)
 
 
-def _own_project(project: str | None) -> None:
+def _refuse_project(project: str | None) -> None:
     if project is not None:
         fail("The API lists the keys of the key's own project; --on-database any.", Exit.USAGE)
 

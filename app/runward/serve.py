@@ -58,20 +58,22 @@ async def run_process(
     settings: Settings,
     database_url: str,
     *,
-    serves: bool,
-    works: bool,
+    with_api: bool,
+    with_worker: bool,
     ready: Callable[[Services], None] | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
-    if serves:
+    if with_api:
         check_address(settings.host, settings.port)
-    async with open_services(settings, database_url) as services, stop_signal() as stop:
+    async with open_services(settings, database_url) as services, handle_stop_signals() as stop:
         services.mcp_wait = settings.mcp_wait_seconds
-        await _prepare(settings, services)
-        log.info("starting", serves=serves, works=works, **about_start(settings, database_url))
-        _settle_memory()
+        await _prepare_database(settings, services)
+        log.info(
+            "starting", serves=with_api, works=with_worker, **describe_start(settings, database_url)
+        )
+        _tune_garbage_collection()
         worker = None
-        if works:
+        if with_worker:
             worker = Worker(
                 services,
                 concurrency=settings.worker_concurrency,
@@ -82,7 +84,7 @@ async def run_process(
             services.free_slot = worker.release_place
             services.adopt = worker.start_accepted
             services.wake_worker = worker.wake
-        listener = _listener(services, worker)
+        listener = _build_listener(services, worker)
         background = {
             asyncio.create_task(listener.run(), name="listener"),
             asyncio.create_task(services.feed.run_relay(), name="relay"),
@@ -92,16 +94,16 @@ async def run_process(
         if worker is not None:
             parts.add(asyncio.create_task(worker.run(stop), name="worker"))
             services.watch_project = worker.watch_project
-        elif serves:
+        elif with_api:
             background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
-        if serves:
+        if with_api:
             background.add(asyncio.create_task(wake_outdated_followers(services), name="following"))
-            serve = _serve(settings, services, stop, ready)
+            serve = _serve_http(settings, services, stop, ready)
             parts.add(asyncio.create_task(serve, name="api"))
         elif ready is not None:
             ready(services)
         try:
-            await supervise(parts, background, stop, lambda: _say_that_it_stops(services))
+            await supervise(parts, background, stop, lambda: _announce_stop(services))
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -111,7 +113,7 @@ async def supervise(
     parts: Set[asyncio.Task[None]],
     background: Set[asyncio.Task[None]],
     stop: asyncio.Event,
-    stopping: Callable[[], None],
+    on_stop: Callable[[], None],
 ) -> None:
     """Wait until `stop` is set or a task ends, then let `parts` finish and cancel `background`.
 
@@ -124,21 +126,21 @@ async def supervise(
         done, _ = await asyncio.wait([asked, *tasks], return_when=asyncio.FIRST_COMPLETED)
         early = [task for task in tasks if task in done] if asked not in done else []
         for task in early:
-            log.error("task_ended", task=task.get_name(), error=repr(_failure_of(task)))
+            log.error("task_ended", task=task.get_name(), error=repr(_get_failure(task)))
         stop.set()
-        stopping()
+        on_stop()
         if parts:
             await asyncio.wait(parts)
     finally:
-        failed = [task for task in tasks if task.done() and _failure_of(task) is not None]
+        failed = [task for task in tasks if task.done() and _get_failure(task) is not None]
         for task in [asked, *tasks]:
             task.cancel()
         await asyncio.gather(asked, *tasks, return_exceptions=True)
     for task in [*early, *failed]:
-        raise _failure_of(task) or TaskEndedError(f"The task '{task.get_name()}' ended by itself.")
+        raise _get_failure(task) or TaskEndedError(f"The task '{task.get_name()}' ended by itself.")
 
 
-def _failure_of(task: asyncio.Task[None]) -> BaseException | None:
+def _get_failure(task: asyncio.Task[None]) -> BaseException | None:
     if task.cancelled():
         return TaskEndedError(f"The task '{task.get_name()}' was cancelled.")
     return task.exception()
@@ -152,7 +154,7 @@ async def _open_models(services: Services) -> None:
         log.exception("models_not_opened")
 
 
-async def _prepare(settings: Settings, services: Services) -> None:
+async def _prepare_database(settings: Settings, services: Services) -> None:
     """Check the database, and store in it what this process brings along."""
     async with services.database.pool.begin() as tx:
         await readiness.prepare_database(tx, services.vault)
@@ -165,7 +167,7 @@ async def _prepare(settings: Settings, services: Services) -> None:
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
 
 
-def about_start(settings: Settings, database_url: str) -> dict[str, object]:
+def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
     """What a process is, for its log: version, schema, database, and the settings that differ from
     their defaults. Of secrets, and of URLs that may hold them, only that they are set."""
     given: dict[str, object] = {}
@@ -197,7 +199,7 @@ def watch_projects(services: Services) -> ChangeWatch:
     return watch
 
 
-def _listener(services: Services, worker: Worker | None) -> Listener:
+def _build_listener(services: Services, worker: Worker | None) -> Listener:
     def on_run(run_id: UUID | None) -> None:
         services.feed.notify_changed(run_id)
         if worker is not None:
@@ -224,14 +226,14 @@ def _listener(services: Services, worker: Worker | None) -> Listener:
     )
 
 
-def _say_that_it_stops(services: Services) -> None:
+def _announce_stop(services: Services) -> None:
     """To all whose requests are held or streamed."""
     services.stopping.set()
     services.feed.notify_changed(None)
     services.toolbox.forget(None)
 
 
-def _settle_memory() -> None:
+def _tune_garbage_collection() -> None:
     """Exclude all existing objects from garbage collection, and collect less often.
 
     They live as long as the process. A collection before would take a tenth of a second to free
@@ -241,7 +243,7 @@ def _settle_memory() -> None:
     gc.set_threshold(GARBAGE_THRESHOLD, 10, 10)
 
 
-async def _serve(
+async def _serve_http(
     settings: Settings,
     services: Services,
     stop: asyncio.Event,
@@ -274,7 +276,7 @@ async def _serve(
         if server.started and ready is not None:
             ready(services)
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        _say_that_it_stops(services)
+        _announce_stop(services)
         server.should_exit = True
         await serving
     finally:
@@ -282,7 +284,7 @@ async def _serve(
 
 
 @asynccontextmanager
-async def stop_signal() -> AsyncGenerator[asyncio.Event]:
+async def handle_stop_signals() -> AsyncGenerator[asyncio.Event]:
     """Set at the first SIGTERM, SIGINT or SIGHUP; a second Ctrl-C ends the process at once.
 
     Afterwards these signals are ignored, so that the embedded PostgreSQL is stopped in any case.

@@ -27,7 +27,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 Network = IPv4Network | IPv6Network
 
 
-def _comma_separated(value: Any) -> Any:
+def _split_commas(value: Any) -> Any:
     return (
         [part.strip() for part in value.split(",") if part.strip()]
         if isinstance(value, str)
@@ -35,11 +35,11 @@ def _comma_separated(value: Any) -> Any:
     )
 
 
-def _parsed_json(value: Any) -> Any:
+def _parse_json(value: Any) -> Any:
     return from_json(value) if isinstance(value, str) else value
 
 
-def _seconds(value: Any) -> Any:
+def _parse_seconds(value: Any) -> Any:
     if not isinstance(value, str | int | float):
         return value
     try:
@@ -48,17 +48,17 @@ def _seconds(value: Any) -> Any:
         raise ValueError("must be a number of seconds") from None
 
 
-Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(le=timedelta(days=1))]
+Seconds = Annotated[timedelta, BeforeValidator(_parse_seconds), Field(le=timedelta(days=1))]
 ToolSeconds = Annotated[Seconds, Field(ge=timedelta(milliseconds=10), le=timedelta(hours=1))]
 
 
-def _lower(value: Any) -> Any:
+def _lowercase(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
-def _base_url(value: str) -> str:
+def _check_base_url(value: str) -> str:
     """Without a slash at its end, since paths are appended."""
-    parts = _parts(value)
+    parts = _split_url(value)
     if parts is None or not value.isascii() or re.search(r"[\s\x00-\x1f]", value):
         raise ValueError("must be an address such as https://example.com")
     if parts.username is not None or parts.query or parts.fragment:
@@ -68,7 +68,7 @@ def _base_url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _parts(value: str) -> SplitResult | None:
+def _split_url(value: str) -> SplitResult | None:
     """None: it is no http or https address with a host."""
     try:
         parts = urlsplit(value)
@@ -78,22 +78,22 @@ def _parts(value: str) -> SplitResult | None:
     return parts if parts.scheme in ("http", "https") and parts.hostname else None
 
 
-def _reachable_url(value: str) -> str:
-    value = _base_url(value)
-    address = _address(urlsplit(value).hostname or "")
+def _check_reachable_url(value: str) -> str:
+    value = _check_base_url(value)
+    address = _parse_address(urlsplit(value).hostname or "")
     if address is not None and address.is_unspecified:
         raise ValueError(f"must be an address that tools can reach, which {address} is not")
     return value
 
 
-def _address(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def _ports(value: str) -> str:
+def _check_ports(value: str) -> str:
     for part in value.split(","):
         found = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
@@ -104,19 +104,19 @@ def _ports(value: str) -> str:
 
 HostPattern = Annotated[
     str,
-    BeforeValidator(_lower),
+    BeforeValidator(_lowercase),
     Field(pattern=r"^(\*|(\*\.)?[a-z0-9_.-]+|\[?[0-9a-f.]*:[0-9a-f.]*:[0-9a-f:.]*\]?)$"),
 ]
-BaseUrl = Annotated[str, AfterValidator(_base_url)]
-PublicUrl = Annotated[str, AfterValidator(_reachable_url)]
-Ports = Annotated[str, AfterValidator(_ports)]
-LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
-LogFormat = Annotated[Literal["auto", "json", "text"], BeforeValidator(_lower)]
+BaseUrl = Annotated[str, AfterValidator(_check_base_url)]
+PublicUrl = Annotated[str, AfterValidator(_check_reachable_url)]
+Ports = Annotated[str, AfterValidator(_check_ports)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lowercase)]
+LogFormat = Annotated[Literal["auto", "json", "text"], BeforeValidator(_lowercase)]
 
 PREFIX: Final = "RUNWARD_"
-_OTHERS: Final = ("RUNWARD_URL", "RUNWARD_KEY")
+_CLIENT_VARIABLES: Final = ("RUNWARD_URL", "RUNWARD_KEY")
 """Variables of the commands that ask a running Runward."""
-_PLUGIN_SECRETS: Final = "RUNWARD_SECRET_"
+_PLUGIN_VARIABLES: Final = "RUNWARD_SECRET_"
 
 UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 PricedModel = Annotated[str, Field(pattern=r"^[a-z-]+:.+$")]
@@ -152,9 +152,7 @@ class Settings(BaseSettings):
     """The port to listen on."""
     public_url: Annotated[PublicUrl | None, Field(validate_default=True)] = None
     """Where tools reach this API: callback URLs begin with it. http://HOST:PORT."""
-    allowed_hosts: Annotated[
-        tuple[HostPattern, ...], NoDecode, BeforeValidator(_comma_separated)
-    ] = ()
+    allowed_hosts: Annotated[tuple[HostPattern, ...], NoDecode, BeforeValidator(_split_commas)] = ()
     """Names that requests may have in `Host`, comma-separated; `*.example.com` covers subdomains,
     and `*` all names. Without it: loopback, HOST, and the host of PUBLIC_URL."""
     max_connections: Annotated[int, Field(ge=1)] = 2000
@@ -165,7 +163,7 @@ class Settings(BaseSettings):
     """Encrypts stored secrets and peppers API keys; the same for every process. `serve` on the
     embedded database makes one in its data folder."""
     allow_private_targets: Annotated[
-        tuple[Network, ...], NoDecode, BeforeValidator(_comma_separated)
+        tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
     """CIDRs, comma-separated, that tools may reach although they are private. The embedded
     default allows loopback."""
@@ -189,13 +187,13 @@ class Settings(BaseSettings):
     """Whether DATABASE_URL leads through PgBouncer in transaction mode; see also LISTEN_URL."""
     listen_url: SecretStr | None = None
     """A direct address of the same database for LISTEN, where DATABASE_URL is PgBouncer's."""
-    plugins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = ()
+    plugins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)] = ()
     """Modules with tools in Python, comma-separated: `package.module` or `package.module:name`.
     Installed packages with an entry point in the group `runward.tools` are loaded anyway."""
     plugin_threads: Annotated[int, Field(ge=1, le=1000)] = 32
     """Calls of synchronous plugin tools that run at once in one process, and as many isolated
     ones."""
-    mcp_commands: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = ()
+    mcp_commands: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)] = ()
     """Commands that MCP servers may be started with, comma-separated, each as it is registered: a
     path or a name. Projects choose the arguments."""
     mcp_wait_seconds: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = timedelta(seconds=300)
@@ -206,7 +204,7 @@ class Settings(BaseSettings):
     log_format: LogFormat = "auto"
     """json, text, or auto: text on a terminal."""
     model_prices: Annotated[
-        dict[PricedModel, ModelPrice], NoDecode, BeforeValidator(_parsed_json)
+        dict[PricedModel, ModelPrice], NoDecode, BeforeValidator(_parse_json)
     ] = {}
     """What models cost, in US dollars per million tokens, where the built-in table does not know
     or is wrong: {"openai:NAME": {"input": 1.25, "output": 10, "cached_input": 0.125}}. A name may
@@ -252,7 +250,7 @@ class Settings(BaseSettings):
 
     @field_validator("public_url")
     @classmethod
-    def _has_port(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _require_port(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and info.data.get("port") == 0:
             raise ValueError("is needed with RUNWARD_PORT=0: callback URLs contain the port")
         return value
@@ -260,7 +258,7 @@ class Settings(BaseSettings):
     @property
     def base_url(self) -> str:
         """PUBLIC_URL, or else the address on this machine."""
-        address = _address(self.host)
+        address = _parse_address(self.host)
         host = self.host
         if address is not None and address.is_unspecified:
             host = "127.0.0.1" if address.version == 4 else "::1"
@@ -279,19 +277,19 @@ class Settings(BaseSettings):
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
-def unknown_variables(names: Iterable[str]) -> list[str]:
+def find_unknown_variables(names: Iterable[str]) -> list[str]:
     """A line for each variable that looks like one of ours and is none, with the nearest one."""
     known = [field.upper() for field in Settings.model_fields]
     return [
-        f"{name}: there is no such variable" + _nearest(name, known)
+        f"{name}: there is no such variable" + _suggest_variable(name, known)
         for name in sorted(names)
         if name.startswith(PREFIX)
         and name.removeprefix(PREFIX) not in known
-        and name not in _OTHERS
-        and not name.startswith(_PLUGIN_SECRETS)
+        and name not in _CLIENT_VARIABLES
+        and not name.startswith(_PLUGIN_VARIABLES)
     ]
 
 
-def _nearest(name: str, known: list[str]) -> str:
+def _suggest_variable(name: str, known: list[str]) -> str:
     near = get_close_matches(name.removeprefix(PREFIX), known, n=1)
     return f"; did you mean {PREFIX}{near[0]}?" if near else ""

@@ -71,7 +71,7 @@ def _nothing(*_: object) -> None:
     pass
 
 
-def _adopt_nothing(state: RunState) -> None:
+def _refuse_run(state: RunState) -> None:
     raise AssertionError(f"run {state.id} was leased to a process that does not work")
 
 
@@ -108,7 +108,7 @@ class Services:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     reserve_slot: Callable[[], bool] = lambda: False
     free_slot: Callable[[], None] = _nothing
-    adopt: Callable[[RunState], None] = _adopt_nothing
+    adopt: Callable[[RunState], None] = _refuse_run
     wake_worker: Callable[[], None] = _nothing
     watch_project: Callable[[ProjectId], None] = _nothing
     quarantine: Quarantine = field(init=False)
@@ -133,45 +133,45 @@ class Services:
 @asynccontextmanager
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     async with AsyncExitStack() as stack:
-        database = await _database(settings, database_url, stack)
-        vault = _vault(settings)
+        database = await _open_database(settings, database_url, stack)
+        vault = _build_vault(settings)
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
         stack.push_async_callback(steps.close)
         accepts = AcceptWriter(database.pool, settings.lease_seconds)
         stack.push_async_callback(accepts.close)
-        egress = _closed_with(stack, _egress(settings))
-        models = _closed_with(stack, _models(settings, egress))
-        secrets = _secrets(database, vault)
-        plugins = stack.enter_context(closing(_plugins(settings, os.environ)))
-        mcp = _closed_with(stack, _mcp(settings, database, vault, egress))
+        egress = _close_with(stack, _build_egress(settings))
+        models = _close_with(stack, _build_models(settings, egress))
+        secrets = _build_secret_reader(database, vault)
+        plugins = stack.enter_context(closing(_load_plugins(settings, os.environ)))
+        mcp = _close_with(stack, _build_mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPostClient(egress)
-        webhook = WebhookInvoker(posts, _sendable(secrets))
+        webhook = WebhookInvoker(posts, _report_unreadable(secrets))
         public_url = settings.base_url
         engine = Engine(
             commit=await stack.enter_async_context(GroupCommit(steps.write)),
-            load=_loader(database),
+            load=_build_loader(database),
             toolbox=toolbox,
-            history=_histories(database),
+            history=_build_history_reader(database),
             children=Children(database.pool),
             models=ProjectModels(models, secrets, egress.check_target),
-            prices=_prices(settings),
-            executors=_executors(webhook, plugins, mcp),
+            prices=_build_prices(settings),
+            executors=_build_executors(webhook, plugins, mcp),
             plugins=plugins,
-            rules=_closed_with(stack, RuleEvaluator()),
+            rules=_close_with(stack, RuleEvaluator()),
             guards=GuardClient(posts, plugins.run_guardrail, plugins.run_hook),
             policies=PolicyCache(database.pool, vault),
             feed=feed,
             notices=await stack.enter_async_context(Notices(toolbox, webhook)),
-            callback=_callbacks(vault, public_url),
+            callback=_build_callback_maker(vault, public_url),
             secrets=secrets,
             tool_timeout=settings.tool_timeout_seconds,
             leases=Leases(database.pool, settings.lease_seconds),
         )
         yield Services(
             database=database,
-            direct_url=_direct_url(settings, database_url),
+            direct_url=_read_direct_url(settings, database_url),
             autocommit=database.autocommit,
             vault=vault,
             feed=feed,
@@ -184,7 +184,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             engine=engine,
             accept=await stack.enter_async_context(GroupCommit(accepts.write)),
             authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
-            console_sessions=_console_sessions(database, vault),
+            console_sessions=_build_console_sessions(database, vault),
             own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
             lease=settings.lease_seconds,
             public_url=public_url,
@@ -193,23 +193,23 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
 
 
-def _console_sessions(database: Database, vault: Vault) -> Authenticator:
+def _build_console_sessions(database: Database, vault: Vault) -> Authenticator:
     return Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
 
 
-class _Closes(Protocol):
+class _Closable(Protocol):
     async def aclose(self) -> None: ...
 
 
-C = TypeVar("C", bound=_Closes)
+C = TypeVar("C", bound=_Closable)
 
 
-def _closed_with(stack: AsyncExitStack, one: C) -> C:
-    stack.push_async_callback(one.aclose)
-    return one
+def _close_with(stack: AsyncExitStack, resource: C) -> C:
+    stack.push_async_callback(resource.aclose)
+    return resource
 
 
-async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Database:
+async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) -> Database:
     database = open_database(
         url, pool_size=settings.database_connections, through_pgbouncer=settings.pgbouncer
     )
@@ -220,12 +220,12 @@ async def _database(settings: Settings, url: str, stack: AsyncExitStack) -> Data
     return database
 
 
-def _vault(settings: Settings) -> Vault:
+def _build_vault(settings: Settings) -> Vault:
     assert settings.secret_key is not None
     return Vault(settings.secret_key.get_secret_value())
 
 
-def _secrets(
+def _build_secret_reader(
     database: Database, vault: Vault
 ) -> Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]:
     async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
@@ -235,7 +235,7 @@ def _secrets(
     return lambda project_id, names: retry_on_outage(lambda: read(project_id, names))
 
 
-def _sendable(secrets: ReadSecrets) -> ReadSecrets:
+def _report_unreadable(secrets: ReadSecrets) -> ReadSecrets:
     async def read(project_id: ProjectId, names: Collection[str]) -> Mapping[str, str]:
         try:
             return await secrets(project_id, names)
@@ -245,11 +245,11 @@ def _sendable(secrets: ReadSecrets) -> ReadSecrets:
     return read
 
 
-def _direct_url(settings: Settings, database_url: str) -> str:
+def _read_direct_url(settings: Settings, database_url: str) -> str:
     return settings.listen_url.get_secret_value() if settings.listen_url else database_url
 
 
-def _executors(
+def _build_executors(
     webhook: WebhookInvoker, plugins: PluginHost, mcp: McpInvoker
 ) -> Mapping[str, ToolInvoker]:
     """By type of tool."""
@@ -263,54 +263,56 @@ def _executors(
     return {**made, "mcp": mcp} if sdk.is_installed() else made
 
 
-def _models(settings: Settings, egress: Egress) -> ModelCatalog:
+def _build_models(settings: Settings, egress: Egress) -> ModelCatalog:
     return ModelCatalog(
-        openai_api_key=_told(settings.openai_api_key),
+        openai_api_key=_reveal(settings.openai_api_key),
         openai_base_url=settings.openai_base_url,
-        providers=_vendors(settings),
+        providers=_build_providers(settings),
         checked_transport=egress.transport,
     )
 
 
-def _vendors(settings: Settings) -> dict[ProviderName, ProviderAccess]:
+def _build_providers(settings: Settings) -> dict[ProviderName, ProviderAccess]:
     """Those that there is a key for, or, but for Bedrock, an address."""
     reached: dict[ProviderName, ProviderAccess] = {
-        "anthropic": ProviderAccess(_told(settings.anthropic_api_key), settings.anthropic_base_url),
-        "gemini": ProviderAccess(_told(settings.gemini_api_key), settings.gemini_base_url),
+        "anthropic": ProviderAccess(
+            _reveal(settings.anthropic_api_key), settings.anthropic_base_url
+        ),
+        "gemini": ProviderAccess(_reveal(settings.gemini_api_key), settings.gemini_base_url),
     }
     bedrock = ProviderAccess(
-        _told(settings.aws_bearer_token_bedrock),
+        _reveal(settings.aws_bearer_token_bedrock),
         settings.bedrock_base_url,
         settings.aws_region,
-        _aws_key(settings),
+        _read_aws_key(settings),
     )
     if bedrock.secret:
         reached["bedrock"] = bedrock
     return {name: one for name, one in reached.items() if one.secret or one.base_url}
 
 
-def _aws_key(settings: Settings) -> AwsKey | None:
-    key_id, secret = settings.aws_access_key_id, _told(settings.aws_secret_access_key)
+def _read_aws_key(settings: Settings) -> AwsKey | None:
+    key_id, secret = settings.aws_access_key_id, _reveal(settings.aws_secret_access_key)
     if key_id is None or secret is None:
         return None
-    return AwsKey(key_id, secret, _told(settings.aws_session_token))
+    return AwsKey(key_id, secret, _reveal(settings.aws_session_token))
 
 
-def _told(secret: SecretStr | None) -> str | None:
+def _reveal(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret else None
 
 
-def _prices(settings: Settings) -> Prices:
+def _build_prices(settings: Settings) -> Prices:
     return Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
 
 
-def _egress(settings: Settings) -> Egress:
+def _build_egress(settings: Settings) -> Egress:
     return Egress(
         allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
     )
 
 
-def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
+def _load_plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
     """Raises PluginError. Plugins may ask for the operator's secrets by name; the service's own
     key is none of them."""
     prefix = "RUNWARD_SECRET_"
@@ -323,7 +325,7 @@ def _plugins(settings: Settings, environment: Mapping[str, str]) -> PluginHost:
     return PluginHost(loaded, threads=settings.plugin_threads, secrets=operators)
 
 
-def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> McpInvoker:
+def _build_mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -> McpInvoker:
     async def read(project_id: ProjectId, name: str) -> ConnectableServer | None:
         async with database.pool.connect() as tx:
             found = await mcp_servers.get_server(tx, project_id, name)
@@ -359,7 +361,7 @@ def _mcp(settings: Settings, database: Database, vault: Vault, egress: Egress) -
     )
 
 
-def _loader(
+def _build_loader(
     database: Database,
 ) -> Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]:
     async def read(project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
@@ -375,7 +377,7 @@ def _loader(
     return load
 
 
-def _histories(
+def _build_history_reader(
     database: Database,
 ) -> Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]:
     async def history(state: RunState) -> tuple[tuple[Item, ...], ...]:
@@ -389,7 +391,9 @@ def _histories(
     return history
 
 
-def _callbacks(vault: Vault, public_url: str) -> Callable[[RunState, Call], tuple[str, str]]:
+def _build_callback_maker(
+    vault: Vault, public_url: str
+) -> Callable[[RunState, Call], tuple[str, str]]:
     def callback(state: RunState, call: Call) -> tuple[str, str]:
         ref = CallRef(state.project_id, state.id, call.uuid, call.attempt)
         token = vault.make_callback_token(ref)

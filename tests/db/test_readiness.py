@@ -48,7 +48,7 @@ async def run(command: str, key: str, url: str) -> None:
     serves = command == "api"
     former = {one: signal.getsignal(one) for one in STOP_SIGNALS}
     try:
-        await run_process(settings(key), url, serves=serves, works=not serves)
+        await run_process(settings(key), url, with_api=serves, with_worker=not serves)
     finally:  # a process that ends ignores them, and the tests go on
         for one, handler in former.items():
             signal.signal(one, handler)

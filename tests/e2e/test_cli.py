@@ -14,8 +14,8 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from runward.cli.approvals import decided_as
-from runward.cli.connection import JsonBody, connected
+from runward.cli.approvals import send_decision
+from runward.cli.connection import JsonBody, connect
 from tests.e2e.command_line import CommandLine, editor
 from tests.e2e.conftest import Golden
 from tests.e2e.tcp_relay import TcpRelay
@@ -156,14 +156,14 @@ def test_a_decision_is_bound_to_the_arguments_that_were_shown(
 ) -> None:
     _, approval_id = asked(client, tool)
     approval = client.call("GET", f"/v1/approvals/{approval_id}")
-    with connected(runward.url, runward.key) as service:
+    with connect(runward.url, runward.key) as service:
         sent: list[bytes] = []
 
         def keep(request: httpx2.Request) -> None:
             sent.append(request.content)
 
         service.http.event_hooks = {"request": [keep]}
-        decided_as(service, approval, {"decision": "approve"})
+        send_decision(service, approval, {"decision": "approve"})
     assert json.loads(sent[0])["digest"] == approval["digest"]
 
 

@@ -19,13 +19,13 @@ from runward.__main__ import app
 from runward.api.routers import build_openapi
 from runward.cli import event_stream, printing
 from runward.cli.connection import Runward
-from runward.cli.editor import difference
-from runward.cli.escaping import visible, visible_line
-from runward.cli.event_stream import follow, frames, lines_of
-from runward.cli.plan import Contract, plan
-from runward.cli.printing import Columns, ago, print_table
+from runward.cli.editor import diff_lines
+from runward.cli.escaping import escape_line, escape_text
+from runward.cli.event_stream import follow_run, parse_frames, split_lines
+from runward.cli.plan import AgentSchema, plan_changes
+from runward.cli.printing import Columns, format_age, print_table
 
-CONTRACT = Contract(build_openapi())
+CONTRACT = AgentSchema(build_openapi())
 
 
 @pytest.mark.processes
@@ -60,14 +60,14 @@ def test_the_commands_start_without_the_service_s_libraries() -> None:
     ],
 )
 def test_what_a_terminal_would_obey_or_hide_is_shown_as_an_escape(given: str, shown: str) -> None:
-    assert visible(given) == shown
-    assert "\n" not in visible_line(given)
+    assert escape_text(given) == shown
+    assert "\n" not in escape_line(given)
 
 
 def test_a_stream_s_frames_are_read_by_the_standard_s_rules() -> None:
     lines = ["retry: 1000", "", ": still here", "id: 7", "event: x", 'data: {"a":', "data:1}", ""]
     lines += ['data: {"transient": true}', "", "id: 8", "", 'data: {"unfinished": 1}']
-    assert list(frames(lines)) == [("7", {"a": 1}), (None, {"transient": True})]
+    assert list(parse_frames(lines)) == [("7", {"a": 1}), (None, {"transient": True})]
 
 
 def test_a_stream_is_split_at_its_line_ends_alone() -> None:
@@ -76,7 +76,7 @@ def test_a_stream_is_split_at_its_line_ends_alone() -> None:
     stream = f"id: 1\r\ndata: {data}\r\n\r\nid: 2\ndata: {{}}\n\n"
     for size in (1, 7, len(stream)):
         chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
-        assert list(frames(lines_of(chunks))) == [("1", json.loads(data)), ("2", {})]
+        assert list(parse_frames(split_lines(chunks))) == [("1", json.loads(data)), ("2", {})]
 
 
 class FullService(httpx2.BaseTransport):
@@ -96,7 +96,7 @@ class FullService(httpx2.BaseTransport):
 
 def followed(refusals: int) -> list[str]:
     with httpx2.Client(base_url="http://x", transport=FullService(refusals)) as http:
-        return [event["type"] for event in follow(Runward("http://x", http), "run_1")]
+        return [event["type"] for event in follow_run(Runward("http://x", http), "run_1")]
 
 
 def test_a_run_is_followed_as_soon_as_there_is_room_for_a_stream() -> None:
@@ -113,13 +113,13 @@ def test_a_run_that_cannot_be_followed_is_named(
 
 
 def test_a_difference_names_what_was_asked_for_and_what_was_edited() -> None:
-    lines = list(difference({"amount": 500, "order": "A"}, {"amount": 400, "order": "A"}))
+    lines = list(diff_lines({"amount": 500, "order": "A"}, {"amount": 400, "order": "A"}))
     assert lines[:2] == ["--- asked for", "+++ edited"]
     assert [line for line in lines[2:] if line[0] in "+-"] == [
         '-  "amount": 500,',
         '+  "amount": 400,',
     ]
-    assert list(difference({"a": 1}, {"a": 1})) == []
+    assert list(diff_lines({"a": 1}, {"a": 1})) == []
 
 
 def stored(**fields: Any) -> dict[str, Any]:
@@ -130,12 +130,12 @@ def stored(**fields: Any) -> dict[str, Any]:
 
 
 def changes(declared: dict[str, Any], former: dict[str, Any] | None) -> dict[str, tuple[Any, Any]]:
-    [step] = plan([{"name": "desk", **declared}], {"desk": former}, CONTRACT)
+    [step] = plan_changes([{"name": "desk", **declared}], {"desk": former}, CONTRACT)
     return {one.field: (one.before, one.after) for one in step.changes}
 
 
 def test_a_new_agent_is_created_with_what_the_file_says_alone() -> None:
-    [step] = plan([{"name": "desk", "model": "offline:rules"}], {"desk": None}, CONTRACT)
+    [step] = plan_changes([{"name": "desk", "model": "offline:rules"}], {"desk": None}, CONTRACT)
     assert step.action == "create"
     assert step.as_json()["changes"] == [
         {"field": "model", "before": None, "after": "offline:rules"}
@@ -232,7 +232,7 @@ def test_every_command_says_in_a_line_what_it_does() -> None:
 def test_times_in_tables_are_as_people_say_them(seconds: int, said: str) -> None:
     now = datetime.now(UTC)
     moment = now + timedelta(seconds=seconds)
-    assert ago(moment.isoformat()) == said
+    assert format_age(moment.isoformat()) == said
 
 
 def test_a_narrow_terminal_breaks_no_id_and_no_status(

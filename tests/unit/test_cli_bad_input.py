@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from runward.__main__ import app
-from runward.cli.editor import edited
+from runward.cli.editor import edit_json
 from runward.cli.options import read_yaml
 
 NOWHERE = {"RUNWARD_URL": "http://127.0.0.1:9", "RUNWARD_KEY": "k"}
@@ -124,7 +124,7 @@ def test_an_editor_that_deletes_the_file_decides_nothing(
 ) -> None:
     monkeypatch.setenv("VISUAL", "rm")
     with pytest.raises(typer.Exit) as ended:
-        edited({"a": 1})
+        edit_json({"a": 1})
     assert ended.value.exit_code == 1
     assert "rm left no file behind" in capsys.readouterr().err
 

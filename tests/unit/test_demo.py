@@ -23,7 +23,7 @@ from pathlib import Path
 from runward.operating import demo
 demo.find_package = lambda: "pgserver"
 demo.ROOT = Path(sys.argv[1])
-demo.show_demo(yes=True)
+demo.run_demo(yes=True)
 """
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from runward.operating.database_findings import reason_of
-from runward.operating.environment import migration_url
-from runward.operating.findings import of_settings
+from runward.operating.database_findings import describe_error
+from runward.operating.environment import read_migration_url
+from runward.operating.findings import check_settings
 from runward.quickstart.banner import Banner, configured_providers
 from runward.settings import Settings
 from runward.store.postgres.embedded import explain_initdb_failure
@@ -32,7 +32,7 @@ def test_the_banner_names_every_configured_provider(
 ) -> None:
     providers = configured_providers(Settings.model_validate(given))
     assert providers == named
-    shown = Banner("http://127.0.0.1:8080", providers=providers).text()
+    shown = Banner("http://127.0.0.1:8080", providers=providers).format()
     [models] = [line for line in shown.splitlines() if "Models" in line]
     assert models.endswith(", ".join(["needs no key)", *(f"{name}:NAME" for name in named)]))
 
@@ -49,7 +49,7 @@ def test_doctor_loads_the_plugins_and_says_what_a_worker_would(
     module: str, status: str, detail: str
 ) -> None:
     settings = Settings.model_validate({"plugins": (module,)})
-    [finding] = [one for one in of_settings(settings) if one.check == "plugins"]
+    [finding] = [one for one in check_settings(settings) if one.check == "plugins"]
     assert finding.status == status
     assert detail in finding.detail
 
@@ -68,13 +68,13 @@ POOLED = "postgresql://pgbouncer.example/runward"
 )
 def test_migrations_go_around_pgbouncer(given: dict[str, str], url: str) -> None:
     settings = Settings.model_validate({"DATABASE_URL": POOLED, **given})
-    assert migration_url(settings) == url
+    assert read_migration_url(settings) == url
 
 
 def test_migrations_through_pgbouncer_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings.model_validate({"DATABASE_URL": POOLED, "pgbouncer": "true"})
     with pytest.raises(typer.Exit):
-        migration_url(settings)
+        read_migration_url(settings)
     assert "Set RUNWARD_LISTEN_URL" in capsys.readouterr().err
 
 
@@ -94,4 +94,4 @@ def test_a_full_disk_is_a_sentence_and_another_failure_of_initdb_is_shown_whole(
 def test_the_doctor_says_why_the_database_failed_also_if_the_error_does_not(
     error: Exception, reason: str
 ) -> None:
-    assert reason_of(error) == reason
+    assert describe_error(error) == reason

@@ -21,8 +21,14 @@ import typer
 
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import DatabaseUnreachableError
-from runward.operating.environment import configure_logging, run
-from runward.serve import STOP_SIGNALS, TaskEndedError, about_start, stop_signal, supervise
+from runward.operating.environment import configure_logging, run_command
+from runward.serve import (
+    STOP_SIGNALS,
+    TaskEndedError,
+    describe_start,
+    handle_stop_signals,
+    supervise,
+)
 from runward.settings import Settings
 from runward.store.readiness import list_revisions
 
@@ -144,7 +150,7 @@ def test_a_process_that_cannot_go_on_says_why_and_exits_with_the_documented_code
         raise error
 
     with pytest.raises(typer.Exit) as ended:
-        run(work())
+        run_command(work())
     assert ended.value.exit_code == code
     said = capsys.readouterr().err
     assert sentence in said
@@ -162,7 +168,7 @@ def test_the_line_at_the_start_names_the_settings_and_no_secret() -> None:
             "aws_access_key_id": secret,
         }
     )
-    about = about_start(settings, f"postgresql://me:{secret}@db.example/runward")
+    about = describe_start(settings, f"postgresql://me:{secret}@db.example/runward")
     assert about["version"] == VERSION
     assert about["schema"] == list_revisions()[-1]
     assert about["database"] == "PostgreSQL at db.example, port 5432, database runward"
@@ -255,7 +261,7 @@ async def test_each_signal_stops_the_process_and_a_later_one_does_not_end_it(
 ) -> None:
     former = {one: signal.getsignal(one) for one in STOP_SIGNALS}
     try:
-        async with stop_signal() as stop:
+        async with handle_stop_signals() as stop:
             os.kill(os.getpid(), number)
             await stop.wait()
         for one in STOP_SIGNALS:
@@ -269,13 +275,13 @@ async def test_each_signal_stops_the_process_and_a_later_one_does_not_end_it(
 def test_a_process_that_fails_ends_and_says_why_although_a_thread_is_busy() -> None:
     code = """
 import asyncio, threading
-from runward.operating.environment import run
+from runward.operating.environment import run_command
 
 async def fail():
     asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
     raise RuntimeError("nobody expected this")
 
-run(fail())
+run_command(fail())
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)

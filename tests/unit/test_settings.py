@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runward.operating.environment import problems_of
-from runward.settings import Settings, unknown_variables
+from runward.operating.environment import list_problems
+from runward.settings import Settings, find_unknown_variables
 
 
 def read(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Settings:
@@ -59,7 +59,7 @@ def test_a_refusal_is_a_sentence(
 ) -> None:
     with pytest.raises(ValidationError) as refused:
         read(monkeypatch, **{name: value})
-    assert problems_of(refused.value) == [f"  {name}: {line}"]
+    assert list_problems(refused.value) == [f"  {name}: {line}"]
 
 
 def test_a_port_that_is_chosen_later_needs_a_public_url(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_variable_that_does_not_exist_is_named_with_the_nearest() -> None:
     environment: dict[str, Any] = dict.fromkeys(
         ("RUNWARD_PUBLIC_ULR", "RUNWARD_ZZZ", "RUNWARD_SECRET_SHOP", "RUNWARD_KEY", "RUNWARD_HOST")
     )
-    assert unknown_variables([*environment, "PATH", "DATABASE_URL"]) == [
+    assert find_unknown_variables([*environment, "PATH", "DATABASE_URL"]) == [
         "RUNWARD_PUBLIC_ULR: there is no such variable; did you mean RUNWARD_PUBLIC_URL?",
         "RUNWARD_ZZZ: there is no such variable",
     ]

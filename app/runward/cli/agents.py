@@ -7,42 +7,42 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from runward.cli.connection import JsonBody, Runward, connected, path
-from runward.cli.editor import show_changed_lines
+from runward.cli.connection import JsonBody, Runward, build_path, connect
+from runward.cli.editor import print_changed_lines
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Url, Yes, examples, read_yaml
-from runward.cli.plan import Change, Contract, PlanStep, plan
-from runward.cli.printing import ago, print_json, print_one, say, short
-from runward.cli.registry import ResourceKind, add_delete, add_list
+from runward.cli.options import AsJson, KeyOption, Url, Yes, format_examples, read_yaml
+from runward.cli.plan import AgentSchema, Change, PlanStep, plan_changes
+from runward.cli.printing import format_age, format_short, print_json, print_resource, print_text
+from runward.cli.registry import ResourceKind, add_delete_command, add_list_command
 
 app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
 
-MARKS: Final = {
+ACTION_MARKS: Final = {
     "create": ("+", "green"),
     "change": ("~", "yellow"),
     "delete": ("-", "red"),
     "unchanged": ("=", "dim"),
 }
 MAX_AGENTS: Final = 10_000
-MAX_LINE: Final = 80
+MAX_LINE_CHARACTERS: Final = 80
 """Characters of a change, before and after together."""
 
 
 AGENTS = ResourceKind(
-    where="agents",
-    word="agent",
+    path="agents",
+    noun="agent",
     columns={
         "agent": lambda one: one["name"],
         "version": lambda one: str(one["version"]),
-        "model": lambda one: short(one.get("model") or one.get("kind")),
+        "model": lambda one: format_short(one.get("model") or one.get("kind")),
         "tools": lambda one: ", ".join(one.get("tools", ())),
-        "changed": lambda one: ago(one["updated_at"]),
+        "changed": lambda one: format_age(one["updated_at"]),
     },
-    begin="There are no agents. `runward agents apply` makes them.",
-    lost="Runs that have started go on.",
+    empty_text="There are no agents. `runward agents apply` makes them.",
+    delete_warning="Runs that have started go on.",
 )
 
-add_list(app, AGENTS)
+add_list_command(app, AGENTS)
 
 
 @app.command()
@@ -54,16 +54,16 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show an agent with every field."""
-    with connected(url, key) as runward:
-        agent = runward.get(path("agents", name), version=version)
-    print_one(agent, as_json=as_json)
+    with connect(url, key) as runward:
+        agent = runward.get(build_path("agents", name), version=version)
+    print_resource(agent, as_json=as_json)
 
 
-add_delete(app, AGENTS)
+add_delete_command(app, AGENTS)
 
 
 @app.command(
-    epilog=examples(
+    epilog=format_examples(
         "runward agents apply -f agents.yaml",
         "runward agents apply -f agents.yaml --prune --dry-run",
         "runward agents apply -f agents.yaml --yes --json",
@@ -90,22 +90,22 @@ def apply(
     The file is the whole agent: a field that it leaves out has its default. Agents that it does
     not name are left alone, or with --prune deleted.
     """
-    declared = _declared(file)
-    with connected(url, key) as runward:
-        contract = Contract(runward.get("/openapi.json"))
+    declared = _read_agents(file)
+    with connect(url, key) as runward:
+        contract = AgentSchema(runward.get("/openapi.json"))
         problems = [text for one in declared for text in contract.problems(one)]
         names = Counter(str(one.get("name")) for one in declared)
         problems += [f"Agent {name} is there twice." for name, n in names.items() if n > 1]
         if problems:
             fail("\n".join(f"{file}: {text}" for text in problems), Exit.USAGE)
-        found = {name: runward.find(path("agents", name)) for name in names}
+        found = {name: runward.find(build_path("agents", name)) for name in names}
         if prune:
-            there = runward.every("/v1/agents", MAX_AGENTS, order="asc")
+            there = runward.list_all("/v1/agents", MAX_AGENTS, order="asc")
             found |= {one["name"]: one for one in there if one["name"] not in names}
-        steps = plan(declared, found, contract)
+        steps = plan_changes(declared, found, contract)
         changing = [step for step in steps if step.action != "unchanged"]
         if not as_json:
-            _show(steps)
+            _print_plan(steps)
         if check or dry_run or not changing:
             if as_json:
                 print_json({"applied": False, "plan": [step.as_json() for step in steps]})
@@ -113,13 +113,13 @@ def apply(
         if not yes and not typer.confirm("Apply this?", err=True):
             fail("Nothing was applied.", Exit.FAILED)
         bodies = {one["name"]: one for one in declared}
-        made = [_apply(runward, step, bodies, told=not as_json) for step in changing]
+        made = [_apply_step(runward, step, bodies, verbose=not as_json) for step in changing]
     if as_json:
         plan_shown = [step.as_json() for step in steps]
         print_json({"applied": True, "plan": plan_shown, "agents": made})
 
 
-def _declared(file: Path) -> list[JsonBody]:
+def _read_agents(file: Path) -> list[JsonBody]:
     found = read_yaml(file)
     agents: Any = found.get("agents") if isinstance(found, dict) else None  # pyright: ignore
     whole = isinstance(found, dict) and set(found) == {"agents"}  # pyright: ignore
@@ -128,46 +128,46 @@ def _declared(file: Path) -> list[JsonBody]:
     return agents  # pyright: ignore[reportUnknownVariableType]
 
 
-def _show(steps: list[PlanStep]) -> None:
+def _print_plan(steps: list[PlanStep]) -> None:
     for step in steps:
-        mark, style = MARKS[step.action]
-        say(f"{mark} {step.name}: {step.action}", style)
+        mark, style = ACTION_MARKS[step.action]
+        print_text(f"{mark} {step.name}: {step.action}", style)
         for change in step.changes:
-            _show_change(step, change)
+            _print_change(step, change)
     counted = Counter(step.action for step in steps)
     coming = [f"{counted[action]} to {action}" for action in ("create", "change", "delete")]
     if not counted["delete"]:
         coming.pop()
-    say(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")
+    print_text(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")
 
 
-def _show_change(step: PlanStep, change: Change) -> None:
+def _print_change(step: PlanStep, change: Change) -> None:
     """In a line, or where that would be a long one, the lines that are others."""
-    before, after = short(change.before), short(change.after)
+    before, after = format_short(change.before), format_short(change.after)
     if step.action == "create":
         indented = after.rstrip().replace("\n", "\n" + " " * 6)
-        say(f"    {change.field}: {indented}")
-    elif len(before) + len(after) <= MAX_LINE and "\n" not in before + after:
-        say(f"    {change.field}: {before} -> {after}")
+        print_text(f"    {change.field}: {indented}")
+    elif len(before) + len(after) <= MAX_LINE_CHARACTERS and "\n" not in before + after:
+        print_text(f"    {change.field}: {before} -> {after}")
     else:
-        say(f"    {change.field}:")
-        show_changed_lines(change.before, change.after, "      ")
+        print_text(f"    {change.field}:")
+        print_changed_lines(change.before, change.after, "      ")
 
 
-def _apply(
-    runward: Runward, step: PlanStep, bodies: Mapping[str, JsonBody], *, told: bool
+def _apply_step(
+    runward: Runward, step: PlanStep, bodies: Mapping[str, JsonBody], *, verbose: bool
 ) -> JsonBody:
     """The agent as it is then, or that it is no more."""
     match step.action:
         case "create":
             done = runward.post("/v1/agents", bodies[step.name])
         case "delete":
-            runward.delete(path("agents", step.name))
+            runward.delete(build_path("agents", step.name))
             done = {"name": step.name, "deleted": True}
         case _:
             patch = {change.field: change.after for change in step.changes}
-            done = runward.patch(path("agents", step.name), patch)
-    if told:
+            done = runward.patch(build_path("agents", step.name), patch)
+    if verbose:
         gone = step.action == "delete"
-        say(f"{step.name} is {'deleted' if gone else 'at version ' + str(done['version'])}.")
+        print_text(f"{step.name} is {'deleted' if gone else 'at version ' + str(done['version'])}.")
     return done

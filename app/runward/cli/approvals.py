@@ -5,34 +5,43 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from runward.cli.completion import suggested
-from runward.cli.connection import JsonBody, Runward, connected, path
-from runward.cli.editor import edited, show_difference
+from runward.cli.completion import complete_from
+from runward.cli.connection import JsonBody, Runward, build_path, connect
+from runward.cli.editor import edit_json, print_difference
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes, examples, read_json, read_object
+from runward.cli.options import (
+    AsJson,
+    KeyOption,
+    Limit,
+    Url,
+    Yes,
+    format_examples,
+    read_json,
+    read_object,
+)
 from runward.cli.printing import (
     Columns,
-    ago,
-    pretty,
+    format_age,
+    format_json,
+    format_short,
+    format_time,
     print_fields,
     print_json,
     print_list,
-    say,
-    short,
-    when,
+    print_text,
 )
 
 app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
 
-CHOICES: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
+DECISION_LETTERS: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
 Decision = Literal["approve", "reject", "edit", "respond"]
 COLUMNS: Final[Columns] = {
     "approval": lambda one: one["id"],
     "status": lambda one: one["status"],
     "tool": lambda one: one["tool"],
-    "arguments": lambda one: short(one["arguments"]),
-    "asked": lambda one: ago(one["requested_at"]),
-    "expires": lambda one: ago(one["expires_at"]),
+    "arguments": lambda one: format_short(one["arguments"]),
+    "asked": lambda one: format_age(one["requested_at"]),
+    "expires": lambda one: format_age(one["expires_at"]),
 }
 Status = Literal[
     "all",
@@ -45,7 +54,7 @@ Status = Literal[
     "withdrawn",
     "void",
 ]
-MAX_INBOX: Final = 1000
+MAX_PENDING: Final = 1000
 
 
 @app.command("list")
@@ -60,9 +69,11 @@ def list_approvals(
 ) -> None:
     """List approvals, oldest first."""
     wanted = None if status == "all" else status
-    with connected(url, key) as runward:
+    with connect(url, key) as runward:
         found = list(
-            runward.every("/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc")
+            runward.list_all(
+                "/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc"
+            )
         )
     columns = {
         title: cell for title, cell in COLUMNS.items() if wanted is None or title != "status"
@@ -70,11 +81,11 @@ def list_approvals(
     none = (
         "Nothing waits for a decision." if status == "pending" else "There are no such approvals."
     )
-    print_list(found, columns, none=none, as_json=as_json)
+    print_list(found, columns, empty_text=none, as_json=as_json)
 
 
 @app.command(
-    epilog=examples(
+    epilog=format_examples(
         "runward approvals decide",
         "runward approvals decide APPROVAL -d reject -m 'More than was paid.'",
         """runward approvals decide APPROVAL -d edit --arguments '{"amount": 400}' --yes""",
@@ -86,7 +97,7 @@ def decide(
         typer.Argument(
             metavar="APPROVAL",
             help="apr_…; without it all that wait.",
-            autocompletion=suggested("/v1/approvals", "id", status="pending"),
+            autocompletion=complete_from("/v1/approvals", "id", status="pending"),
         ),
     ] = None,
     decision: Annotated[
@@ -115,42 +126,42 @@ def decide(
     further: JsonBody = {"message": message, "remember": {"scope": remember} if remember else None}
     further = {field: value for field, value in further.items() if value is not None}
     decided: list[JsonBody] = []
-    with connected(url, key) as runward:
-        for approval in _waiting(runward, approval_id):
+    with connect(url, key) as runward:
+        for approval in _fetch_approvals(runward, approval_id):
             if decision is None:
-                body = asked(runward, approval)
+                body = prompt_decision(runward, approval)
             else:
-                body = _given(approval, decision, arguments, output, yes=yes or as_json)
+                body = _build_decision(approval, decision, arguments, output, yes=yes or as_json)
             if body is not None:
-                decided.append(decided_as(runward, approval, body | further))
+                decided.append(send_decision(runward, approval, body | further))
                 if not as_json:
-                    say(f"{approval['id']} {decided[-1]['status']}")
+                    print_text(f"{approval['id']} {decided[-1]['status']}")
     if as_json:
         print_json(decided)
 
 
-def _waiting(runward: Runward, approval_id: str | None) -> list[JsonBody]:
+def _fetch_approvals(runward: Runward, approval_id: str | None) -> list[JsonBody]:
     """The one that is named; otherwise all, oldest first."""
     if approval_id is not None:
-        return [runward.get(path("approvals", approval_id))]
-    found = list(runward.every("/v1/approvals", MAX_INBOX, status="pending", order="asc"))
+        return [runward.get(build_path("approvals", approval_id))]
+    found = list(runward.list_all("/v1/approvals", MAX_PENDING, status="pending", order="asc"))
     if not found:
         typer.echo("Nothing waits for a decision.", err=True)
     return found
 
 
-def decided_as(runward: Runward, approval: JsonBody, body: JsonBody) -> JsonBody:
+def send_decision(runward: Runward, approval: JsonBody, body: JsonBody) -> JsonBody:
     """Bound to the arguments that were shown: others are refused."""
     sent = body | {"digest": approval["digest"]}
-    return runward.post(path("approvals", approval["id"], "decision"), sent)
+    return runward.post(build_path("approvals", approval["id"], "decision"), sent)
 
 
-def asked(runward: Runward, approval: JsonBody) -> JsonBody | None:
+def prompt_decision(runward: Runward, approval: JsonBody) -> JsonBody | None:
     """Shows the call, and asks until there is a decision. None: not now."""
-    show_approval(runward, approval)
+    print_approval(runward, approval)
     if approval["status"] != "pending":
         fail(f"It was {approval['status']} already.", Exit.REFUSED)
-    choices = {CHOICES[one]: one for one in approval["allowed_decisions"]}
+    choices = {DECISION_LETTERS[one]: one for one in approval["allowed_decisions"]}
     words = [f"({letter}){word[1:]}" for letter, word in choices.items() if word[0] == letter]
     words += [f"re({letter})pond" for letter, word in choices.items() if word[0] != letter]
     question = f"{', '.join(words)}, (n)ot now?"
@@ -161,14 +172,14 @@ def asked(runward: Runward, approval: JsonBody) -> JsonBody | None:
         wanted = choices.get(chosen) or (chosen if chosen in choices.values() else None)
         if wanted is None:
             continue
-        body = _ASK[wanted](approval)
+        body = _PROMPTS[wanted](approval)
         if body is not None:
             return {"decision": wanted, **body}
 
 
-def show_approval(runward: Runward, approval: JsonBody) -> None:
+def print_approval(runward: Runward, approval: JsonBody) -> None:
     """All that a decision depends on."""
-    run = runward.get(path("runs", approval["run_id"]))
+    run = runward.get(build_path("runs", approval["run_id"]))
     starter: JsonBody | None = run["created_by"]
     started: JsonBody = approval["run"] or {}
     print_fields(
@@ -176,12 +187,12 @@ def show_approval(runward: Runward, approval: JsonBody) -> None:
             ("approval", approval["id"]),
             ("tool", f"{approval['tool']}, version {approval['tool_version']}"),
             ("sends to", approval.get("url") or ""),
-            ("asked by", approval["agent"] or short(run["model"] or run["agent"])),
+            ("asked by", approval["agent"] or format_short(run["model"] or run["agent"])),
             ("run", f"{run['id']} ({run['status']})"),
             ("started by", starter["name"] if starter else ""),
             ("user said", started.get("input") or ""),
-            ("expires", when(approval["expires_at"])),
-            ("arguments", pretty(approval["arguments"])),
+            ("expires", format_time(approval["expires_at"])),
+            ("arguments", format_json(approval["arguments"])),
         ]
     )
 
@@ -191,28 +202,28 @@ def _ask_reason(approval: JsonBody) -> JsonBody:
     return {"message": reason} if reason else {}
 
 
-def _ask_nothing(approval: JsonBody) -> JsonBody:
+def _build_approval(approval: JsonBody) -> JsonBody:
     return {}
 
 
 def _ask_arguments(approval: JsonBody) -> JsonBody | None:
-    return _confirmed(approval, edited(approval["arguments"]))
+    return _confirm_edit(approval, edit_json(approval["arguments"]))
 
 
 def _ask_output(approval: JsonBody) -> JsonBody:
     return {"output": typer.prompt("What the model gets instead of a call", err=True)}
 
 
-_ASK: Final[dict[str, Callable[[JsonBody], JsonBody | None]]] = {
-    "approve": _ask_nothing,
+_PROMPTS: Final[dict[str, Callable[[JsonBody], JsonBody | None]]] = {
+    "approve": _build_approval,
     "reject": _ask_reason,
     "edit": _ask_arguments,
     "respond": _ask_output,
 }
 
 
-def _confirmed(approval: JsonBody, arguments: Any) -> JsonBody | None:
-    if not show_difference(approval["arguments"], arguments):
+def _confirm_edit(approval: JsonBody, arguments: Any) -> JsonBody | None:
+    if not print_difference(approval["arguments"], arguments):
         typer.echo("Nothing was changed.", err=True)
         return None
     if not typer.confirm("Run it with these arguments?", err=True):
@@ -220,16 +231,18 @@ def _confirmed(approval: JsonBody, arguments: Any) -> JsonBody | None:
     return {"arguments": arguments}
 
 
-def _given(
+def _build_decision(
     approval: JsonBody, decision: str, arguments: str | None, output: str | None, *, yes: bool
 ) -> JsonBody | None:
     """What the options say."""
     body: JsonBody = {"decision": decision}
     if decision == "edit":
-        new = read_object(arguments, "--arguments") if arguments else edited(approval["arguments"])
+        new = (
+            read_object(arguments, "--arguments") if arguments else edit_json(approval["arguments"])
+        )
         if yes:
             return body | {"arguments": new}
-        confirmed = _confirmed(approval, new)
+        confirmed = _confirm_edit(approval, new)
         return None if confirmed is None else body | confirmed
     if decision == "respond":
         if output is None:

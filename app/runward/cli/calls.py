@@ -6,17 +6,26 @@ from typing import Annotated, Final
 
 import typer
 
-from runward.cli.connection import JsonBody, connected, path
+from runward.cli.connection import JsonBody, build_path, connect
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Limit, RunId, Url, examples, read_json, read_text
-from runward.cli.printing import Columns, print_list, report, short
+from runward.cli.options import (
+    AsJson,
+    KeyOption,
+    Limit,
+    RunId,
+    Url,
+    format_examples,
+    read_json,
+    read_text,
+)
+from runward.cli.printing import Columns, format_short, print_list, print_result
 
 
-def _answered(call: JsonBody) -> str:
-    return short(call["output"]) if call["output"] is not None else call["detail"] or ""
+def _format_output(call: JsonBody) -> str:
+    return format_short(call["output"]) if call["output"] is not None else call["detail"] or ""
 
 
-def _seconds(call: JsonBody) -> str:
+def _format_seconds(call: JsonBody) -> str:
     """From when it was sent last."""
     if call["started_at"] is None or call["ended_at"] is None:
         return ""
@@ -29,16 +38,16 @@ COLUMNS: Final[Columns] = {
     "call": lambda one: one["call_id"],
     "tool": lambda one: one["tool"],
     "outcome": lambda one: one["outcome"] or one["phase"],
-    "arguments": lambda one: short(one["arguments"]),
-    "output": _answered,
+    "arguments": lambda one: format_short(one["arguments"]),
+    "output": _format_output,
 }
-LEDGER: Final[Columns] = {
+DETAILED_COLUMNS: Final[Columns] = {
     "call": COLUMNS["call"],
     "turn": lambda one: str(one["turn"]),
     "tool": COLUMNS["tool"],
     "outcome": COLUMNS["outcome"],
     "attempt": lambda one: str(one["attempt"]),
-    "seconds": _seconds,
+    "seconds": _format_seconds,
     "arguments": COLUMNS["arguments"],
     "output": COLUMNS["output"],
 }
@@ -46,12 +55,12 @@ LEDGER: Final[Columns] = {
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="As `runs calls` shows it.")]
 
 
-RESOLVED: Final = examples(
+RESOLVE_EXAMPLES: Final = format_examples(
     """runward runs resolve RUN call_1 --completed '{"refund": "R-1"}'""",
     "runward runs resolve RUN call_1 --failed 'The bank knows nothing of it.'",
     "runward runs resolve RUN call_1 --retry",
 )
-GIVEN: Final = examples(
+RESULT_EXAMPLES: Final = format_examples(
     """runward runs result RUN call_1 --output '{"cm": 12}'""",
     "runward runs result RUN call_1 --error 'There is no ruler.'",
 )
@@ -65,9 +74,9 @@ def list_calls(
     as_json: AsJson = False,
 ) -> None:
     """The ledger of a run: every call, with its attempts and its outcome."""
-    with connected(url, key) as runward:
-        found = list(runward.every(path("runs", run_id, "tool_calls"), limit, order="asc"))
-    print_list(found, LEDGER, none="The run has made no calls.", as_json=as_json)
+    with connect(url, key) as runward:
+        found = list(runward.list_all(build_path("runs", run_id, "tool_calls"), limit, order="asc"))
+    print_list(found, DETAILED_COLUMNS, empty_text="The run has made no calls.", as_json=as_json)
 
 
 def resolve(
@@ -99,7 +108,7 @@ def resolve(
         bodies.append({"resolution": "failed", "message": read_text(failed)})
     if retry:
         bodies.append({"resolution": "retry"})
-    _settle("resolve", run_id, call_id, bodies, url, key, as_json=as_json)
+    _post_outcome("resolve", run_id, call_id, bodies, url, key, as_json=as_json)
 
 
 def give_result(
@@ -122,11 +131,11 @@ def give_result(
         bodies.append({"output": read_json(output, "--output")})
     if error is not None:
         bodies.append({"error": read_text(error)})
-    _settle("result", run_id, call_id, bodies, url, key, as_json=as_json)
+    _post_outcome("result", run_id, call_id, bodies, url, key, as_json=as_json)
 
 
-def _settle(
-    how: str,
+def _post_outcome(
+    command: str,
     run_id: str,
     call_id: str,
     bodies: list[JsonBody],
@@ -136,7 +145,7 @@ def _settle(
     as_json: bool,
 ) -> None:
     if len(bodies) != 1:
-        fail(f"Say one of what `runward runs {how} --help` lists.", Exit.USAGE)
-    with connected(url, key) as runward:
-        call = runward.post(path("runs", run_id, "tool_calls", call_id, how), bodies[0])
-    report(call, f"{call['call_id']} {call['outcome'] or call['phase']}", as_json=as_json)
+        fail(f"Say one of what `runward runs {command} --help` lists.", Exit.USAGE)
+    with connect(url, key) as runward:
+        call = runward.post(build_path("runs", run_id, "tool_calls", call_id, command), bodies[0])
+    print_result(call, f"{call['call_id']} {call['outcome'] or call['phase']}", as_json=as_json)

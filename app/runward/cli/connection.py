@@ -15,17 +15,17 @@ JsonBody: TypeAlias = dict[str, Any]
 
 TIMEOUT: Final = httpx2.Timeout(70, connect=10)
 """Seconds. `?wait=` holds an answer for up to 60."""
-PAGE: Final = 100
-LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-KEPT_KEYS: Final = (Path(".runward/api-key"), Path("/var/lib/runward/api-key"))
+PAGE_SIZE: Final = 100
+LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+LOCAL_KEY_FILES: Final = (Path(".runward/api-key"), Path("/var/lib/runward/api-key"))
 """Where `serve` on the embedded database keeps its key, for a user and for root."""
 SERVER_ERROR: Final = 500
 NOT_FOUND: Final = 404
-MAKE_ONE: Final = (
+KEY_ADVICE: Final = (
     "Give one with --key or RUNWARD_KEY. The first one is made where the service runs: "
     "runward keys create NAME --on-database"
 )
-START_IT: Final = (
+START_ADVICE: Final = (
     "Start it (make run), or say where it is: --url or RUNWARD_URL. "
     "`runward doctor` looks for what is wrong."
 )
@@ -42,9 +42,14 @@ class Runward:
         sent = {name: value for name, value in params.items() if value is not None}
         return self._send("GET", path, params=sent)
 
-    def post(self, path: str, body: Any = None, *, once: str | None = None) -> JsonBody:
-        """`once`: an Idempotency-Key."""
-        return self._send("POST", path, body, headers={"Idempotency-Key": once} if once else {})
+    def post(self, path: str, body: Any = None, *, idempotency_key: str | None = None) -> JsonBody:
+        """Send a POST request, with an Idempotency-Key if one is given."""
+        return self._send(
+            "POST",
+            path,
+            body,
+            headers={"Idempotency-Key": idempotency_key} if idempotency_key else {},
+        )
 
     def patch(self, path: str, body: JsonBody) -> JsonBody:
         return self._send("PATCH", path, body)
@@ -57,14 +62,14 @@ class Runward:
 
     def find(self, path: str) -> JsonBody | None:
         """None: there is no such thing."""
-        response = self._answer("GET", path)
-        return None if response.status_code == NOT_FOUND else self._parsed(response)
+        response = self._request("GET", path)
+        return None if response.status_code == NOT_FOUND else self._parse(response)
 
-    def every(self, path: str, limit: int, **params: Any) -> Iterator[JsonBody]:
+    def list_all(self, path: str, limit: int, **params: Any) -> Iterator[JsonBody]:
         """The items of a list, over as many pages as it takes."""
         after = None
         while limit > 0:
-            page = self.get(path, limit=min(PAGE, limit), after=after, **params)
+            page = self.get(path, limit=min(PAGE_SIZE, limit), after=after, **params)
             yield from page["data"]
             limit -= len(page["data"])
             if not page["has_more"]:
@@ -72,9 +77,9 @@ class Runward:
             after = page["last_id"]
 
     def _send(self, method: str, path: str, body: Any = None, **options: Any) -> JsonBody:
-        return self._parsed(self._answer(method, path, body, **options))
+        return self._parse(self._request(method, path, body, **options))
 
-    def _answer(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
+    def _request(self, method: str, path: str, body: Any = None, **options: Any) -> httpx2.Response:
         try:
             sent = self.http.build_request(method, path, json=body, **options)
         except (TypeError, ValueError) as error:
@@ -82,20 +87,23 @@ class Runward:
         try:
             return self.http.send(sent)
         except httpx2.TransportError as error:
-            fail(f"{self.url} does not answer: {_said(error)}\n{START_IT}", Exit.UNREACHABLE)
+            fail(
+                f"{self.url} does not answer: {_describe_error(error)}\n{START_ADVICE}",
+                Exit.UNREACHABLE,
+            )
 
-    def _parsed(self, response: httpx2.Response) -> JsonBody:
+    def _parse(self, response: httpx2.Response) -> JsonBody:
         if response.status_code >= httpx2.codes.BAD_REQUEST:
-            refuse(response)
+            fail_with_problem(response)
         if not response.content:
             return {}
         try:
             return response.json()
         except ValueError:
-            fail(f"{self.url} answers, but it is not Runward. {START_IT}", Exit.UNREACHABLE)
+            fail(f"{self.url} answers, but it is not Runward. {START_ADVICE}", Exit.UNREACHABLE)
 
 
-def path(*parts: str) -> str:
+def build_path(*parts: str) -> str:
     """Below /v1, with names and ids as a person typed them."""
     if not all(parts):
         fail("A name or an id is empty.", Exit.USAGE)
@@ -106,14 +114,14 @@ def path(*parts: str) -> str:
 
 
 @contextmanager
-def connected(
+def connect(
     url: str | None, key: str | None, timeout: httpx2.Timeout = TIMEOUT
 ) -> Generator[Runward]:
     """`url` and `key` as the options and the environment say; None where they say nothing."""
-    url, local = address(url)
-    key = key or (kept_key() if local else None)
+    url, local = resolve_address(url)
+    key = key or (read_local_key() if local else None)
     if key is None:
-        fail(f"There is no API key for {url}. {MAKE_ONE}", Exit.USAGE)
+        fail(f"There is no API key for {url}. {KEY_ADVICE}", Exit.USAGE)
     if not (key.isascii() and key.isprintable()):
         fail("The API key holds characters that no key has.", Exit.USAGE)
     headers = {"Authorization": f"Bearer {key}"}
@@ -121,7 +129,7 @@ def connected(
         yield Runward(url, http)
 
 
-def address(url: str | None) -> tuple[str, bool]:
+def resolve_address(url: str | None) -> tuple[str, bool]:
     """Where Runward answers, and whether that is this machine, where no proxy is between and the
     key that is kept here may be used: elsewhere it would be handed to a stranger."""
     url = (url or f"http://127.0.0.1:{os.environ.get('RUNWARD_PORT') or 8080}").rstrip("/")
@@ -131,13 +139,13 @@ def address(url: str | None) -> tuple[str, bool]:
         fail(f"{url} is not a URL: {error}", Exit.USAGE)
     if parts.scheme not in {"http", "https"} or not parts.host:
         fail(f"{url} is not a URL such as http://127.0.0.1:8080.", Exit.USAGE)
-    return url, parts.host in LOCAL
+    return url, parts.host in LOCAL_HOSTS
 
 
-def kept_key() -> str | None:
+def read_local_key() -> str | None:
     """What `serve` on the embedded database made."""
     data_dir = os.environ.get("RUNWARD_DATA_DIR")
-    for path in (Path(data_dir).expanduser() / "api-key",) if data_dir else KEPT_KEYS:
+    for path in (Path(data_dir).expanduser() / "api-key",) if data_dir else LOCAL_KEY_FILES:
         try:
             return path.read_text().strip()
         except OSError:
@@ -145,12 +153,12 @@ def kept_key() -> str | None:
     return None
 
 
-def refuse(response: httpx2.Response, advice: str | None = None) -> NoReturn:
+def fail_with_problem(response: httpx2.Response, advice: str | None = None) -> NoReturn:
     """End the command with the problem (RFC 9457) and with `advice`."""
-    problem = _problem(response)
+    problem = _parse_problem(response)
     if "code" not in problem:
         text = f"{response.request.url} answered {response.status_code}, which is not Runward's."
-        fail(f"{text}\n{START_IT}", Exit.UNREACHABLE)
+        fail(f"{text}\n{START_ADVICE}", Exit.UNREACHABLE)
     lines = [f"{problem['detail']} ({problem['code']}, request {problem.get('request_id')})"]
     lines += [f"  {one['path']}: {one['message']}" for one in problem.get("errors", [])]
     match response.status_code:
@@ -158,7 +166,7 @@ def refuse(response: httpx2.Response, advice: str | None = None) -> NoReturn:
             code = Exit.FAILED
         case 401:
             code = Exit.REFUSED
-            lines.append(f"The key is not valid. {MAKE_ONE}")
+            lines.append(f"The key is not valid. {KEY_ADVICE}")
         case status if status >= SERVER_ERROR:
             code = Exit.UNREACHABLE
             lines.append("Try again; `runward doctor` looks for what is wrong.")
@@ -169,7 +177,7 @@ def refuse(response: httpx2.Response, advice: str | None = None) -> NoReturn:
     fail("\n".join(lines), code)
 
 
-def _problem(response: httpx2.Response) -> JsonBody:
+def _parse_problem(response: httpx2.Response) -> JsonBody:
     try:
         found: Any = response.json()
     except ValueError:
@@ -177,5 +185,5 @@ def _problem(response: httpx2.Response) -> JsonBody:
     return {**found} if isinstance(found, dict) else {}
 
 
-def _said(error: httpx2.TransportError) -> str:
+def _describe_error(error: httpx2.TransportError) -> str:
     return str(error) or type(error).__name__

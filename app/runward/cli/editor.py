@@ -13,18 +13,18 @@ import typer
 
 from runward.cli.exits import Exit, fail
 from runward.cli.options import parse_json
-from runward.cli.printing import pretty, say
+from runward.cli.printing import format_json, print_text
 
-EDITORS: Final = ("VISUAL", "EDITOR")
-STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+EDITOR_VARIABLES: Final = ("VISUAL", "EDITOR")
+DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def edited(value: Any) -> Any:
+def edit_json(value: Any) -> Any:
     """`value` as the editor left it; asks to go on where that is no JSON object."""
-    command = next((os.environ[name] for name in EDITORS if os.environ.get(name)), "vi")
+    command = next((os.environ[name] for name in EDITOR_VARIABLES if os.environ.get(name)), "vi")
     with tempfile.TemporaryDirectory(prefix="runward-") as folder:
         path = Path(folder) / "arguments.json"
-        path.write_text(pretty(value) + "\n", "utf-8")
+        path.write_text(format_json(value) + "\n", "utf-8")
         while True:
             try:
                 code = subprocess.run([*shlex.split(command), str(path)], check=False).returncode
@@ -46,26 +46,26 @@ def edited(value: Any) -> Any:
                 raise typer.Abort
 
 
-def show_difference(before: Any, after: Any) -> bool:
+def print_difference(before: Any, after: Any) -> bool:
     """As a unified diff. False: there is none."""
-    lines = list(difference(before, after))
+    lines = list(diff_lines(before, after))
     for line in lines:
-        say(line, STYLES.get(line[:1], "none"))
+        print_text(line, DIFF_STYLES.get(line[:1], "none"))
     return bool(lines)
 
 
-def show_changed_lines(before: Any, after: Any, indent: str) -> None:
+def print_changed_lines(before: Any, after: Any, indent: str) -> None:
     """The same without a head, and with one line around what is another."""
-    for line in list(difference(before, after, around=1))[2:]:
+    for line in list(diff_lines(before, after, context=1))[2:]:
         if not line.startswith("@"):
-            say(indent + line, STYLES.get(line[:1], "none"))
+            print_text(indent + line, DIFF_STYLES.get(line[:1], "none"))
 
 
-def difference(before: Any, after: Any, around: int = 3) -> Iterator[str]:
+def diff_lines(before: Any, after: Any, context: int = 3) -> Iterator[str]:
     yield from difflib.unified_diff(
-        _lines(before), _lines(after), "asked for", "edited", lineterm="", n=around
+        _split_lines(before), _split_lines(after), "asked for", "edited", lineterm="", n=context
     )
 
 
-def _lines(value: Any) -> list[str]:
-    return (value if isinstance(value, str) else pretty(value)).splitlines()
+def _split_lines(value: Any) -> list[str]:
+    return (value if isinstance(value, str) else format_json(value)).splitlines()

@@ -13,22 +13,24 @@ _BLANK: Final = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa
 """Letters and marks that have no ink."""
 
 
-def visible(text: str) -> str:
+def escape_text(text: str) -> str:
     """Line feeds stay."""
-    return "".join(one if _is_plain(one) else _escaped(one) for one in text)
+    return "".join(one if _is_printable(one) else _escape_character(one) for one in text)
 
 
-def visible_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """In one line."""
-    return visible(text).replace("\n", "\\n")
+    return escape_text(text).replace("\n", "\\n")
 
 
-def _is_plain(one: str) -> bool:
-    if " " <= one <= "~" or one == "\n":
+def _is_printable(character: str) -> bool:
+    if " " <= character <= "~" or character == "\n":
         return True
-    return unicodedata.category(one) not in _UNSAFE and one not in _BLANK
+    return unicodedata.category(character) not in _UNSAFE and character not in _BLANK
 
 
-def _escaped(one: str) -> str:
-    short = {"\t": "\\t", "\r": "\\r"}.get(one)
-    return short or (f"\\u{ord(one):04x}" if ord(one) < 0x10000 else f"\\U{ord(one):08x}")
+def _escape_character(character: str) -> str:
+    short = {"\t": "\\t", "\r": "\\r"}.get(character)
+    return short or (
+        f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+    )

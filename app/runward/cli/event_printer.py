@@ -7,12 +7,12 @@ from typing import Any, Final
 from rich.text import Text
 
 from runward.cli.connection import JsonBody
-from runward.cli.escaping import visible, visible_line
-from runward.cli.printing import console, short
+from runward.cli.escaping import escape_line, escape_text
+from runward.cli.printing import create_console, format_short
 
-MAX_SHOWN: Final = 2000
+MAX_VALUE_CHARACTERS: Final = 2000
 """Characters of arguments and outputs in a line; `runs show` has them whole."""
-ENDED: Final = {
+CALL_ENDINGS: Final = {
     "tool_call.completed": ("✓", "green", ""),
     "tool_call.failed": ("✗", "red", "failed: "),
     "tool_call.timed_out": ("✗", "red", "timed out: "),
@@ -20,9 +20,9 @@ ENDED: Final = {
     "tool_call.outcome_unknown": ("?", "red", "outcome unknown: "),
     "tool_call.cancelled": ("✗", "dim", "cancelled "),
 }
-HOW: Final = {"tool_result": "result", "resolve": "resolve"}
+ENDING_COMMANDS: Final = {"tool_result": "result", "resolve": "resolve"}
 """The command that ends a wait."""
-RUNS: Final = {
+RUN_STATUSES: Final = {
     "run.started": ("started", "dim"),
     "run.resumed": ("resumed", "dim"),
     "run.completed": ("completed", "green"),
@@ -38,42 +38,44 @@ class EventPrinter:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._out = console()
+        self._out = create_console()
         self._tools: dict[str, str] = {}
         self._told = 0
         """Characters of this turn's text that stand there already."""
 
-    def tell(self, event: JsonBody) -> None:
+    def print_event(self, event: JsonBody) -> None:
         data = event["data"]
         match event["type"]:
             case "message.delta":
-                self._piece(event["run_id"], data)
+                self._print_delta(event["run_id"], data)
             case "message.restarted":
                 self._end_text()
-                self._line(event, "  (the model's answer broke off and begins again)", "yellow")
+                self._print_line(
+                    event, "  (the model's answer broke off and begins again)", "yellow"
+                )
             case "message.completed":
-                self._message(event)
+                self._print_message(event)
             case kind if "sequence" in event:
                 self._end_text()
-                self._stored(kind, event, data)
+                self._print_stored(kind, event, data)
             case _:
                 pass  # pieces of reasoning and of arguments, which come whole later
 
-    def _piece(self, run_id: str, data: JsonBody) -> None:
+    def _print_delta(self, run_id: str, data: JsonBody) -> None:
         if run_id != self._run_id:
             return
         fresh = data["text"][max(0, self._told - data["offset"]) :]
         if fresh:
-            self._write(("" if self._told else "  ") + _indented(fresh))
+            self._write(("" if self._told else "  ") + _indent(fresh))
             self._told = data["offset"] + len(data["text"])
 
-    def _message(self, event: JsonBody) -> None:
+    def _print_message(self, event: JsonBody) -> None:
         text = event["data"]["text"] or event["data"].get("refusal") or ""
         if event["run_id"] != self._run_id:
             if text:
-                self._line(event, f"  {text}")
+                self._print_line(event, f"  {text}")
         elif text[self._told :]:
-            self._write(("" if self._told else "  ") + _indented(text[self._told :]))
+            self._write(("" if self._told else "  ") + _indent(text[self._told :]))
             self._told = len(text)
         self._end_text()
 
@@ -86,92 +88,96 @@ class EventPrinter:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def _line(self, event: JsonBody, text: str, style: str = "none") -> None:
+    def _print_line(self, event: JsonBody, text: str, style: str = "none") -> None:
         child = "" if event["run_id"] == self._run_id else f"[{event['run_id'][-8:]}] "
-        self._out.print(Text(visible_line(child + text), style=style), soft_wrap=True)
+        self._out.print(Text(escape_line(child + text), style=style), soft_wrap=True)
 
-    def _stored(self, kind: str, event: JsonBody, data: JsonBody) -> None:
-        if kind in ENDED:
-            mark, style, word = ENDED[kind]
+    def _print_stored(self, kind: str, event: JsonBody, data: JsonBody) -> None:
+        if kind in CALL_ENDINGS:
+            mark, style, word = CALL_ENDINGS[kind]
             said = data.get("detail") or data.get("output")
             tool = data.get("tool") or self._tools.get(str(data.get("call_id")), "")
-            self._line(event, f"{mark} {tool} {word}{_cut(said)}", style)
-        elif kind in RUNS:
-            word, style = RUNS[kind]
+            self._print_line(event, f"{mark} {tool} {word}{_truncate(said)}", style)
+        elif kind in RUN_STATUSES:
+            word, style = RUN_STATUSES[kind]
             why: JsonBody = data.get("error") or data.get("incomplete_details") or {}
             text = f": {why.get('message') or why.get('reason')}" if why else ""
-            self._line(event, f"● {word}{text}", style)
-        elif (line := _line_of(kind, event, data)) is not None:
-            self._line(event, *line)
+            self._print_line(event, f"● {word}{text}", style)
+        elif (line := _format_event(kind, event, data)) is not None:
+            self._print_line(event, *line)
         if "tool" in data and "call_id" in data:
             self._tools[data["call_id"]] = data["tool"]
 
 
-def _line_of(kind: str, event: JsonBody, data: JsonBody) -> tuple[str, str] | None:
+def _format_event(kind: str, event: JsonBody, data: JsonBody) -> tuple[str, str] | None:
     """Text and style; None: nothing a watcher needs."""
-    make = _LINES.get(kind)
-    if make is None or (kind == "tool_call.progress" and not _progress(data)):
+    make = _FORMATS.get(kind)
+    if make is None or (kind == "tool_call.progress" and not _read_progress(data)):
         return None
     text, style = make
     return text(event, data), style
 
 
-def _waiting(event: JsonBody, data: JsonBody) -> str:
-    return (
-        f"● waiting for {', '.join(_awaited(event['run_id'], one) for one in data['waiting_for'])}"
-    )
+def _format_waiting(event: JsonBody, data: JsonBody) -> str:
+    waits = [_format_requirement(event["run_id"], one) for one in data["waiting_for"]]
+    return f"● waiting for {', '.join(waits)}"
 
 
-def _awaited(run_id: str, one: JsonBody) -> str:
+def _format_requirement(run_id: str, requirement: JsonBody) -> str:
     """And what ends the wait; approvals have said so already."""
-    what = f"{one['type']} of {one['tool']}"
-    if one["type"] not in HOW:
+    what = f"{requirement['type']} of {requirement['tool']}"
+    if requirement["type"] not in ENDING_COMMANDS:
         return what
-    return f"{what} (runward runs {HOW[one['type']]} {run_id} {one['call_id']})"
+    command = f"runward runs {ENDING_COMMANDS[requirement['type']]} {run_id}"
+    return f"{what} ({command} {requirement['call_id']})"
 
 
-def _progress(data: JsonBody) -> Any:
+def _read_progress(data: JsonBody) -> Any:
     return data.get("message") or data.get("progress")
 
 
-def _created(event: JsonBody, data: JsonBody) -> str:
-    return f"● {event['run_id']} {data.get('agent') or short(data.get('model'))}"
+def _format_created(event: JsonBody, data: JsonBody) -> str:
+    return f"● {event['run_id']} {data.get('agent') or format_short(data.get('model'))}"
 
 
-def _called(_: JsonBody, data: JsonBody) -> str:
-    return f"→ {data['tool']} {_cut(data.get('arguments') or data.get('arguments_text'))}"
+def _format_call(_: JsonBody, data: JsonBody) -> str:
+    return f"→ {data['tool']} {_truncate(data.get('arguments') or data.get('arguments_text'))}"
 
 
-def _asked(_: JsonBody, data: JsonBody) -> str:
+def _format_approval_request(_: JsonBody, data: JsonBody) -> str:
     how = f"runward approvals decide {data['approval_id']}"
     return f"? {data['tool']} needs a decision: {how}"
 
 
-def _decided(_: JsonBody, data: JsonBody) -> str:
+def _format_decision(_: JsonBody, data: JsonBody) -> str:
     return f"! {data.get('decision')} by {data.get('decided_by') or 'a remembered decision'}"
 
 
-def _trouble(event: JsonBody, data: JsonBody) -> str:
+def _format_model_problem(event: JsonBody, data: JsonBody) -> str:
     return f"! {event['type']}: {data.get('message') or data.get('why')}"
 
 
-_LINES: Final[dict[str, tuple[Callable[[JsonBody, JsonBody], str], str]]] = {
-    "run.created": (_created, "bold"),
-    "run.waiting": (_waiting, "yellow"),
-    "tool_call.created": (_called, "cyan"),
-    "tool_call.approval_requested": (_asked, "yellow"),
-    "tool_call.approval_decided": (_decided, "none"),
-    "tool_call.progress": (lambda _, data: f"… {_cut(_progress(data))}", "dim"),
+_FORMATS: Final[dict[str, tuple[Callable[[JsonBody, JsonBody], str], str]]] = {
+    "run.created": (_format_created, "bold"),
+    "run.waiting": (_format_waiting, "yellow"),
+    "tool_call.created": (_format_call, "cyan"),
+    "tool_call.approval_requested": (_format_approval_request, "yellow"),
+    "tool_call.approval_decided": (_format_decision, "none"),
+    "tool_call.progress": (lambda _, data: f"… {_truncate(_read_progress(data))}", "dim"),
     "agent.changed": (lambda _, data: f"● handed over from {data['from']} to {data['to']}", "none"),
-    "model.retried": (_trouble, "yellow"),
-    "model.downgraded": (_trouble, "yellow"),
+    "model.retried": (_format_model_problem, "yellow"),
+    "model.downgraded": (_format_model_problem, "yellow"),
 }
 
 
-def _indented(text: str) -> str:
-    return visible(text).replace("\n", "\n  ")
+def _indent(text: str) -> str:
+    return escape_text(text).replace("\n", "\n  ")
 
 
-def _cut(value: Any) -> str:
-    text = "" if value is None else short(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters)"
+def _truncate(value: Any) -> str:
+    text = "" if value is None else format_short(value)
+    return (
+        text
+        if len(text) <= MAX_VALUE_CHARACTERS
+        else f"{text[:MAX_VALUE_CHARACTERS]}… ({len(text)} characters)"
+    )

@@ -7,10 +7,17 @@ from typing import Final
 
 import httpx2
 
-from runward.cli.connection import SERVER_ERROR, START_IT, JsonBody, Runward, path, refuse
+from runward.cli.connection import (
+    SERVER_ERROR,
+    START_ADVICE,
+    JsonBody,
+    Runward,
+    build_path,
+    fail_with_problem,
+)
 from runward.cli.exits import Exit, fail
 
-FINAL: Final = frozenset(
+FINAL_EVENTS: Final = frozenset(
     {"run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"}
 )
 NO_CONTENT: Final = 204
@@ -24,7 +31,7 @@ DELAYS: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0)
 """Seconds before each try to come back; then it is given up."""
 
 
-def follow(
+def follow_run(
     runward: Runward,
     run_id: str,
     *,
@@ -38,7 +45,7 @@ def follow(
     key has too many streams open it tries again; then the error says how to follow the run."""
     asked = {"until": "settled" if settled else None, "include": "children" if children else None}
     params = {name: value for name, value in asked.items() if value is not None}
-    patience = _Patience(runward.url, run_id)
+    patience = _RetrySchedule(runward.url, run_id)
     while True:
         patience.begin()
         try:
@@ -46,18 +53,18 @@ def follow(
                 patience.renew()
                 after = cursor or after
                 yield event
-                if event["run_id"] == run_id and event["type"] in FINAL:
+                if event["run_id"] == run_id and event["type"] in FINAL_EVENTS:
                     return
-            if settled and _waits(runward, run_id):
+            if settled and _is_waiting(runward, run_id):
                 return
-        except _AllToldError:
+        except _NoMoreEventsError:
             return
         except httpx2.TransportError:
             pass  # it comes back below
         patience.wait()
 
 
-class _Patience:
+class _RetrySchedule:
     """How long to come back to a service that does not answer."""
 
     def __init__(self, url: str, run_id: str) -> None:
@@ -85,41 +92,41 @@ class _Patience:
         delay = next(self._delays, None)
         if delay is None and self._refused is not None:
             advice = f"The run goes on. Follow it with: runward runs watch {self._run_id}"
-            refuse(self._refused, advice)
+            fail_with_problem(self._refused, advice)
         if delay is None:
-            fail(f"{self._url} does not answer any more. {START_IT}", Exit.UNREACHABLE)
+            fail(f"{self._url} does not answer any more. {START_ADVICE}", Exit.UNREACHABLE)
         time.sleep(delay)
 
 
-class _AllToldError(Exception):
+class _NoMoreEventsError(Exception):
     """The run is over, and there is nothing behind the last event."""
 
 
 def _stream(
-    runward: Runward, run_id: str, params: dict[str, str], after: str, patience: _Patience
+    runward: Runward, run_id: str, params: dict[str, str], after: str, schedule: _RetrySchedule
 ) -> Iterator[tuple[str | None, JsonBody]]:
     """One connection. Ends where it ends, also where the service cannot serve just now."""
     with runward.http.stream(
         "GET",
-        path("runs", run_id, "events"),
+        build_path("runs", run_id, "events"),
         params=params,
         headers={"Accept": "text/event-stream", "Last-Event-ID": after},
         timeout=httpx2.Timeout(SILENCE_SECONDS, connect=10),
     ) as response:
         if response.status_code == NO_CONTENT:
-            raise _AllToldError
+            raise _NoMoreEventsError
         if response.status_code >= SERVER_ERROR:
             return
         if response.is_error:
             response.read()
         if response.status_code == TOO_MANY:
-            return patience.refused(response)
+            return schedule.refused(response)
         if response.is_error:
-            refuse(response)
-        yield from frames(lines_of(response.iter_text()))
+            fail_with_problem(response)
+        yield from parse_frames(split_lines(response.iter_text()))
 
 
-def lines_of(chunks: Iterable[str]) -> Iterator[str]:
+def split_lines(chunks: Iterable[str]) -> Iterator[str]:
     """Split a stream where its frames do. `str.splitlines`, and with it `iter_lines`, also splits
     at U+0085, U+2028 and U+2029, which stand unescaped in JSON texts."""
     begun: list[str] = []
@@ -131,7 +138,7 @@ def lines_of(chunks: Iterable[str]) -> Iterator[str]:
             begun = [other]
 
 
-def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, JsonBody]]:
+def parse_frames(lines: Iterable[str]) -> Iterator[tuple[str | None, JsonBody]]:
     """The events of a stream (HTML standard, 9.2.6), with their ids; comments are left out."""
     fields: dict[str, str] = {}
     for line in lines:
@@ -147,7 +154,7 @@ def frames(lines: Iterable[str]) -> Iterator[tuple[str | None, JsonBody]]:
         fields = {}
 
 
-def _waits(runward: Runward, run_id: str) -> bool:
+def _is_waiting(runward: Runward, run_id: str) -> bool:
     """A stream ends when the run waits, and also when its server is stopped."""
-    response = runward.http.get(path("runs", run_id))
+    response = runward.http.get(build_path("runs", run_id))
     return response.is_success and response.json()["status"] == "requires_action"

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import typer
 
-from runward.cli.escaping import visible
+from runward.cli.escaping import escape_text
 
 
 class Exit(IntEnum):
@@ -24,5 +24,5 @@ class Exit(IntEnum):
 
 def fail(message: str, code: Exit) -> NoReturn:
     """Says why on standard error and ends the command. Raises typer.Exit."""
-    typer.echo(visible(message), err=True)
+    typer.echo(escape_text(message), err=True)
     raise typer.Exit(int(code))

@@ -5,27 +5,34 @@ from typing import Final
 
 import typer
 
-from runward.cli.connection import JsonBody, connected, path
-from runward.cli.printing import Columns, ago, print_json, print_list, report, say
+from runward.cli.connection import JsonBody, build_path, connect
+from runward.cli.printing import (
+    Columns,
+    format_age,
+    print_json,
+    print_list,
+    print_result,
+    print_text,
+)
 
 COLUMNS: Final[Columns] = {
     "key": lambda one: one["id"],
     "state": lambda one: "revoked" if one["revoked_at"] else "active",
     "name": lambda one: one["name"],
     "scopes": lambda one: " ".join(one["scopes"]),
-    "used": lambda one: ago(one["last_used_at"]) or "never",
-    "expires": lambda one: ago(one["expires_at"]) or "never",
+    "used": lambda one: format_age(one["last_used_at"]) or "never",
+    "expires": lambda one: format_age(one["expires_at"]) or "never",
 }
 
 
 def list_keys(url: str | None, key: str | None, *, limit: int, as_json: bool) -> None:
-    with connected(url, key) as runward:
-        found = list(runward.every("/v1/keys", limit))
+    with connect(url, key) as runward:
+        found = list(runward.list_all("/v1/keys", limit))
     print_keys(found, as_json=as_json)
 
 
 def print_keys(found: list[JsonBody], *, as_json: bool) -> None:
-    print_list(found, COLUMNS, none="There are no keys.", as_json=as_json)
+    print_list(found, COLUMNS, empty_text="There are no keys.", as_json=as_json)
 
 
 def create_key(
@@ -42,26 +49,26 @@ def create_key(
     body: dict[str, object] = {"name": name, "scopes": scopes}
     if expires_in_days is not None:
         body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
-    where = path("projects", project, "keys") if project else path("keys")
-    with connected(url, key) as runward:
+    where = build_path("projects", project, "keys") if project else build_path("keys")
+    with connect(url, key) as runward:
         made = runward.post(where, body)
-    print_made(made, as_json=as_json)
+    print_created(made, as_json=as_json)
 
 
-def print_made(made: JsonBody, *, as_json: bool) -> None:
+def print_created(made: JsonBody, *, as_json: bool) -> None:
     """The secret alone on standard output, for a variable of a shell."""
     if as_json:
         print_json(made)
         return
-    say(made["key"])
+    print_text(made["key"])
     typer.echo(f"{made['id']} is made. Its secret above is shown this once.", err=True)
 
 
 def revoke_key(url: str | None, key: str | None, *, key_id: str, as_json: bool) -> None:
-    with connected(url, key) as runward:
-        revoked = runward.delete(path("keys", key_id))
+    with connect(url, key) as runward:
+        revoked = runward.delete(build_path("keys", key_id))
     print_revoked(revoked, as_json=as_json)
 
 
 def print_revoked(revoked: JsonBody, *, as_json: bool) -> None:
-    report(revoked, f"{revoked['id']} is revoked.", as_json=as_json)
+    print_result(revoked, f"{revoked['id']} is revoked.", as_json=as_json)

@@ -5,41 +5,46 @@ from typing import Annotated
 
 import typer
 
-from runward.cli.connection import JsonBody, connected, path
+from runward.cli.connection import JsonBody, build_path, connect
 from runward.cli.options import (
     ApprovalArgument,
     AsJson,
     KeyOption,
     Url,
-    approval_rule,
-    examples,
+    format_examples,
+    parse_approval,
     read_fields,
 )
-from runward.cli.printing import ago, print_json, say, waiting
-from runward.cli.registry import ResourceKind, add_delete, add_list, add_show
+from runward.cli.printing import format_age, print_json, print_text, show_spinner
+from runward.cli.registry import (
+    ResourceKind,
+    add_delete_command,
+    add_list_command,
+    add_show_command,
+)
 
 app = typer.Typer(no_args_is_help=True, help="MCP servers whose tools models may call.")
 
 SERVERS = ResourceKind(
-    where="mcp_servers",
-    word="server",
+    path="mcp_servers",
+    noun="server",
     columns={
         "server": lambda one: one["name"],
         "where": lambda one: one["url"] or " ".join([one["command"], *one["args"]]),
         "tools": lambda one: str(len(one["tool_names"])),
         "skipped": lambda one: str(len(one["skipped"])),
-        "listed": lambda one: ago(one["listed_at"]),
+        "listed": lambda one: format_age(one["listed_at"]),
     },
-    begin="There are no MCP servers. `runward mcp register` makes one.",
-    lost="Its tools go with it.",
+    empty_text="There are no MCP servers. `runward mcp register` makes one.",
+    delete_warning="Its tools go with it.",
 )
 
-add_list(app, SERVERS)
-add_show(app, SERVERS)
+add_list_command(app, SERVERS)
+add_show_command(app, SERVERS)
 
 
 @app.command(
-    epilog=examples(
+    epilog=format_examples(
         "runward mcp register crm --to https://crm.example/mcp",
         "runward mcp register -f crm.yaml",
     )
@@ -59,10 +64,10 @@ def register(
     as_json: AsJson = False,
 ) -> None:
     """Register a server: it is connected to at once, and its tools are listed."""
-    body = read_fields(file, name=name, url=to, prefix=prefix, approval=approval_rule(approval))
-    with connected(url, key) as runward, waiting("Connecting …"):
+    body = read_fields(file, name=name, url=to, prefix=prefix, approval=parse_approval(approval))
+    with connect(url, key) as runward, show_spinner("Connecting …"):
         made = runward.post("/v1/mcp_servers", body)
-    _report(made, as_json=as_json)
+    _report_server(made, as_json=as_json)
 
 
 @app.command()
@@ -73,20 +78,20 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """List the server's tools again."""
-    with connected(url, key) as runward, waiting("Connecting …"):
-        found = runward.post(path("mcp_servers", name, "refresh"))
-    _report(found, as_json=as_json)
+    with connect(url, key) as runward, show_spinner("Connecting …"):
+        found = runward.post(build_path("mcp_servers", name, "refresh"))
+    _report_server(found, as_json=as_json)
 
 
-add_delete(app, SERVERS)
+add_delete_command(app, SERVERS)
 
 
-def _report(server: JsonBody, *, as_json: bool) -> None:
+def _report_server(server: JsonBody, *, as_json: bool) -> None:
     if as_json:
         print_json(server)
         return
-    say(f"{server['name']} has {len(server['tool_names'])} tools.")
+    print_text(f"{server['name']} has {len(server['tool_names'])} tools.")
     for name in server["tool_names"]:
-        say(f"  {name}")
+        print_text(f"  {name}")
     for one in server["skipped"]:
-        say(f"  {one['tool']} is left out: {one['reason']}", "yellow")
+        print_text(f"  {one['tool']} is left out: {one['reason']}", "yellow")

@@ -11,7 +11,7 @@ import typer
 import yaml
 from rich.markup import escape
 
-from runward.cli.completion import suggested
+from runward.cli.completion import complete_from
 from runward.cli.exits import Exit, fail
 
 Url: TypeAlias = Annotated[
@@ -37,7 +37,7 @@ AsJson: TypeAlias = Annotated[
 ]
 RunId: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="run_…", autocompletion=suggested("/v1/runs", "id")),
+    typer.Argument(metavar="RUN", help="run_…", autocompletion=complete_from("/v1/runs", "id")),
 ]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ApprovalArgument: TypeAlias = Annotated[
@@ -46,64 +46,64 @@ ApprovalArgument: TypeAlias = Annotated[
 Limit: TypeAlias = Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")]
 
 
-def examples(*lines: str) -> str:
+def format_examples(*lines: str) -> str:
     """The end of a command's help."""
     return "\b\n" + escape("\n  ".join(["Examples:", *lines]))
 
 
-def read_text(given: str) -> str:
+def read_text(value: str) -> str:
     """`-` is standard input, `@file` a file, anything else itself."""
-    if given == "-":
+    if value == "-":
         return read_stdin()
-    if given.startswith("@"):
-        return read_file(Path(given[1:]))
-    return given
+    if value.startswith("@"):
+        return read_file(Path(value[1:]))
+    return value
 
 
 def read_stdin() -> str:
-    return _decoded(sys.stdin.buffer.read(), "Standard input")
+    return _decode(sys.stdin.buffer.read(), "Standard input")
 
 
 def read_file(path: Path) -> str:
     if str(path) == "-":
         return read_stdin()
     try:
-        return _decoded(path.read_bytes(), str(path))
+        return _decode(path.read_bytes(), str(path))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         fail(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}", Exit.USAGE)
 
 
-def _decoded(content: bytes, what: str) -> str:
+def _decode(content: bytes, source: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         byte = f"byte {error.start} is 0x{content[error.start]:02x}"
-        fail(f"{what} is not UTF-8: {byte}.", Exit.USAGE)
+        fail(f"{source} is not UTF-8: {byte}.", Exit.USAGE)
 
 
-def read_json(given: str, what: str) -> Any:
-    """`given` as `read_text` takes it."""
-    text = read_text(given)
+def read_json(value: str, source: str) -> Any:
+    """Parse JSON that is given in a form that `read_text` accepts."""
+    text = read_text(value)
     try:
         return parse_json(text)
     except ValueError as error:
-        fail(f"{what} must be JSON: {error}", Exit.USAGE)
+        fail(f"{source} must be JSON: {error}", Exit.USAGE)
 
 
 def parse_json(text: str) -> Any:
     """Raises ValueError, for NaN and Infinity too."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _no_number(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-def read_object(given: str, what: str) -> dict[str, Any]:
-    return _object(read_json(given, what), what)
+def read_object(value: str, source: str) -> dict[str, Any]:
+    return _ensure_object(read_json(value, source), source)
 
 
 def read_yaml(path: Path) -> Any:
@@ -116,7 +116,7 @@ def read_yaml(path: Path) -> Any:
     except RecursionError:
         fail(f"{path} is nested too deeply.", Exit.USAGE)
     try:
-        problem = next(_not_json(found, ""), None)
+        problem = next(_find_non_json(found, ""), None)
     except RecursionError:
         problem = "it is nested too deeply"
     if problem is not None:
@@ -133,38 +133,38 @@ class _Loader(yaml.SafeLoader):
     }
 
 
-def _not_json(value: Any, at: str) -> Iterator[str]:
+def _find_non_json(value: Any, location: str) -> Iterator[str]:
     """Where a value of YAML is none of JSON."""
     match value:
         case dict():
             for key, one in value.items():  # pyright: ignore[reportUnknownVariableType]
                 if not isinstance(key, str):
-                    yield f"the key {key} in {at or 'the file'} is not text; put it in quotes"
-                yield from _not_json(one, f"{at}.{key}".lstrip("."))
+                    yield f"the key {key} in {location or 'the file'} is not text; put it in quotes"
+                yield from _find_non_json(one, f"{location}.{key}".lstrip("."))
         case list():
             for place, one in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-                yield from _not_json(one, f"{at}.{place}".lstrip("."))
+                yield from _find_non_json(one, f"{location}.{place}".lstrip("."))
         case float() if not math.isfinite(value):
-            yield f"{at} is {value}, which JSON does not have; put it in quotes"
+            yield f"{location} is {value}, which JSON does not have; put it in quotes"
         case None | bool() | int() | float() | str():
             pass
         case _:
             kind = type(value).__name__  # pyright: ignore[reportUnknownArgumentType]
-            yield f"{at} is {kind}, which JSON does not have; put it in quotes"
+            yield f"{location} is {kind}, which JSON does not have; put it in quotes"
 
 
 def read_fields(file: Path | None, **named: Any) -> dict[str, Any]:
     """What the file says, if there is one, and what options say, whose word counts."""
-    found = _object(read_yaml(file), str(file)) if file else {}
+    found = _ensure_object(read_yaml(file), str(file)) if file else {}
     return found | {name: value for name, value in named.items() if value is not None}
 
 
-def approval_rule(given: str | None) -> Any:
+def parse_approval(value: str | None) -> Any:
     """As the API takes it."""
-    return given if given in {None, "never", "always"} else {"when": given}
+    return value if value in {None, "never", "always"} else {"when": value}
 
 
-def _object(value: Any, what: str) -> dict[str, Any]:
+def _ensure_object(value: Any, source: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        fail(f"{what} must be an object.", Exit.USAGE)
+        fail(f"{source} must be an object.", Exit.USAGE)
     return value  # pyright: ignore[reportUnknownVariableType]

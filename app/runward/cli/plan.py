@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from runward.cli.connection import JsonBody
 
-KINDS: Final[dict[type[Any], str]] = {
+JSON_TYPES: Final[dict[type[Any], str]] = {
     list: "array",
     str: "string",
     bool: "boolean",
@@ -41,7 +41,7 @@ class PlanStep:
         return {"name": self.name, "action": self.action, "changes": changes}
 
 
-class Contract:
+class AgentSchema:
     """The schema of a field-by-field complete agent, from /openapi.json."""
 
     def __init__(self, openapi: JsonBody) -> None:
@@ -92,22 +92,22 @@ class Contract:
             return self._fitting(self._schemas[schema["$ref"].rpartition("/")[2]], value)
         for one in schema.get("anyOf", schema.get("oneOf", ())):
             fitting = self._fitting(one, value)
-            if _fits(fitting, value):
+            if _matches(fitting, value):
                 return fitting
         return schema
 
 
-def plan(
-    declared: list[JsonBody], found: Mapping[str, JsonBody | None], contract: Contract
+def plan_changes(
+    declared: list[JsonBody], found: Mapping[str, JsonBody | None], contract: AgentSchema
 ) -> list[PlanStep]:
     """`found`: the agents that are there, as Runward shows them; those that are not declared are
     to be deleted."""
-    steps = [_step(one, found[one["name"]], contract) for one in declared]
+    steps = [_plan_step(one, found[one["name"]], contract) for one in declared]
     gone = found.keys() - {one["name"] for one in declared}
     return steps + [PlanStep(name, "delete", ()) for name in sorted(gone)]
 
 
-def _step(declared: JsonBody, former: JsonBody | None, contract: Contract) -> PlanStep:
+def _plan_step(declared: JsonBody, former: JsonBody | None, contract: AgentSchema) -> PlanStep:
     wanted = contract.complete(declared)
     before = contract.complete(former or {})
     changes = [
@@ -126,10 +126,10 @@ def _default(schema: JsonBody) -> Any:
     return {} if schema.get("type") == "object" else None
 
 
-def _fits(schema: JsonBody, value: Any) -> bool:
+def _matches(schema: JsonBody, value: Any) -> bool:
     if not isinstance(value, dict):
         return any(
-            type(value) is kind and schema.get("type") == name for kind, name in KINDS.items()
+            type(value) is kind and schema.get("type") == name for kind, name in JSON_TYPES.items()
         )
     given: JsonBody = value  # pyright: ignore[reportUnknownVariableType]
     properties: JsonBody = schema.get("properties", {})

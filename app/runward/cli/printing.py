@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from runward.cli.connection import JsonBody
-from runward.cli.escaping import visible, visible_line
+from runward.cli.escaping import escape_line, escape_text
 
 Columns: TypeAlias = Mapping[str, Callable[[JsonBody], str]]
 """Of a table: a title, and what stands below it of each thing."""
-MAX_UNBROKEN: Final = 20
+MAX_UNWRAPPED: Final = 20
 """Characters."""
 UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 """Of times in tables, in seconds."""
@@ -46,7 +46,7 @@ STYLES: Final = {
 }
 
 
-def console(*, stderr: bool = False) -> Console:
+def create_console(*, stderr: bool = False) -> Console:
     piped = not (sys.stderr if stderr else sys.stdout).isatty()
     return Console(
         stderr=stderr,
@@ -62,73 +62,75 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value))
 
 
-def print_list(found: Sequence[JsonBody], columns: Columns, *, none: str, as_json: bool) -> None:
-    """`none` is said on standard error where there is nothing."""
+def print_list(
+    found: Sequence[JsonBody], columns: Columns, *, empty_text: str, as_json: bool
+) -> None:
+    """Print a table. If there are no resources, print `empty_text` to standard error."""
     if as_json:
         print_json(found)
     elif found:
         print_table(columns, found)
     else:
-        typer.echo(none, err=True)
+        typer.echo(empty_text, err=True)
 
 
 def print_table(columns: Columns, found: Iterable[JsonBody]) -> None:
     """A row each. The first column and short ones are not broken; the others keep all they say."""
-    rows = [[visible_line(cell(one)) for cell in columns.values()] for one in found]
+    rows = [[escape_line(cell(one)) for cell in columns.values()] for one in found]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for at, title in enumerate(columns):
-        short_one = at == 0 or max((len(row[at]) for row in rows), default=0) <= MAX_UNBROKEN
+        short_one = at == 0 or max((len(row[at]) for row in rows), default=0) <= MAX_UNWRAPPED
         table.add_column(title, no_wrap=short_one, overflow="ellipsis" if short_one else "fold")
     for row in rows:
         table.add_row(*(Text(cell, style=STYLES.get(cell, "none")) for cell in row))
-    console().print(table)
+    create_console().print(table)
 
 
-def print_one(thing: JsonBody, *, as_json: bool) -> None:
+def print_resource(resource: JsonBody, *, as_json: bool) -> None:
     """Every field that has a value."""
     if as_json:
-        print_json(thing)
+        print_json(resource)
     else:
         print_fields(
-            (field, format_value(value)) for field, value in thing.items() if field != "object"
+            (field, format_value(value)) for field, value in resource.items() if field != "object"
         )
 
 
-def report(thing: Any, text: str, *, as_json: bool) -> None:
+def print_result(result: Any, text: str, *, as_json: bool) -> None:
     """What was done: `thing` for programs, `text` for people."""
     if as_json:
-        print_json(thing)
+        print_json(result)
     else:
-        say(text)
+        print_text(text)
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
     """Names and values, one a line; what is longer stands below its name."""
-    found = [(name, visible(value)) for name, value in fields if value]
+    found = [(name, escape_text(value)) for name, value in fields if value]
     width = max((len(name) for name, _ in found), default=0)
-    out = console()
+    out = create_console()
     for name, value in found:
         indented = value.replace("\n", "\n" + " " * (width + 2))
         line = Text.assemble((f"{name:{width}}  ", "bold"), (indented, STYLES.get(value, "none")))
         out.print(line, soft_wrap=True)
 
 
-def say(text: str, style: str = "none") -> None:
+def print_text(text: str, style: str = "none") -> None:
     """A line for people, wrapped by the terminal alone."""
-    console().print(Text(visible(text), style=style), soft_wrap=True)
+    create_console().print(Text(escape_text(text), style=style), soft_wrap=True)
 
 
-def waiting(text: str) -> AbstractContextManager[object]:
+def show_spinner(text: str) -> AbstractContextManager[object]:
     """A sign on a terminal, while something is slow, that it goes on."""
-    return console(stderr=True).status(Text(visible_line(text)))
+    return create_console(stderr=True).status(Text(escape_line(text)))
 
 
-def pretty(value: Any) -> str:
+def format_json(value: Any) -> str:
     """JSON to read, in several lines."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def short(value: Any) -> str:
+def format_short(value: Any) -> str:
     """JSON in one line, text as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -137,17 +139,17 @@ def format_value(value: Any) -> str:
     """A field's value to read; empty where there is none."""
     if value is None or value in ({}, []):
         return ""
-    return pretty(value) if isinstance(value, dict | list) else short(value)
+    return format_json(value) if isinstance(value, dict | list) else format_short(value)
 
 
-def when(moment: str | None) -> str:
+def format_time(moment: str | None) -> str:
     """A time of the API, in the local zone and to the second."""
     if moment is None:
         return ""
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def ago(moment: str | None) -> str:
+def format_age(moment: str | None) -> str:
     """The same for a table, roughly: `5 min ago`, `in 23 h`."""
     if moment is None:
         return ""

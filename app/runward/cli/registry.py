@@ -5,62 +5,62 @@ from typing import Annotated
 
 import typer
 
-from runward.cli.completion import suggested
-from runward.cli.connection import connected, path
+from runward.cli.completion import complete_from
+from runward.cli.connection import build_path, connect
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes
-from runward.cli.printing import Columns, print_list, print_one, report
+from runward.cli.printing import Columns, print_list, print_resource, print_result
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
     """`where`: below /v1. `begin` is said where there is none; `lost`, before one is deleted."""
 
-    where: str
-    word: str
+    path: str
+    noun: str
     columns: Columns
-    begin: str
-    lost: str = ""
-    field: str = "name"
+    empty_text: str
+    delete_warning: str = ""
+    id_field: str = "name"
     """What it is called by."""
 
     @property
     def argument(self) -> object:
         return typer.Argument(
-            metavar=self.word.upper().replace(" ", "_"),
-            autocompletion=suggested(f"/v1/{self.where}", self.field),
+            metavar=self.noun.upper().replace(" ", "_"),
+            autocompletion=complete_from(f"/v1/{self.path}", self.id_field),
         )
 
 
-def add_list(
-    app: typer.Typer, kind: ResourceKind, *, order: str = "asc", at_most: int = 1000
+def add_list_command(
+    app: typer.Typer, kind: ResourceKind, *, order: str = "asc", limit: int = 1000
 ) -> None:
-    how = "by name" if kind.field == "name" else "newest first"
+    how = "by name" if kind.id_field == "name" else "newest first"
 
-    @app.command("list", help=f"List {kind.word}s, {how}.")
+    @app.command("list", help=f"List {kind.noun}s, {how}.")
     def list_all(
-        limit: Limit = at_most, url: Url = None, key: KeyOption = None, as_json: AsJson = False
+        limit: Limit = limit, url: Url = None, key: KeyOption = None, as_json: AsJson = False
     ) -> None:
-        with connected(url, key) as runward:
-            found = list(runward.every(f"/v1/{kind.where}", limit, order=order))
-        print_list(found, kind.columns, none=kind.begin, as_json=as_json)
+        with connect(url, key) as runward:
+            found = list(runward.list_all(f"/v1/{kind.path}", limit, order=order))
+        print_list(found, kind.columns, empty_text=kind.empty_text, as_json=as_json)
 
 
-def add_show(app: typer.Typer, kind: ResourceKind) -> None:
-    @app.command("show", help=f"Show one {kind.word} with every field.")
+def add_show_command(app: typer.Typer, kind: ResourceKind) -> None:
+    @app.command("show", help=f"Show one {kind.noun} with every field.")
     def show(
         name: Annotated[str, kind.argument],
         url: Url = None,
         key: KeyOption = None,
         as_json: AsJson = False,
     ) -> None:
-        with connected(url, key) as runward:
-            found = runward.get(path(kind.where, name))
-        print_one(found, as_json=as_json)
+        with connect(url, key) as runward:
+            found = runward.get(build_path(kind.path, name))
+        print_resource(found, as_json=as_json)
 
 
-def add_delete(app: typer.Typer, kind: ResourceKind) -> None:
-    @app.command("delete", help=f"Delete one {kind.word}. Asks first.")
+def add_delete_command(app: typer.Typer, kind: ResourceKind) -> None:
+    @app.command("delete", help=f"Delete one {kind.noun}. Asks first.")
     def delete(
         name: Annotated[str, kind.argument],
         yes: Yes = False,
@@ -68,10 +68,10 @@ def add_delete(app: typer.Typer, kind: ResourceKind) -> None:
         key: KeyOption = None,
         as_json: AsJson = False,
     ) -> None:
-        with connected(url, key) as runward:
-            runward.get(path(kind.where, name))
-            question = f"Delete the {kind.word} {name}? {kind.lost}".strip()
+        with connect(url, key) as runward:
+            runward.get(build_path(kind.path, name))
+            question = f"Delete the {kind.noun} {name}? {kind.delete_warning}".strip()
             if not yes and not typer.confirm(question, err=True):
                 fail("Nothing was deleted.", Exit.FAILED)
-            runward.delete(path(kind.where, name))
-        report({kind.field: name, "deleted": True}, f"{name} is deleted.", as_json=as_json)
+            runward.delete(build_path(kind.path, name))
+        print_result({kind.id_field: name, "deleted": True}, f"{name} is deleted.", as_json=as_json)

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from runward.cli import calls
-from runward.cli.completion import suggested
-from runward.cli.connection import JsonBody, Runward, connected, path
+from runward.cli.completion import complete_from
+from runward.cli.connection import JsonBody, Runward, build_path, connect
 from runward.cli.event_printer import EventPrinter
-from runward.cli.event_stream import follow
+from runward.cli.event_stream import follow_run
 from runward.cli.exits import Exit, fail
 from runward.cli.options import (
     AsJson,
@@ -17,35 +17,35 @@ from runward.cli.options import (
     Limit,
     RunId,
     Url,
-    examples,
+    format_examples,
     read_fields,
     read_object,
     read_text,
 )
 from runward.cli.printing import (
     Columns,
-    ago,
-    pretty,
+    format_age,
+    format_json,
+    format_short,
+    format_time,
     print_fields,
     print_json,
     print_list,
+    print_result,
     print_table,
-    report,
-    say,
-    short,
-    when,
+    print_text,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, follow them, go on.")
 
-BAD_ENDS: Final = frozenset({"failed", "cancelled", "incomplete", "expired"})
+FAILED_STATUSES: Final = frozenset({"failed", "cancelled", "incomplete", "expired"})
 COLUMNS: Final[Columns] = {
     "run": lambda run: run["id"],
     "status": lambda run: run["status"],
-    "agent or model": lambda run: run["agent"] or short(run["model"]),
+    "agent or model": lambda run: run["agent"] or format_short(run["model"]),
     "turn": lambda run: str(run["turn"]),
     "tokens": lambda run: str(run["usage"]["total_tokens"]),
-    "created": lambda run: ago(run["created_at"]),
+    "created": lambda run: format_age(run["created_at"]),
 }
 
 Status = Literal[
@@ -61,14 +61,14 @@ Status = Literal[
 Agent = Annotated[
     str | None,
     typer.Option(
-        "--agent", "-a", help="A registered agent.", autocompletion=suggested("/v1/agents")
+        "--agent", "-a", help="A registered agent.", autocompletion=complete_from("/v1/agents")
     ),
 ]
 Session = Annotated[
     str | None,
     typer.Option(
         help="sess_…: a conversation of several runs.",
-        autocompletion=suggested("/v1/sessions", "id"),
+        autocompletion=complete_from("/v1/sessions", "id"),
     ),
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")]
@@ -78,7 +78,7 @@ Settled = Annotated[
 
 
 @app.command(
-    epilog=examples(
+    epilog=format_examples(
         "runward runs start 'Where is order A-1017?' --agent desk --watch",
         "runward runs start - -m openai:gpt-5.2 --tool lookup_order -f limits.yaml < question.txt",
         "RUN=$(runward runs start 'Hello' -m offline:rules)",
@@ -92,7 +92,7 @@ def start(
     ] = None,
     tool: Annotated[
         list[str] | None,
-        typer.Option(help="A tool's name; repeat it.", autocompletion=suggested("/v1/tools")),
+        typer.Option(help="A tool's name; repeat it.", autocompletion=complete_from("/v1/tools")),
     ] = None,
     instructions: Annotated[str | None, typer.Option(help="For the model; or @FILE.")] = None,
     session: Session = None,
@@ -123,9 +123,9 @@ def start(
     )
     if max_turns is not None:
         body["limits"] = {**(body.get("limits") or {}), "max_turns": max_turns}
-    with connected(url, key) as runward:
-        run = runward.post("/v1/runs", body, once=idempotency_key)
-        _begun(runward, run, watch=watch, settled=settled, as_json=as_json)
+    with connect(url, key) as runward:
+        run = runward.post("/v1/runs", body, idempotency_key=idempotency_key)
+        _print_or_watch(runward, run, watch=watch, settled=settled, as_json=as_json)
 
 
 @app.command("list")
@@ -142,27 +142,29 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    with connected(url, key) as runward:
+    with connect(url, key) as runward:
         found = list(
-            runward.every(
+            runward.list_all(
                 "/v1/runs", limit, status=status, agent=agent, session_id=session, q=search
             )
         )
-    print_list(found, COLUMNS, none="There are no such runs.", as_json=as_json)
+    print_list(found, COLUMNS, empty_text="There are no such runs.", as_json=as_json)
 
 
 @app.command()
 def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson = False) -> None:
     """Show a run, its calls and what it waits for."""
-    with connected(url, key) as runward:
-        run = runward.get(path("runs", run_id))
-        made = list(runward.every(path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc"))
+    with connect(url, key) as runward:
+        run = runward.get(build_path("runs", run_id))
+        made = list(
+            runward.list_all(build_path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc")
+        )
     if as_json:
         print_json(run | {"tool_calls": made})
         return
-    print_fields(_facts(run))
+    print_fields(_list_fields(run))
     if made:
-        say("")
+        print_text("")
         print_table(calls.COLUMNS, made)
 
 
@@ -182,8 +184,8 @@ def watch(
     """
     if not after.isascii() or not after.strip():
         fail("--after takes an event's sequence number, or a cursor.", Exit.USAGE)
-    with connected(url, key) as runward:
-        _watch(runward, run_id, after, settled=settled, children=children, as_json=as_json)
+    with connect(url, key) as runward:
+        _watch_run(runward, run_id, after, settled=settled, children=children, as_json=as_json)
 
 
 @app.command()
@@ -198,9 +200,9 @@ def cancel(
 ) -> None:
     """Cancel a run."""
     mode = "after_turn" if after_turn else "immediate"
-    with connected(url, key) as runward:
-        run = runward.post(path("runs", run_id, "cancel"), {"mode": mode})
-    report(run, f"{run['id']} {run['status']}", as_json=as_json)
+    with connect(url, key) as runward:
+        run = runward.post(build_path("runs", run_id, "cancel"), {"mode": mode})
+    print_result(run, f"{run['id']} {run['status']}", as_json=as_json)
 
 
 @app.command("input")
@@ -212,13 +214,13 @@ def send_input(
     as_json: AsJson = False,
 ) -> None:
     """Say something to an open run. The model reads it with its next turn."""
-    with connected(url, key) as runward:
-        run = runward.post(path("runs", run_id, "input"), {"input": read_text(said)})
-    report(run, f"{run['id']} {run['status']}", as_json=as_json)
+    with connect(url, key) as runward:
+        run = runward.post(build_path("runs", run_id, "input"), {"input": read_text(said)})
+    print_result(run, f"{run['id']} {run['status']}", as_json=as_json)
 
 
 @app.command("continue")
-def go_on(
+def continue_run(
     run_id: RunId,
     said: Annotated[
         str | None, typer.Argument(metavar="MESSAGE", help="What is said before it goes on.")
@@ -232,38 +234,40 @@ def go_on(
 ) -> None:
     """Go on where a limit stopped a run: as a new run, whose id it says."""
     body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
-    with connected(url, key) as runward:
-        run = runward.post(path("runs", run_id, "continue"), body)
-        _begun(runward, run, watch=watch, settled=settled, as_json=as_json)
+    with connect(url, key) as runward:
+        run = runward.post(build_path("runs", run_id, "continue"), body)
+        _print_or_watch(runward, run, watch=watch, settled=settled, as_json=as_json)
 
 
 app.command("calls")(calls.list_calls)
-app.command("resolve", epilog=calls.RESOLVED)(calls.resolve)
-app.command("result", epilog=calls.GIVEN)(calls.give_result)
+app.command("resolve", epilog=calls.RESOLVE_EXAMPLES)(calls.resolve)
+app.command("result", epilog=calls.RESULT_EXAMPLES)(calls.give_result)
 
 
-def _begun(runward: Runward, run: JsonBody, *, watch: bool, settled: bool, as_json: bool) -> None:
+def _print_or_watch(
+    runward: Runward, run: JsonBody, *, watch: bool, settled: bool, as_json: bool
+) -> None:
     if watch or settled:
-        _watch(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
+        _watch_run(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
     else:
-        report(run, run["id"], as_json=as_json)
+        print_result(run, run["id"], as_json=as_json)
 
 
-def _watch(
+def _watch_run(
     runward: Runward, run_id: str, after: str, *, settled: bool, children: bool, as_json: bool
 ) -> None:
     """Ends with the run's exit code."""
     teller = EventPrinter(run_id)
-    for event in follow(runward, run_id, after=after, settled=settled, children=children):
+    for event in follow_run(runward, run_id, after=after, settled=settled, children=children):
         if as_json:
             print_json(event)
         else:
-            teller.tell(event)
-    if runward.get(path("runs", run_id))["status"] in BAD_ENDS:
+            teller.print_event(event)
+    if runward.get(build_path("runs", run_id))["status"] in FAILED_STATUSES:
         raise typer.Exit(int(Exit.FAILED))
 
 
-def _facts(run: JsonBody) -> list[tuple[str, str]]:
+def _list_fields(run: JsonBody) -> list[tuple[str, str]]:
     usage: dict[str, Any] = run["usage"]
     why: JsonBody = run["error"] or run["incomplete_details"] or {}
     waits = [
@@ -278,13 +282,13 @@ def _facts(run: JsonBody) -> list[tuple[str, str]]:
         ("why", f"{why.get('code') or why.get('reason')}: {why.get('message')}" if why else ""),
         ("waits for", ", ".join(waits)),
         ("agent", run["agent"] or ""),
-        ("model", short(run["model"]) if run["model"] else ""),
+        ("model", format_short(run["model"]) if run["model"] else ""),
         ("session", run["session_id"] or ""),
         ("started by", starter["name"] if starter else ""),
         ("turn", str(run["turn"])),
         ("tokens", f"{usage['total_tokens']}{cost}"),
-        ("created", when(run["created_at"])),
-        ("ended", when(run["ended_at"])),
-        ("metadata", pretty(run["metadata"]) if run["metadata"] else ""),
-        ("output", "" if run["output"] is None else short(run["output"])),
+        ("created", format_time(run["created_at"])),
+        ("ended", format_time(run["ended_at"])),
+        ("metadata", format_json(run["metadata"]) if run["metadata"] else ""),
+        ("output", "" if run["output"] is None else format_short(run["output"])),
     ]

@@ -5,29 +5,31 @@ from typing import Annotated
 
 import typer
 
-from runward.cli.connection import connected, path
+from runward.cli.connection import build_path, connect
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Url, examples, read_stdin
-from runward.cli.printing import ago, report
-from runward.cli.registry import ResourceKind, add_delete, add_list
+from runward.cli.options import AsJson, KeyOption, Url, format_examples, read_stdin
+from runward.cli.printing import format_age, print_result
+from runward.cli.registry import ResourceKind, add_delete_command, add_list_command
 
 app = typer.Typer(no_args_is_help=True, help="Values that are stored encrypted, and never shown.")
 
 SECRETS = ResourceKind(
-    where="secrets",
-    word="secret",
+    path="secrets",
+    noun="secret",
     columns={
         "secret": lambda one: one["name"],
         "version": lambda one: str(one["version"]),
-        "changed": lambda one: ago(one["updated_at"]),
+        "changed": lambda one: format_age(one["updated_at"]),
     },
-    begin="There are no secrets. `runward secrets put` stores one.",
-    lost="What refers to it fails from then on.",
+    empty_text="There are no secrets. `runward secrets put` stores one.",
+    delete_warning="What refers to it fails from then on.",
 )
 
 
 @app.command(
-    epilog=examples("runward secrets put CRM_TOKEN", "runward secrets put CRM_TOKEN < token.txt")
+    epilog=format_examples(
+        "runward secrets put CRM_TOKEN", "runward secrets put CRM_TOKEN < token.txt"
+    )
 )
 def put(
     name: Annotated[str, typer.Argument(metavar="SECRET", help="What it is referred to by.")],
@@ -46,10 +48,10 @@ def put(
         value = read_stdin().removesuffix("\n")
     if not value:
         fail("The value is empty.", Exit.USAGE)
-    with connected(url, key) as runward:
-        kept = runward.put(path("secrets", name), {"value": value})
-    report(kept, f"{kept['name']} is at version {kept['version']}.", as_json=as_json)
+    with connect(url, key) as runward:
+        kept = runward.put(build_path("secrets", name), {"value": value})
+    print_result(kept, f"{kept['name']} is at version {kept['version']}.", as_json=as_json)
 
 
-add_list(app, SECRETS)
-add_delete(app, SECRETS)
+add_list_command(app, SECRETS)
+add_delete_command(app, SECRETS)

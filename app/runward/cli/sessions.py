@@ -4,25 +4,32 @@ from typing import Annotated, Literal
 
 import typer
 
-from runward.cli.connection import JsonBody, connected, path
+from runward.cli.connection import JsonBody, build_path, connect
 from runward.cli.options import AsJson, KeyOption, Url
-from runward.cli.printing import ago, print_fields, print_json, print_one, report, short
-from runward.cli.registry import ResourceKind, add_delete, add_list
+from runward.cli.printing import (
+    format_age,
+    format_short,
+    print_fields,
+    print_json,
+    print_resource,
+    print_result,
+)
+from runward.cli.registry import ResourceKind, add_delete_command, add_list_command
 
 app = typer.Typer(no_args_is_help=True, help="Conversations that runs have in common.")
 
 SESSIONS = ResourceKind(
-    where="sessions",
-    word="session",
+    path="sessions",
+    noun="session",
     columns={
         "session": lambda one: one["id"],
         "name": lambda one: one["name"] or "",
         "on conflict": lambda one: one["on_conflict"],
-        "changed": lambda one: ago(one["updated_at"]),
+        "changed": lambda one: format_age(one["updated_at"]),
     },
-    begin="There are no sessions. `runward sessions create` begins one.",
-    lost="The conversation is gone then; its runs stay.",
-    field="id",
+    empty_text="There are no sessions. `runward sessions create` begins one.",
+    delete_warning="The conversation is gone then; its runs stay.",
+    id_field="id",
 )
 
 
@@ -41,12 +48,12 @@ def create(
     body: JsonBody = {"name": name} if name is not None else {}
     if on_conflict is not None:
         body["on_conflict"] = on_conflict
-    with connected(url, key) as runward:
+    with connect(url, key) as runward:
         made = runward.post("/v1/sessions", body)
-    report(made, made["id"], as_json=as_json)
+    print_result(made, made["id"], as_json=as_json)
 
 
-add_list(app, SESSIONS, order="desc", at_most=20)
+add_list_command(app, SESSIONS, order="desc", limit=20)
 
 
 @app.command()
@@ -58,35 +65,37 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a session and what was said last."""
-    with connected(url, key) as runward:
-        found = runward.get(path("sessions", session))
-        said = list(runward.every(path("sessions", session, "items"), items, order="desc"))[::-1]
+    with connect(url, key) as runward:
+        found = runward.get(build_path("sessions", session))
+        said = list(
+            runward.list_all(build_path("sessions", session, "items"), items, order="desc")
+        )[::-1]
     if as_json:
         print_json(found | {"items": said})
         return
-    print_one(found, as_json=False)
+    print_resource(found, as_json=False)
     if said:
         typer.echo()
-        print_fields(_line(item) for item in said)
+        print_fields(_format_item(item) for item in said)
 
 
-add_delete(app, SESSIONS)
+add_delete_command(app, SESSIONS)
 
 
-def _line(item: JsonBody) -> tuple[str, str]:
+def _format_item(item: JsonBody) -> tuple[str, str]:
     """Who, and what."""
     match item:
         case {"role": role, "content": content}:
-            return role, _text(content)
+            return role, _format_content(content)
         case {"type": "tool_call", "name": name, "arguments": arguments}:
-            return "call", f"{name} {short(arguments)}"
+            return "call", f"{name} {format_short(arguments)}"
         case {"type": "tool_result", "output": output}:
-            return "result", short(output)
+            return "result", format_short(output)
         case _:
-            return item.get("type", ""), short(item)
+            return item.get("type", ""), format_short(item)
 
 
-def _text(content: str | list[JsonBody]) -> str:
+def _format_content(content: str | list[JsonBody]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(part.get("text") or f"[{part['type']}]") for part in content)

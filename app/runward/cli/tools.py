@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from runward.cli.connection import JsonBody, connected, path
+from runward.cli.connection import JsonBody, build_path, connect
 from runward.cli.exits import Exit, fail
 from runward.cli.options import (
     ApprovalArgument,
@@ -13,45 +13,50 @@ from runward.cli.options import (
     KeyOption,
     Limit,
     Url,
-    approval_rule,
-    examples,
+    format_examples,
+    parse_approval,
     read_fields,
     read_object,
 )
 from runward.cli.printing import (
     Columns,
-    ago,
+    format_age,
+    format_short,
     format_value,
     print_fields,
     print_json,
     print_list,
-    report,
-    say,
-    short,
-    waiting,
+    print_result,
+    print_text,
+    show_spinner,
 )
-from runward.cli.registry import ResourceKind, add_delete, add_list, add_show
+from runward.cli.registry import (
+    ResourceKind,
+    add_delete_command,
+    add_list_command,
+    add_show_command,
+)
 
 app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
 
 
-def _rule(tool: JsonBody) -> str:
+def _format_approval(tool: JsonBody) -> str:
     rule: JsonBody | str = tool["approval"]
-    return rule.get("when") or short(rule) if isinstance(rule, dict) else rule
+    return rule.get("when") or format_short(rule) if isinstance(rule, dict) else rule
 
 
 TOOLS = ResourceKind(
-    where="tools",
-    word="tool",
+    path="tools",
+    noun="tool",
     columns={
         "tool": lambda one: one["name"],
         "type": lambda one: one["type"],
         "version": lambda one: str(one["version"]),
-        "approval": _rule,
+        "approval": _format_approval,
         "url": lambda one: one.get("url") or "",
         "description": lambda one: one.get("description", ""),
     },
-    begin="There are no tools. `runward tools register` makes one.",
+    empty_text="There are no tools. `runward tools register` makes one.",
 )
 
 CALLS: Final[Columns] = {
@@ -60,7 +65,7 @@ CALLS: Final[Columns] = {
     "outcome": lambda one: one["outcome"] or one["phase"],
     "attempt": lambda one: str(one["attempt"]),
     "ms": lambda one: "" if one["duration_ms"] is None else f"{one['duration_ms']:.0f}",
-    "asked for": lambda one: ago(one["created_at"]),
+    "asked for": lambda one: format_age(one["created_at"]),
     "error": lambda one: (
         f"{one['error']['code']}: {one['error']['message']}" if one["error"] else ""
     ),
@@ -75,12 +80,12 @@ Fields: TypeAlias = Annotated[
     Path | None, typer.Option("--file", "-f", help="YAML or JSON: the tool's fields.")
 ]
 
-add_list(app, TOOLS)
-add_show(app, TOOLS)
+add_list_command(app, TOOLS)
+add_show_command(app, TOOLS)
 
 
 @app.command(
-    epilog=examples(
+    epilog=format_examples(
         "runward tools register pay --to https://shop.example/pay --approval 'args.amount > 100' "
         "--parameters @pay.schema.json",
         "runward tools register -f pay.yaml",
@@ -98,18 +103,18 @@ def register(
     as_json: AsJson = False,
 ) -> None:
     """Register a tool. Its signing secret is printed this once."""
-    body = _fields(file, to, description, parameters, approval)
+    body = _build_body(file, to, description, parameters, approval)
     if name is not None:
         body["name"] = name
     if "name" not in body:
         fail("Say the tool's name, or a --file that does.", Exit.USAGE)
-    with connected(url, key) as runward:
+    with connect(url, key) as runward:
         made = runward.post("/v1/tools", body)
     if as_json:
         print_json(made)
         return
-    say(f"{made['name']}, version {made['version']}, is registered.")
-    say(f"secret  {made['secret']}")
+    print_text(f"{made['name']}, version {made['version']}, is registered.")
+    print_text(f"secret  {made['secret']}")
     typer.echo("Requests are signed with this secret. It is shown this once.", err=True)
 
 
@@ -126,15 +131,15 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change the fields that are named; all else stays."""
-    body = _fields(file, to, description, parameters, approval)
+    body = _build_body(file, to, description, parameters, approval)
     if not body:
         fail("Say what to change, with options or a --file.", Exit.USAGE)
-    with connected(url, key) as runward:
-        changed = runward.patch(path("tools", name), body)
-    report(changed, f"{changed['name']} is at version {changed['version']}.", as_json=as_json)
+    with connect(url, key) as runward:
+        changed = runward.patch(build_path("tools", name), body)
+    print_result(changed, f"{changed['name']} is at version {changed['version']}.", as_json=as_json)
 
 
-@app.command(epilog=examples("""runward tools test lookup_order '{"order": "A-1017"}'"""))
+@app.command(epilog=format_examples("""runward tools test lookup_order '{"order": "A-1017"}'"""))
 def test(
     name: Annotated[str, TOOLS.argument],
     arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="JSON, or @FILE.")] = "{}",
@@ -147,8 +152,8 @@ def test(
     body: JsonBody = {"arguments": read_object(arguments, "The arguments")}
     if context is not None:
         body["context"] = read_object(context, "--context")
-    with connected(url, key) as runward, waiting("Calling …"):
-        tried = runward.post(path("tools", name, "test"), body)
+    with connect(url, key) as runward, show_spinner("Calling …"):
+        tried = runward.post(build_path("tools", name, "test"), body)
     if as_json:
         print_json(tried)
     else:
@@ -174,15 +179,15 @@ def list_calls(
     as_json: AsJson = False,
 ) -> None:
     """List a tool's calls in all runs, newest first, with times and errors."""
-    with connected(url, key) as runward:
-        found = list(runward.every(path("tools", name, "calls"), limit))
-    print_list(found, CALLS, none="It was not called yet.", as_json=as_json)
+    with connect(url, key) as runward:
+        found = list(runward.list_all(build_path("tools", name, "calls"), limit))
+    print_list(found, CALLS, empty_text="It was not called yet.", as_json=as_json)
 
 
-add_delete(app, TOOLS)
+add_delete_command(app, TOOLS)
 
 
-def _fields(
+def _build_body(
     file: Path | None,
     to: str | None,
     description: str | None,
@@ -194,5 +199,5 @@ def _fields(
         url=to,
         description=description,
         parameters=read_object(parameters, "--parameters") if parameters else None,
-        approval=approval_rule(approval),
+        approval=parse_approval(approval),
     )

@@ -10,9 +10,9 @@ from typing import Final
 from runward.domain.errors import OperatorError
 from runward.egress.client import Egress
 from runward.egress.responses import NoAnswer
-from runward.operating.findings import Finding, secret_key
-from runward.quickstart.example_tools import MARK
-from runward.quickstart.local_secrets import secret_key_of
+from runward.operating.findings import Finding, check_secret_key
+from runward.quickstart.example_tools import METADATA_MARK
+from runward.quickstart.local_secrets import load_secret_key
 from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import readiness
@@ -36,11 +36,11 @@ WARN_SECONDS: Final = 2.0
 FAIL_SECONDS: Final = 60.0
 """A tool's library refuses a signature that is minutes old."""
 MAX_TOOLS: Final = 200
-AT_ONCE: Final = 20
+MAX_CONCURRENT: Final = 20
 TOOL_SECONDS: Final = 5.0
 
 
-async def of_database(settings: Settings) -> AsyncIterator[Finding]:
+async def check_database(settings: Settings) -> AsyncIterator[Finding]:
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
             data_dir = embedded.resolve_data_dir(settings.data_dir)
@@ -60,7 +60,7 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
             stack.push_async_callback(server.stop)
             settings = settings.model_copy(
                 update={
-                    "secret_key": settings.secret_key or secret_key_of(data_dir),
+                    "secret_key": settings.secret_key or load_secret_key(data_dir),
                     "allow_private_targets": settings.allow_private_targets or LOOPBACK,
                 }
             )
@@ -70,44 +70,46 @@ async def of_database(settings: Settings) -> AsyncIterator[Finding]:
             try:
                 shown = read_url(url).location
             except OperatorError as error:
-                yield _failure("database", error)
+                yield _create_failure("database", error)
                 return
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
         try:
-            async for finding in _of_reachable(settings, database, shown):
+            async for finding in _check_reachable(settings, database, shown):
                 yield finding
         except OperatorError as error:
-            yield _failure("database", error)
-            yield secret_key(settings)
+            yield _create_failure("database", error)
+            yield check_secret_key(settings)
         except DATABASE_ERRORS as error:
-            yield Finding("database", "fail", f"{shown} failed: {reason_of(error)}", "See its log.")
-            yield secret_key(settings)
+            yield Finding(
+                "database", "fail", f"{shown} failed: {describe_error(error)}", "See its log."
+            )
+            yield check_secret_key(settings)
 
 
-async def _of_reachable(
+async def _check_reachable(
     settings: Settings, database: Database, shown: str
 ) -> AsyncIterator[Finding]:
     await check_safety(database)
     yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
     try:
         async with database.pool.connect() as tx:
-            yield await _clock(tx)
+            yield await _check_clock(tx)
             await readiness.check_schema(tx)
     except UnmigratedDatabaseError as error:
-        yield _failure("migrations", error)
-        yield secret_key(settings)
+        yield _create_failure("migrations", error)
+        yield check_secret_key(settings)
         return
     yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
     async with database.pool.connect() as tx:
-        yield await _secret_key(settings, tx)
+        yield await _check_secret_key(settings, tx)
     async with database.pool.connect() as tx:
         known = await tool_registry.list_webhook_tools(tx, MAX_TOOLS)
-    async for finding in _of_tools(settings, known):
+    async for finding in _check_tools(settings, known):
         yield finding
 
 
-async def _clock(tx: Tx) -> Finding:
+async def _check_clock(tx: Tx) -> Finding:
     before = datetime.now(UTC)
     there = await read_clock(tx)
     after = datetime.now(UTC)
@@ -125,14 +127,14 @@ async def _clock(tx: Tx) -> Finding:
     )
 
 
-async def _secret_key(settings: Settings, tx: Tx) -> Finding:
-    finding = secret_key(settings)
+async def _check_secret_key(settings: Settings, tx: Tx) -> Finding:
+    finding = check_secret_key(settings)
     if settings.secret_key is None:
         return finding
     try:
         await readiness.check_database(tx, Vault(settings.secret_key.get_secret_value()))
     except WrongSecretKeyError as error:
-        return _failure("secret key", error)
+        return _create_failure("secret key", error)
     except UnmigratedDatabaseError:  # no process has been started on it yet
         pass
     if settings.database_url is None:
@@ -140,7 +142,9 @@ async def _secret_key(settings: Settings, tx: Tx) -> Finding:
     return finding
 
 
-async def _of_tools(settings: Settings, known: list[WebhookToolAddress]) -> AsyncIterator[Finding]:
+async def _check_tools(
+    settings: Settings, known: list[WebhookToolAddress]
+) -> AsyncIterator[Finding]:
     if not known:
         yield Finding("tools", "ok", "no tool with a URL is registered")
         return
@@ -150,11 +154,11 @@ async def _of_tools(settings: Settings, known: list[WebhookToolAddress]) -> Asyn
         )
     except ValueError:
         return  # said of the ports already
-    turn = asyncio.Semaphore(AT_ONCE)
+    turn = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def ask(tool: WebhookToolAddress) -> Finding | None:
         async with turn:
-            return await _of_tool(egress, tool)
+            return await _check_tool(egress, tool)
 
     try:
         findings = await asyncio.gather(*(ask(tool) for tool in known))
@@ -169,7 +173,7 @@ async def _of_tools(settings: Settings, known: list[WebhookToolAddress]) -> Asyn
         yield finding
 
 
-async def _of_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | None:
+async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | None:
     """OPTIONS is safe (RFC 9110, 9.2.1): it does nothing there. Any answer will do. None: fine."""
     answer = await egress.send(
         "OPTIONS", tool.url, {}, b"", seconds=TOOL_SECONDS, max_response_bytes=1024
@@ -183,7 +187,7 @@ async def _of_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | None:
             f"{tool.name}: {answer.detail}",
             "Do so if it belongs there; otherwise correct its URL.",
         )
-    if tool.metadata.get(MARK) is True:
+    if tool.metadata.get(METADATA_MARK) is True:
         return Finding(
             "tools",
             "warn",
@@ -198,12 +202,12 @@ async def _of_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | None:
     )
 
 
-def _failure(check: str, error: OperatorError) -> Finding:
+def _create_failure(check: str, error: OperatorError) -> Finding:
     """Its first sentence is the detail, and what follows is the remedy."""
     detail, _, remedy = str(error).partition(". ")
     return Finding(check, "fail", detail, remedy)
 
 
-def reason_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Its first line. Some errors, such as a TimeoutError, have no text."""
     return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__

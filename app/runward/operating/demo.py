@@ -15,12 +15,12 @@ from typing import Final
 
 import httpx2
 
-from runward.cli.approvals import asked, decided_as, show_approval
-from runward.cli.connection import JsonBody, Runward, connected
+from runward.cli.approvals import print_approval, prompt_decision, send_decision
+from runward.cli.connection import JsonBody, Runward, connect
 from runward.cli.event_printer import EventPrinter
-from runward.cli.event_stream import follow
+from runward.cli.event_stream import follow_run
 from runward.cli.exits import Exit, fail
-from runward.cli.printing import say, waiting
+from runward.cli.printing import print_text, show_spinner
 from runward.cli.runs import show
 from runward.quickstart.banner import FIRST_INPUT
 from runward.quickstart.example_tools import FOLDER
@@ -34,7 +34,7 @@ SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
 """Not handed on: the demo is the same on every machine."""
 
 
-def show_demo(*, yes: bool) -> None:
+def run_demo(*, yes: bool) -> None:
     yes = yes or not sys.stdin.isatty()
     for number in (signal.SIGTERM, signal.SIGHUP):  # the latter as its terminal is closed
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -50,66 +50,72 @@ def show_demo(*, yes: bool) -> None:
             "installs; the container image does not.",
             Exit.FAILED,
         )
-    _title("1. Start Runward")
-    say("An API, a worker and an embedded PostgreSQL, in a folder that is removed afterwards.")
-    with _served() as (url, key), connected(url, key) as runward:
-        say(f"It answers at {url}.")
-        run_id, seen = _first_part(runward)
-        _decide(runward, run_id, yes=yes)
-        _title("4. The run goes on by itself")
-        _tell(runward, run_id, after=seen, settled=False)
-        _title("5. What stays: every call, once, with its outcome")
-        say(f"$ runward runs show {run_id}")
+    _print_title("1. Start Runward")
+    print_text(
+        "An API, a worker and an embedded PostgreSQL, in a folder that is removed afterwards."
+    )
+    with _serve() as (url, key), connect(url, key) as runward:
+        print_text(f"It answers at {url}.")
+        run_id, seen = _start_run(runward)
+        _decide_approvals(runward, run_id, yes=yes)
+        _print_title("4. The run goes on by itself")
+        _print_events(runward, run_id, after=seen, settled=False)
+        _print_title("5. What stays: every call, once, with its outcome")
+        print_text(f"$ runward runs show {run_id}")
         show(run_id, url, key)
-    _title("That was it")
-    say("Your own: `runward serve`, or `make run` in a checkout, starts Runward and prints what to")
-    say("do first; docs/getting-started.md adds a tool of yours.")
+    _print_title("That was it")
+    print_text(
+        "Your own: `runward serve`, or `make run` in a checkout, starts Runward and prints what to"
+    )
+    print_text("do first; docs/getting-started.md adds a tool of yours.")
 
 
-def _first_part(runward: Runward) -> tuple[str, str]:
+def _start_run(runward: Runward) -> tuple[str, str]:
     """The run's id and the number of the last event told."""
-    _title("2. Start a run")
-    say("Its model is a rule-based stand-in that needs no key: it makes the calls in its input.")
+    _print_title("2. Start a run")
+    print_text(
+        "Its model is a rule-based stand-in that needs no key: it makes the calls in its input."
+    )
     options = "--model offline:rules --tool lookup_order --tool refund --settled"
-    say(f"$ runward runs start {options} \\\n    '{FIRST_INPUT}'")
+    print_text(f"$ runward runs start {options} \\\n    '{FIRST_INPUT}'")
     run = runward.post(
         "/v1/runs",
         {"model": "offline:rules", "tools": ["lookup_order", "refund"], "input": FIRST_INPUT},
     )
-    return run["id"], _tell(runward, run["id"], after="0", settled=True)
+    return run["id"], _print_events(runward, run["id"], after="0", settled=True)
 
 
-def _decide(runward: Runward, run_id: str, *, yes: bool) -> None:
-    _title("3. Decide")
-    say("A refund above 100 needs a person. Until then the run costs nothing but rows.")
-    say("$ runward approvals decide")
+def _decide_approvals(runward: Runward, run_id: str, *, yes: bool) -> None:
+    _print_title("3. Decide")
+    print_text("A refund above 100 needs a person. Until then the run costs nothing but rows.")
+    print_text("$ runward approvals decide")
     page = runward.get("/v1/approvals", status="pending", run_id=run_id)
     for approval in page["data"]:
         body: JsonBody | None = None
         if yes:
-            show_approval(runward, approval)
+            print_approval(runward, approval)
             body = {"decision": "approve"}
         while body is None:
-            body = asked(runward, approval)
-        say(f"{approval['id']} {decided_as(runward, approval, body)['status']}")
+            body = prompt_decision(runward, approval)
+        print_text(f"{approval['id']} {send_decision(runward, approval, body)['status']}")
 
 
-def _tell(runward: Runward, run_id: str, *, after: str, settled: bool) -> str:
+def _print_events(runward: Runward, run_id: str, *, after: str, settled: bool) -> str:
     """The number of the last event."""
     teller = EventPrinter(run_id)
-    for event in follow(runward, run_id, after=after, settled=settled):
-        teller.tell(event)
+    for event in follow_run(runward, run_id, after=after, settled=settled):
+        teller.print_event(event)
         after = str(event.get("sequence", after))
     return after
 
 
 @contextmanager
-def _served() -> Generator[tuple[str, str]]:
+def _serve() -> Generator[tuple[str, str]]:
     """A Runward of its own: its address and its key."""
     folder = Path(tempfile.mkdtemp(prefix="runward-demo-"))
     folder.chmod(0o711)  # as root PostgreSQL runs under an account that has to pass through
     data_dir, log = folder / "data", folder / "log"
-    port = _free_port()
+    port = _find_free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
     env |= {"RUNWARD_DATA_DIR": str(data_dir), "RUNWARD_PORT": str(port)}
     try:
@@ -125,7 +131,7 @@ def _served() -> Generator[tuple[str, str]]:
             )
         try:
             url = f"http://127.0.0.1:{port}"
-            with waiting("Starting …"):
+            with show_spinner("Starting …"):
                 _wait_until_ready(url, process, log)
             yield url, (data_dir / "api-key").read_text().strip()
         finally:
@@ -147,11 +153,11 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
     fail(f"Runward did not start:\n{log.read_text(errors='replace')}", Exit.FAILED)
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _title(text: str) -> None:
-    say(f"\n{text}\n{'-' * len(text)}", "bold")
+def _print_title(text: str) -> None:
+    print_text(f"\n{text}\n{'-' * len(text)}", "bold")

@@ -11,62 +11,64 @@ import typer
 from pydantic import ValidationError
 from rich.text import Text
 
-from runward.cli.connection import address, kept_key
-from runward.cli.escaping import visible_line
+from runward.cli.connection import read_local_key, resolve_address
+from runward.cli.escaping import escape_line
 from runward.cli.exits import Exit
-from runward.cli.printing import STYLES, console, print_json
-from runward.operating.database_findings import of_database
-from runward.operating.environment import problems_of
-from runward.operating.findings import Finding, of_settings
-from runward.settings import Settings, unknown_variables
+from runward.cli.printing import STYLES, create_console, print_json
+from runward.operating.database_findings import check_database
+from runward.operating.environment import list_problems
+from runward.operating.findings import Finding, check_settings
+from runward.settings import Settings, find_unknown_variables
 
 API_SECONDS: Final = 5.0
 UNAUTHORIZED: Final = 401
 
 
-def examine(url: str | None, key: str | None, *, as_json: bool) -> None:
+def run_doctor(url: str | None, key: str | None, *, as_json: bool) -> None:
     """Prints each finding when it is there; ends with 1 if one of them failed."""
     findings: list[Finding] = []
 
     def found(finding: Finding) -> None:
         findings.append(finding)
         if not as_json:
-            _show(finding)
+            _print_finding(finding)
 
-    problems = unknown_variables(os.environ)
+    problems = find_unknown_variables(os.environ)
     try:
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
         settings = None
-        problems += [line.strip() for line in problems_of(error)]
+        problems += [line.strip() for line in list_problems(error)]
     if problems or settings is None:
         what_next = "Correct them: docs/deploying.md lists all."
         found(Finding("settings", "fail", "; ".join(problems), what_next))
     else:
         found(Finding("settings", "ok", "the environment is valid"))
-        asyncio.run(_examine(settings, found))
-        found(_api(url, key))
+        asyncio.run(_collect_findings(settings, found))
+        found(_check_api(url, key))
     failed = sum(one.status == "fail" for one in findings)
     warned = sum(one.status == "warn" for one in findings)
     if as_json:
         print_json({"ok": failed == 0, "findings": [asdict(one) for one in findings]})
     else:
-        console().print(Text(f"\n{_count(failed, 'failure')}, {_count(warned, 'warning')}."))
+        create_console().print(
+            Text(f"\n{_format_count(failed, 'failure')}, {_format_count(warned, 'warning')}.")
+        )
     if failed:
         raise typer.Exit(int(Exit.FAILED))
 
 
-async def _examine(settings: Settings, found: Callable[[Finding], None]) -> None:
-    for finding in of_settings(settings):
+async def _collect_findings(settings: Settings, found: Callable[[Finding], None]) -> None:
+    for finding in check_settings(settings):
         found(finding)
-    async for finding in of_database(settings):
+    async for finding in check_database(settings):
         found(finding)
 
 
-def _api(url: str | None, key: str | None) -> Finding:
+def _check_api(url: str | None, key: str | None) -> Finding:
     """Whether it answers, and knows the key, if there is one."""
-    where, local = address(url)
-    key = key or (kept_key() if local else None)
+    where, local = resolve_address(url)
+    key = key or (read_local_key() if local else None)
     try:
         with httpx2.Client(base_url=where, timeout=API_SECONDS, trust_env=not local) as http:
             ready = http.get("/readyz")
@@ -99,13 +101,13 @@ def _api(url: str | None, key: str | None) -> Finding:
     return Finding("api", "ok", f"{where} is ready and knows the key")
 
 
-def _show(finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     line = Text(f"{finding.status:4}", style=STYLES[finding.status])
-    line.append(f"  {finding.check:10}  {visible_line(finding.detail)}", style="none")
-    console().print(line, soft_wrap=True)
+    line.append(f"  {finding.check:10}  {escape_line(finding.detail)}", style="none")
+    create_console().print(line, soft_wrap=True)
     if finding.remedy:
-        console().print(Text(f"{'':18}→ {visible_line(finding.remedy)}"), soft_wrap=True)
+        create_console().print(Text(f"{'':18}→ {escape_line(finding.remedy)}"), soft_wrap=True)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+def _format_count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -24,11 +24,11 @@ from sqlalchemy.exc import DBAPIError
 
 from runward.cli.exits import Exit, fail
 from runward.domain.errors import DatabaseUnreachableError, OperatorError
-from runward.settings import Settings, unknown_variables
+from runward.settings import Settings, find_unknown_variables
 from runward.store.postgres.db import is_outage
 from runward.tools.plugin.context import PluginError
 
-_LIMIT: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
+_TIMEDELTA: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
 DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
 THREAD_SECONDS: Final = 1.0
 """How long threads may take to end once the command is done and everything is closed."""
@@ -37,35 +37,37 @@ THREAD_SECONDS: Final = 1.0
 def read_settings() -> Settings:
     """Ends the command where the environment is not valid."""
     try:
-        if unknown := unknown_variables(os.environ):
+        if unknown := find_unknown_variables(os.environ):
             stop("\n".join(["The environment is not valid:", *(f"  {line}" for line in unknown)]))
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
-        stop("The environment is not valid:\n" + "\n".join(problems_of(error)))
+        stop("The environment is not valid:\n" + "\n".join(list_problems(error)))
     configure_logging(settings)
     return settings
 
 
-def problems_of(error: ValidationError) -> list[str]:
+def list_problems(error: ValidationError) -> list[str]:
     """A line for each variable."""
-    return [f"  {_variable(str(one['loc'][0]))}: {_message(one)}" for one in error.errors()]
+    return [
+        f"  {_variable_name(str(one['loc'][0]))}: {_format_problem(one)}" for one in error.errors()
+    ]
 
 
-def _message(problem: ErrorDetails) -> str:
+def _format_problem(problem: ErrorDetails) -> str:
     """Pydantic's message, without the words that only its programmers know."""
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "must")
-    return _LIMIT.sub(_in_seconds, message)
+    return _TIMEDELTA.sub(_format_seconds, message)
 
 
-def _in_seconds(limit: re.Match[str]) -> str:
+def _format_seconds(limit: re.Match[str]) -> str:
     return f"{timedelta(**{limit[1] or 'days': int(limit[2])}).total_seconds():g} seconds"
 
 
-def _variable(field: str) -> str:
+def _variable_name(field: str) -> str:
     return field if field.isupper() else f"RUNWARD_{field.upper()}"
 
 
-def shared(settings: Settings) -> Settings:
+def ensure_secret_key(settings: Settings) -> Settings:
     """Where several processes share a database they must share the secret key too."""
     if settings.secret_key is None:
         stop(
@@ -75,16 +77,16 @@ def shared(settings: Settings) -> Settings:
     return settings
 
 
-def database_url(settings: Settings) -> str:
+def read_database_url(settings: Settings) -> str:
     if settings.database_url is None:
         stop("DATABASE_URL is missing, e.g. postgresql://user:password@host:5432/runward")
     return settings.database_url.get_secret_value()
 
 
-def migration_url(settings: Settings) -> str:
+def read_migration_url(settings: Settings) -> str:
     """The database's own address: migrations need a session, which PgBouncer does not give."""
     if not settings.pgbouncer:
-        return database_url(settings)
+        return read_database_url(settings)
     if settings.listen_url is None:
         stop(
             "Migrations need a session, which PgBouncer in transaction mode does not give. Set"
@@ -97,14 +99,14 @@ def stop(message: str) -> NoReturn:
     fail(message, Exit.FAILED)
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
+def run_command(coroutine: Coroutine[Any, Any, None]) -> None:
     """Run a command's work on uvloop. Expected failures are a sentence instead of a traceback.
 
     A thread that does not end, for example one that waits for a provider's answer, does not keep
     the process from ending.
     """
     try:
-        _run(work)
+        _run_on_loop(coroutine)
     except (typer.Exit, SystemExit) as end:
         code = end.exit_code if isinstance(end, typer.Exit) else end.code
         if isinstance(code, int):
@@ -116,7 +118,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     _end_with_threads(Exit.OK)
 
 
-class _Threads(ThreadPoolExecutor):
+class _UnawaitedExecutor(ThreadPoolExecutor):
     """The event loop waits for the threads of its executor when it is closed. Not for these."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001
@@ -127,9 +129,9 @@ def _end_with_threads(code: int, error: Exception | None = None) -> None:
     """Return if no thread is left that Python would wait for. Otherwise print the stack of the
     unexpected error, if there is one, and end the process."""
     ends = time.monotonic() + THREAD_SECONDS
-    for thread in _waited_for():
+    for thread in _list_blocking_threads():
         thread.join(max(0.0, ends - time.monotonic()))
-    if left := [thread.name for thread in _waited_for()]:
+    if left := [thread.name for thread in _list_blocking_threads()]:
         structlog.get_logger().warning("threads_left", threads=left)
         if error is not None:
             sys.excepthook(type(error), error, error.__traceback__)
@@ -138,16 +140,16 @@ def _end_with_threads(code: int, error: Exception | None = None) -> None:
         os._exit(code)
 
 
-def _waited_for() -> list[threading.Thread]:
+def _list_blocking_threads() -> list[threading.Thread]:
     own = threading.current_thread()
     return [one for one in threading.enumerate() if one is not own and not one.daemon]
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run_on_loop(coroutine: Coroutine[Any, Any, None]) -> None:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.get_loop().set_default_executor(_Threads())
-            runner.run(work)
+            runner.get_loop().set_default_executor(_UnawaitedExecutor())
+            runner.run(coroutine)
     except DatabaseUnreachableError as error:
         fail(str(error), Exit.UNREACHABLE)
     except (OperatorError, PluginError) as error:
@@ -176,7 +178,7 @@ def configure_logging(settings: Settings) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *_renderers(text=text),
+            *_build_renderers(text=text),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LogFile(sys.stderr))),
@@ -208,16 +210,16 @@ class LogFile:
 
     def write(self, text: str) -> None:
         if self._out is not None:
-            with self._losing(self._out):
+            with self._ignore_failures(self._out):
                 self._out.write(text)
 
     def flush(self) -> None:
         if self._out is not None:
-            with self._losing(self._out):
+            with self._ignore_failures(self._out):
                 self._out.flush()
 
     @contextmanager
-    def _losing(self, out: TextIO) -> Generator[None]:
+    def _ignore_failures(self, out: TextIO) -> Generator[None]:
         try:
             yield
         except BrokenPipeError:  # for good, and Python writes the rest when it ends
@@ -228,7 +230,7 @@ class LogFile:
             pass
 
 
-def _renderers(*, text: bool) -> list[Any]:
+def _build_renderers(*, text: bool) -> list[Any]:
     """Tracebacks without local variables: those hold keys, prompts and arguments."""
     if text:
         plain = structlog.dev.plain_traceback

@@ -14,14 +14,14 @@ from runward.tools.plugin.registry import PluginHost
 
 Status = Literal["ok", "warn", "fail"]
 
-METADATA: Final = tuple(
+METADATA_ADDRESSES: Final = tuple(
     ip_address(one) for one in ("169.254.169.254", "168.63.129.16", "fd00:ec2::254")
 )
 """Where clouds hand out a machine's credentials."""
-MAX_OPENED: Final = {4: 8, 6: 32}
+MIN_PREFIX_LENGTHS: Final = {4: 8, 6: 32}
 """A network with a shorter prefix is more than somebody's own."""
 WEB_PORTS: Final = frozenset({80, 443})
-WELL_KNOWN: Final = range(1, 1024)
+SYSTEM_PORTS: Final = range(1, 1024)
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
@@ -35,14 +35,14 @@ class Finding:
     remedy: str = ""
 
 
-def of_settings(settings: Settings) -> Iterator[Finding]:
-    yield _ports(settings)
-    yield _targets(settings)
-    yield _models(settings)
-    yield from _plugins(settings)
+def check_settings(settings: Settings) -> Iterator[Finding]:
+    yield _check_ports(settings)
+    yield _check_targets(settings)
+    yield _check_models(settings)
+    yield from _check_plugins(settings)
 
 
-def secret_key(settings: Settings) -> Finding:
+def check_secret_key(settings: Settings) -> Finding:
     """As it is given. Whether it is the right one, the database knows."""
     if settings.secret_key is None:
         return Finding(
@@ -62,7 +62,7 @@ def secret_key(settings: Settings) -> Finding:
     return Finding("secret key", "ok", "RUNWARD_SECRET_KEY is set")
 
 
-def _ports(settings: Settings) -> Finding:
+def _check_ports(settings: Settings) -> Finding:
     try:
         ports = parse_ports(settings.allowed_ports)
     except ValueError as error:
@@ -73,7 +73,7 @@ def _ports(settings: Settings) -> Finding:
         return Finding(
             "ports", "fail", "RUNWARD_ALLOWED_PORTS allows none", "Write it as 80,443,1024-65535"
         )
-    others = {port for one in ports for port in one if port in WELL_KNOWN} - WEB_PORTS
+    others = {port for one in ports for port in one if port in SYSTEM_PORTS} - WEB_PORTS
     if others:
         shown = ", ".join(str(port) for port in sorted(others)[:5])
         return Finding(
@@ -86,7 +86,7 @@ def _ports(settings: Settings) -> Finding:
     return Finding("ports", "ok", f"tools may be reached at {settings.allowed_ports}")
 
 
-def _targets(settings: Settings) -> Finding:
+def _check_targets(settings: Settings) -> Finding:
     opened = settings.allow_private_targets
     if not opened:
         where = "public addresses"
@@ -102,7 +102,7 @@ def _targets(settings: Settings) -> Finding:
             "addresses where clouds hand out credentials, to whoever may register a tool",
             "Name only the networks that tools are in, such as 10.20.0.0/16.",
         )
-    if wide := [one for one in opened if one.prefixlen < MAX_OPENED[one.version]]:
+    if wide := [one for one in opened if one.prefixlen < MIN_PREFIX_LENGTHS[one.version]]:
         return Finding(
             "targets",
             "warn",
@@ -115,10 +115,10 @@ def _targets(settings: Settings) -> Finding:
 
 
 def _is_dangerous(network: Network) -> bool:
-    return any(one.version == network.version and one in network for one in METADATA)
+    return any(one.version == network.version and one in network for one in METADATA_ADDRESSES)
 
 
-def _plugins(settings: Settings) -> Iterator[Finding]:
+def _check_plugins(settings: Settings) -> Iterator[Finding]:
     """Loads them, as a worker does at its start."""
     try:
         plugins = load_plugins(settings.plugins)
@@ -129,7 +129,7 @@ def _plugins(settings: Settings) -> Iterator[Finding]:
         yield Finding("plugins", "ok", f"loaded: {', '.join(names)}")
 
 
-def _models(settings: Settings) -> Finding:
+def _check_models(settings: Settings) -> Finding:
     pair = (settings.aws_access_key_id, settings.aws_secret_access_key)
     if (pair[0] is None) != (pair[1] is None):
         return Finding(

@@ -8,12 +8,18 @@ from typing import Any
 from runward.api.registry import render
 from runward.api.registry.key_models import MAX_NAME_LENGTH
 from runward.cli.connection import JsonBody
-from runward.cli.keys import print_keys, print_made, print_revoked
+from runward.cli.keys import print_created, print_keys, print_revoked
 from runward.domain.ids import Prefix, parse_id
 from runward.domain.json import clean_text
 from runward.domain.registry.scopes import Scope
-from runward.operating.environment import database_url, read_settings, run, shared, stop
-from runward.quickstart.local_secrets import secret_key_of
+from runward.operating.environment import (
+    ensure_secret_key,
+    read_database_url,
+    read_settings,
+    run_command,
+    stop,
+)
+from runward.quickstart.local_secrets import load_secret_key
 from runward.settings import Settings
 from runward.store import migrations, readiness
 from runward.store.access import keys
@@ -35,35 +41,35 @@ def create_key(
         expires = None
         if expires_in_days is not None:
             expires = datetime.now(UTC) + timedelta(days=expires_in_days)
-        async with _administration(read_settings()) as (tx, vault):
+        async with _open_database(read_settings()) as (tx, vault):
             await keys.ensure_default_project(tx)
-            if await keys.get_project(tx, _project(project)) is None:
+            if await keys.get_project(tx, _parse_project(project)) is None:
                 stop(f"There is no project {project}.")
             key = await keys.add_key(
                 tx,
                 vault,
-                _project(project),
+                _parse_project(project),
                 name=name,
                 scopes=tuple(dict.fromkeys(scopes or map(str, Scope))),
                 secret=secret,
                 expires_at=expires,
             )
-        print_made(_shown(key) | {"key": secret}, as_json=as_json)
+        print_created(_encode_key(key) | {"key": secret}, as_json=as_json)
 
-    run(create())
+    run_command(create())
 
 
 def list_keys(*, project: str, limit: int, as_json: bool) -> None:
     """Without their secrets."""
 
     async def listed() -> None:
-        async with _administration(read_settings()) as (tx, _):
+        async with _open_database(read_settings()) as (tx, _):
             found = await keys.list_keys(
-                tx, _project(project), after=None, limit=limit, descending=True
+                tx, _parse_project(project), after=None, limit=limit, descending=True
             )
-        print_keys([_shown(key) for key in found], as_json=as_json)
+        print_keys([_encode_key(key) for key in found], as_json=as_json)
 
-    run(listed())
+    run_command(listed())
 
 
 def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
@@ -72,18 +78,18 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
     async def revoke() -> None:
         wanted = parse_id(Prefix.KEY, key_id)
         key = None
-        async with _administration(read_settings()) as (tx, _):
+        async with _open_database(read_settings()) as (tx, _):
             if wanted is not None:
-                key = await keys.revoke_key(tx, _project(project), wanted)
+                key = await keys.revoke_key(tx, _parse_project(project), wanted)
         if key is None:
             stop(f"There is no key {key_id} in that project.")
-        print_revoked(_shown(key), as_json=as_json)
+        print_revoked(_encode_key(key), as_json=as_json)
 
-    run(revoke())
+    run_command(revoke())
 
 
 @asynccontextmanager
-async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
+async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
     """A transaction on the database that `serve`, or DATABASE_URL, would use. The embedded one may
     be in use by `serve` at the same time."""
     async with AsyncExitStack() as stack:
@@ -91,10 +97,10 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
             data_dir = embedded.resolve_data_dir(settings.data_dir)
             server = await embedded.start(data_dir, report=lambda _: None)
             stack.push_async_callback(server.stop)
-            url, secret = server.url, settings.secret_key or secret_key_of(data_dir)
+            url, secret = server.url, settings.secret_key or load_secret_key(data_dir)
             await migrations.upgrade(url, secret.get_secret_value())
         else:
-            url, secret = database_url(settings), shared(settings).secret_key
+            url, secret = read_database_url(settings), ensure_secret_key(settings).secret_key
         assert secret is not None
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
@@ -105,12 +111,12 @@ async def _administration(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]
         yield tx, vault
 
 
-def _shown(key: keys.Key) -> JsonBody:
+def _encode_key(key: keys.Key) -> JsonBody:
     """As the API shows it."""
     return render.key(key).model_dump(mode="json")
 
 
-def _project(shown: str) -> Any:
+def _parse_project(shown: str) -> Any:
     if shown == "default":
         return keys.DEFAULT_PROJECT
     project = parse_id(Prefix.PROJECT, shown)

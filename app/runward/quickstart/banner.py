@@ -38,21 +38,21 @@ class Banner:
     api_key: str | None = None
     data_dir: Path | None = None
     tools_url: str | None = None
-    loopback_alone: bool = False
+    loopback_allowed: bool = False
     providers: tuple[str, ...] = ()
     """Those that there are settings for."""
 
-    def text(self) -> str:
-        facts = list(self._facts())
+    def format(self) -> str:
+        facts = list(self._list_facts())
         width = max(len(name) for name, _ in facts)
         lines = ["", "Runward is ready.", ""]
         lines += [f"  {name:{width}}  {value}" for name, value in facts]
         lines += ["", "Ctrl-C stops it.", ""]
         if self.tools_url is not None:
-            lines += self._first_run()
+            lines += self._format_first_run()
         return "\n".join(lines) + "\n"
 
-    def _facts(self) -> Iterator[tuple[str, str]]:
+    def _list_facts(self) -> Iterator[tuple[str, str]]:
         yield "API", self.address
         offered = "" if self.api_key is None else f"#key={self.api_key}"
         yield "Console", f"{self.address}/{offered}"
@@ -65,18 +65,18 @@ class Banner:
             yield "Tools", f"lookup_order and refund, examples at {self.tools_url}"
         models = "offline:rules   (a rule-based stand-in that needs no key)"
         yield "Models", ", ".join([models, *(f"{name}:NAME" for name in self.providers)])
-        if self.loopback_alone:
+        if self.loopback_allowed:
             yield (
                 "Targets",
                 "public addresses and this machine's own, since the database is the embedded one;",
             )
             yield "", "RUNWARD_ALLOW_PRIVATE_TARGETS says otherwise"
 
-    def _first_run(self) -> list[str]:
+    def _format_first_run(self) -> list[str]:
         return [
             "Start a first run (one line, to paste into another terminal):",
             "",
-            self.first_run(),
+            self.format_first_command(),
             "",
             "One refund is above 100, so the run waits for a person: you decide in the console,",
             f"{self.address}/#/inbox, or as README.md shows. Every run's events:",
@@ -86,7 +86,7 @@ class Banner:
             "",
         ]
 
-    def first_run(self) -> str:
+    def format_first_command(self) -> str:
         """A command for a shell."""
         body = {
             "model": "offline:rules",

@@ -34,28 +34,28 @@ _INSTALLED: Final = Path(__file__).parents[1] / "_examples" / "tools"
 _CHECKOUT: Final = Path(__file__).parents[3] / "examples" / "tools"
 FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 """Not in the container image."""
-NAMES: Final = ("lookup_order", "refund")
-MARK: Final = "runward_example"
+TOOL_NAMES: Final = ("lookup_order", "refund")
+METADATA_MARK: Final = "runward_example"
 """In a tool's metadata: it is ours."""
 
 
 @asynccontextmanager
-async def served(
+async def serve_example_tools(
     database_url: str, secret_key: SecretStr, data_dir: Path, *, prefer_port: int
 ) -> AsyncGenerator[str | None]:
     """The server's address; None: every name was taken by somebody's own tool, or another process
     on the data folder serves the tools. Calls that wait for approval go to the address that was
     shown, so the port of the last time is tried first."""
-    with _first_on(data_dir) as first:
+    with _lock_folder(data_dir) as first:
         if not first:
             yield None
             return
-        async with _served(database_url, secret_key, prefer_port) as address:
+        async with _serve(database_url, secret_key, prefer_port) as address:
             yield address
 
 
 @contextmanager
-def _first_on(data_dir: Path) -> Generator[bool]:
+def _lock_folder(data_dir: Path) -> Generator[bool]:
     """Whether no other process serves the tools on this data folder."""
     lock = os.open(data_dir / "examples.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -71,7 +71,7 @@ def _first_on(data_dir: Path) -> Generator[bool]:
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     database_url: str, secret_key: SecretStr, prefer_port: int
 ) -> AsyncGenerator[str | None]:
     vault = Vault(secret_key.get_secret_value())
@@ -83,14 +83,14 @@ async def _served(
             await readiness.prepare_database(tx, vault)
             await keys.ensure_default_project(tx)
             found = {
-                name: await tool_registry.get_tool(tx, DEFAULT_PROJECT, name) for name in NAMES
+                name: await tool_registry.get_tool(tx, DEFAULT_PROJECT, name) for name in TOOL_NAMES
             }
-            ours = [name for name, tool in found.items() if tool is None or _is_ours(tool)]
+            ours = [name for name, tool in found.items() if tool is None or _is_example(tool)]
             if ours:
-                server = _listen(secrets, [*_ports_of(found.values()), prefer_port, 0])
+                server = _listen(secrets, [*_list_ports(found.values()), prefer_port, 0])
                 for name in ours:
-                    await _register(tx, vault, name, found[name], _url(server, name))
-                secrets |= await _secrets(tx, vault, ours)
+                    await _register_tool(tx, vault, name, found[name], _format_url(server, name))
+                secrets |= await _read_secrets(tx, vault, ours)
     finally:
         await database.close()
     if server is None:
@@ -101,43 +101,45 @@ async def _served(
     )
     thread.start()
     try:
-        yield _url(server, "").rstrip("/")
+        yield _format_url(server, "").rstrip("/")
     finally:
         await asyncio.to_thread(server.shutdown)
         server.server_close()
 
 
-async def _register(
+async def _register_tool(
     tx: Tx, vault: Vault, name: str, former: RegisteredTool | None, url: str
 ) -> None:
     if former is None:
         described = parse((FOLDER / f"{name}.json").read_text("utf-8"))
         assert isinstance(described, dict)
-        spec = ToolSpec.model_validate({**described, "url": url, "metadata": {MARK: True}})
+        spec = ToolSpec.model_validate({**described, "url": url, "metadata": {METADATA_MARK: True}})
         await tool_registry.add_tool(tx, vault, DEFAULT_PROJECT, spec, signing.make_secret())
     elif former.spec.url != url:
         spec = former.spec.model_copy(update={"url": url})
         await tool_registry.update_tool(tx, vault, DEFAULT_PROJECT, former, spec)
 
 
-async def _secrets(tx: Tx, vault: Vault, names: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+async def _read_secrets(
+    tx: Tx, vault: Vault, names: Iterable[str]
+) -> Mapping[str, tuple[str, ...]]:
     current = await tool_registry.read_current_versions(tx, DEFAULT_PROJECT, list(names))
     versions = await tool_registry.read_versions(tx, vault, DEFAULT_PROJECT, list(current.items()))
     return {version.spec.name: version.secrets for version in versions}
 
 
-def _is_ours(tool: RegisteredTool) -> bool:
-    return tool.spec.metadata.get(MARK) is True
+def _is_example(tool: RegisteredTool) -> bool:
+    return tool.spec.metadata.get(METADATA_MARK) is True
 
 
-def _ports_of(tools: Iterable[RegisteredTool | None]) -> list[int]:
-    urls = [tool.spec.url for tool in tools if tool is not None and _is_ours(tool)]
+def _list_ports(tools: Iterable[RegisteredTool | None]) -> list[int]:
+    urls = [tool.spec.url for tool in tools if tool is not None and _is_example(tool)]
     return [port for url in urls if url and (port := urlsplit(url).port)]
 
 
 def _listen(secrets: Mapping[str, Iterable[str]], ports: Iterable[int]) -> ThreadingHTTPServer:
     """On the first of the ports that is free; 0 always is."""
-    make_server = _load().make_server
+    make_server = _load_example().make_server
     for port in ports:
         try:
             return make_server(port, secrets)
@@ -146,7 +148,7 @@ def _listen(secrets: Mapping[str, Iterable[str]], ports: Iterable[int]) -> Threa
     raise SystemExit("The example tools found no free port. `serve --no-examples` does without.")
 
 
-def _load() -> Any:
+def _load_example() -> Any:
     """The example itself, which is no part of this package."""
     path = FOLDER / "python" / "server.py"
     spec = importlib.util.spec_from_file_location("runward_example_tools", path)
@@ -156,5 +158,5 @@ def _load() -> Any:
     return module
 
 
-def _url(server: ThreadingHTTPServer, name: str) -> str:
+def _format_url(server: ThreadingHTTPServer, name: str) -> str:
     return f"http://127.0.0.1:{server.server_port}/{name}"

@@ -14,17 +14,17 @@ from pydantic import SecretStr
 MIN_CHARACTERS: Final = 32
 
 
-def secret_key_of(data_dir: Path) -> SecretStr:
+def load_secret_key(data_dir: Path) -> SecretStr:
     """The embedded database's own secret key; made where there is none yet."""
     return load_or_create_secret(data_dir / "secret-key", partial(secrets.token_hex, 32))
 
 
-def load_or_create_secret(path: Path, make: Callable[[], str]) -> SecretStr:
+def load_or_create_secret(path: Path, create: Callable[[], str]) -> SecretStr:
     """The file's text; if there is no file, one is made that its owner alone may read. Of several
     processes at once the first one's counts."""
     if not path.exists():
         with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as fresh:
-            fresh.write(make() + "\n")
+            fresh.write(create() + "\n")
             fresh.flush()
             os.fsync(fresh.fileno())
             with suppress(FileExistsError):

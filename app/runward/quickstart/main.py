@@ -18,7 +18,7 @@ from typing import Final
 from runward.api.http.address import check_address
 from runward.quickstart import example_tools
 from runward.quickstart.banner import Banner, configured_providers
-from runward.quickstart.local_secrets import load_or_create_secret, secret_key_of
+from runward.quickstart.local_secrets import load_or_create_secret, load_secret_key
 from runward.quickstart.progress import ProgressPrinter
 from runward.settings import Settings
 from runward.store import migrations
@@ -30,7 +30,7 @@ LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Preparation:
     settings: Settings
     database_url: str
     banner: Banner
@@ -39,33 +39,33 @@ class Prepared:
 async def serve_everything(settings: Settings, *, examples: bool) -> None:
     """Until SIGTERM or SIGINT; then what was started here is stopped again."""
     check_address(settings.host, settings.port)  # before anything slow
-    async with _ended_by_signals(), AsyncExitStack() as stack:
+    async with _exit_on_signals(), AsyncExitStack() as stack:
         with ProgressPrinter(sys.stdout) as progress:
             if settings.database_url is None:
-                prepared = await _on_this_machine(stack, settings, progress, examples=examples)
+                prepared = await _prepare_embedded(stack, settings, progress, examples=examples)
             else:
-                prepared = await _on_a_server(
+                prepared = await _prepare_server(
                     settings, settings.database_url.get_secret_value(), progress
                 )
-            progress.step("Loading the API and the worker")
+            progress.start_step("Loading the API and the worker")
             run_process = _load_run_process()
         await run_process(
             prepared.settings,
             prepared.database_url,
-            serves=True,
-            works=True,
-            ready=partial(_show, prepared.banner),
+            with_api=True,
+            with_worker=True,
+            ready=partial(_print_banner, prepared.banner),
         )
 
 
-async def _on_this_machine(
+async def _prepare_embedded(
     stack: AsyncExitStack, settings: Settings, progress: ProgressPrinter, *, examples: bool
-) -> Prepared:
+) -> Preparation:
     data_dir = embedded.resolve_data_dir(settings.data_dir)
-    server = await embedded.start(data_dir, report=progress.step)
+    server = await embedded.start(data_dir, report=progress.start_step)
     stack.push_async_callback(server.stop)
-    progress.step("Migrating the database")
-    secret_key = settings.secret_key or secret_key_of(data_dir)
+    progress.start_step("Migrating the database")
+    secret_key = settings.secret_key or load_secret_key(data_dir)
     await migrations.upgrade(server.url, secret_key.get_secret_value())
     api_key = settings.bootstrap_key or load_or_create_secret(
         data_dir / "api-key", keys.make_secret
@@ -79,8 +79,8 @@ async def _on_this_machine(
     )
     tools_url = None
     if examples and example_tools.FOLDER.is_dir():
-        progress.step("Registering the example tools")
-        serving = example_tools.served(
+        progress.start_step("Registering the example tools")
+        serving = example_tools.serve_example_tools(
             server.url,
             secret_key,
             data_dir,
@@ -92,13 +92,13 @@ async def _on_this_machine(
         api_key=api_key.get_secret_value(),
         data_dir=data_dir,
         tools_url=tools_url,
-        loopback_alone=settings.allow_private_targets == LOOPBACK,
+        loopback_allowed=settings.allow_private_targets == LOOPBACK,
         providers=configured_providers(settings),
     )
-    return Prepared(settings, server.url, banner)
+    return Preparation(settings, server.url, banner)
 
 
-async def _on_a_server(settings: Settings, url: str, progress: ProgressPrinter) -> Prepared:
+async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinter) -> Preparation:
     if settings.secret_key is None:
         raise SystemExit(
             "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
@@ -106,12 +106,12 @@ async def _on_a_server(settings: Settings, url: str, progress: ProgressPrinter) 
         )
     direct = settings.listen_url.get_secret_value() if settings.listen_url else url
     if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
-        progress.step("Migrating the database")
+        progress.start_step("Migrating the database")
         variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
         secret = settings.secret_key.get_secret_value()
         await migrations.upgrade(direct, secret, variable=variable)
     banner = Banner(settings.base_url, providers=configured_providers(settings))
-    return Prepared(settings, url, banner)
+    return Preparation(settings, url, banner)
 
 
 def _load_run_process() -> "Callable[..., Awaitable[None]]":
@@ -121,14 +121,14 @@ def _load_run_process() -> "Callable[..., Awaitable[None]]":
     return run_process
 
 
-def _show(banner: Banner, _: object) -> None:
+def _print_banner(banner: Banner, _: object) -> None:
     with suppress(OSError, ValueError):  # nobody reads it, and the service runs all the same
-        sys.stdout.write(banner.text())
+        sys.stdout.write(banner.format())
         sys.stdout.flush()
 
 
 @asynccontextmanager
-async def _ended_by_signals() -> AsyncGenerator[None]:
+async def _exit_on_signals() -> AsyncGenerator[None]:
     """While starting. Once it serves, `run_process` has its own way to stop.
 
     The second signal does nothing: the first one's cleanup stops the embedded PostgreSQL.

@@ -11,11 +11,11 @@ class ProgressPrinter:
         self._out = out
         self._begun: float | None = None
 
-    def step(self, what: str) -> None:
-        """`what` begins; the step before it is done."""
-        self._end()
+    def start_step(self, text: str) -> None:
+        """Start the step that `text` names, and end the step before it."""
+        self._end_step()
         self._begun = time.monotonic()
-        self._write(f"{what} … ")
+        self._write(f"{text} … ")
 
     def __enter__(self) -> Self:
         return self
@@ -27,11 +27,11 @@ class ProgressPrinter:
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            self._end()
+            self._end_step()
         elif self._begun is not None:
             self._write("\n")
 
-    def _end(self) -> None:
+    def _end_step(self) -> None:
         if self._begun is not None:
             self._write(f"{time.monotonic() - self._begun:.1f} s\n")
             self._begun = None
