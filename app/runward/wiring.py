@@ -171,7 +171,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
         yield Services(
             database=database,
-            direct_url=_read_direct_url(settings, database_url),
+            direct_url=_reveal(settings.listen_url) or database_url,
             autocommit=database.autocommit,
             vault=vault,
             feed=feed,
@@ -243,10 +243,6 @@ def _report_unreadable(secrets: ReadSecrets) -> ReadSecrets:
             raise UnavailableError(str(error)) from error
 
     return read
-
-
-def _read_direct_url(settings: Settings, database_url: str) -> str:
-    return settings.listen_url.get_secret_value() if settings.listen_url else database_url
 
 
 def _build_executors(
