@@ -1,10 +1,11 @@
-"""`runward` in an empty folder of its own: in this process, or in one of its own."""
+"""`runward` in an empty folder of its own: in this process, in a fork, or in a new process."""
 
 import json
 import os
 import pty
 import subprocess
 import sys
+import tempfile
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from runward.__main__ import app
 from runward.cli.connection import JsonBody
-from tests.support.services.forks import inherited_environment
+from tests.support.services.forks import inherited_environment, shared_forks
 from tests.support.services.service import ROOT
 
 SECONDS: Final = 120
@@ -55,8 +56,26 @@ class CommandLine:
             )
         return Done(done.exit_code, done.stdout, done.stderr)
 
-    def run_process(self, *words: str, **env: str) -> Done:
+    def run_fork(self, *words: str, **env: str) -> Done:
         """Run a command that changes its process: its signal handlers, logging or threads."""
+        with tempfile.TemporaryFile("a+") as out, tempfile.TemporaryFile("a+") as err:
+            process = shared_forks().start(
+                "runward",
+                *words,
+                env=self.environment(**env),
+                output=out.fileno(),
+                errors=err.fileno(),
+                folder=self.folder,
+            )
+            code = process.wait(SECONDS)
+            out.seek(0)
+            err.seek(0)
+            done = Done(code, out.read(), err.read())
+        assert "Traceback" not in done.err, done.err
+        return done
+
+    def run_process(self, *words: str, **env: str) -> Done:
+        """Run a command in a process that is started from nothing."""
         done = subprocess.run(
             self.command(*words),
             cwd=self.folder,

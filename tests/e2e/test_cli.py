@@ -292,7 +292,7 @@ def test_how_commands_end(client: Client, runward: CommandLine, tmp_path: Path) 
     assert "RUNWARD_URL" in nobody.err
 
     down = {"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none", "RUNWARD_SECRET_KEY": "x" * 32}
-    lost = CommandLine(tmp_path).run_process("keys", "list", "--on-database", **down)
+    lost = CommandLine(tmp_path).run_fork("keys", "list", "--on-database", **down)
     assert lost.code == 3
     assert "refuses connections" in lost.err
 
@@ -395,24 +395,24 @@ def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -
     service = golden.started[0]
     env = {"DATABASE_URL": service.database_url, "RUNWARD_SECRET_KEY": service.secret_key}
     runward = CommandLine(tmp_path)
-    made = runward.run_process("keys", "create", "first", "--on-database", **env)
+    made = runward.run_fork("keys", "create", "first", "--on-database", **env)
     assert made.code == 0, made.err
     [key_id] = re.findall(r"key_[0-9a-f]{32}", made.err)
     secret = made.out.strip()
     assert CommandLine(tmp_path, service.url, secret)("runs", "list").code == 0
-    listed = runward.run_process("keys", "list", "--on-database", **env).out
+    listed = runward.run_fork("keys", "list", "--on-database", **env).out
     assert re.search(rf"^{key_id} +active +first", listed, re.M)
-    found = json.loads(runward.run_process("keys", "list", "--on-database", "--json", **env).out)
+    found = json.loads(runward.run_fork("keys", "list", "--on-database", "--json", **env).out)
     assert found[0]["id"] == key_id
     assert found[0] in CommandLine(tmp_path, service.url, secret).json("keys", "list")
-    assert runward.run_process("keys", "revoke", key_id, "--on-database", **env).code == 0
+    assert runward.run_fork("keys", "revoke", key_id, "--on-database", **env).code == 0
 
 
 def test_what_is_said_of_runward_itself_is_said_to_programs_too(
     golden: Golden, tmp_path: Path
 ) -> None:
     runward = CommandLine(tmp_path)
-    migrated = runward.run_process("migrate", "--json", DATABASE_URL=golden.started[0].database_url)
+    migrated = runward.run_fork("migrate", "--json", DATABASE_URL=golden.started[0].database_url)
     assert json.loads(migrated.out) == {"up_to_date": True}
     vendors = runward.json("models")
     assert (vendors["openai"]["images"], vendors["openai"]["setting reasoning.summary"]) == (

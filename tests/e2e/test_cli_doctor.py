@@ -46,7 +46,12 @@ def refund(service: Service) -> Iterator[str]:
 
 
 def examined(
-    tmp_path: Path, service: Service, *, without: tuple[str, ...] = (), **env: str
+    tmp_path: Path,
+    service: Service,
+    *,
+    without: tuple[str, ...] = (),
+    forked: bool = True,
+    **env: str,
 ) -> tuple[int, str]:
     """Its exit code and what it prints, with the environment of the service but for `env`."""
     runward = CommandLine(tmp_path, service.url, service.key)
@@ -56,9 +61,8 @@ def examined(
         "RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8",
         "OPENAI_API_KEY": "sk-test",
     } | env
-    done = runward.run_process(
-        "doctor", **{name: one for name, one in names.items() if name not in without}
-    )
+    run = runward.run_fork if forked else runward.run_process
+    done = run("doctor", **{name: one for name, one in names.items() if name not in without})
     database = re.sub(
         r"PostgreSQL at \S+, port \d+, database \w+",
         "PostgreSQL at db.example, port 5432, database runward",
@@ -134,6 +138,7 @@ def test_a_clock_that_is_wrong(tmp_path: Path, service: Service, refund: str) ->
         return examined(
             tmp_path,
             service,
+            forked=False,  # a library is loaded when a process starts
             FAKETIME=offset,
             LD_PRELOAD=str(FAKETIME[0]),
             FAKETIME_DONT_FAKE_MONOTONIC="1",
@@ -170,9 +175,7 @@ def test_tools_that_cannot_be_reached(tmp_path: Path, service: Service, refund: 
 
 def test_doctor_for_programs(tmp_path: Path, service: Service) -> None:
     runward = CommandLine(tmp_path, service.url, service.key)
-    done = runward.run_process(
-        "doctor", "--json", DATABASE_URL=service.database_url, RUNWARD_PORT="x"
-    )
+    done = runward.run_fork("doctor", "--json", DATABASE_URL=service.database_url, RUNWARD_PORT="x")
     assert done.code == 1
     found = json.loads(done.out)
     assert found["ok"] is False
@@ -181,7 +184,7 @@ def test_doctor_for_programs(tmp_path: Path, service: Service) -> None:
 
 
 def test_an_empty_machine_is_told_how_to_begin(tmp_path: Path) -> None:
-    done = CommandLine(tmp_path, "http://127.0.0.1:9").run_process("doctor")
+    done = CommandLine(tmp_path, "http://127.0.0.1:9").run_fork("doctor")
     assert done.code == 0, done.out
     assert re.search(r"^warn +database .*no embedded database", done.out, re.M)
     assert re.search(r"^warn +api ", done.out, re.M)
