@@ -18,7 +18,8 @@ from runward.tools import ToolError
 MAX_PAGES = 8
 """The one that was not used for longest is closed for a new one."""
 SIZE: Any = {"width": 1024, "height": 768}
-PICTURE_SECONDS = 15.0
+PICTURE_SECONDS = 30.0
+PICTURE_ATTEMPT_SECONDS = 5.0
 PICTURE_RETRY_SECONDS = 0.1
 NOT_SET_UP = "The computer is not set up here, and trying again will not help: {}."
 
@@ -68,14 +69,14 @@ class Screens:
 
     async def picture(self, key: str) -> bytes:
         """Return a PNG of the conversation's newest page. Chromium refuses to take one while it
-        replaces a page, for example after a click on a link, so refusals are retried for
-        `PICTURE_SECONDS`. Raises ToolError."""
+        replaces a page, for example after a click on a link, or never answers. Refusals and
+        attempts without an answer are retried for `PICTURE_SECONDS`. Raises ToolError."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PICTURE_SECONDS
         while True:
             page = await self.page(key)
             try:
-                return await page.screenshot(timeout=PICTURE_SECONDS * 1000)
+                return await page.screenshot(timeout=PICTURE_ATTEMPT_SECONDS * 1000)
             except Exception as error:  # Playwright's
                 if loop.time() >= deadline:
                     reason = str(error).splitlines()[0]
