@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from runward.domain.events.base import NewEvent
 from runward.domain.ids import ApprovalId, RunId
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.config import AgentConfig
@@ -287,8 +288,17 @@ def taken(state: RunState, tool: CompiledTool, *calls: RequestedCall) -> tuple[R
 def events(*types: str) -> Changes:
     changes = Changes()
     for type_ in types:
-        changes.add(type_)
+        changes.add(_make_event(type_))
     return changes
+
+
+def _make_event(type_: str) -> NewEvent[Any]:
+    """An event of any type, so that tests can name their steps."""
+
+    class NamedEvent(NewEvent[Any], type=type_):
+        pass
+
+    return NamedEvent({})
 
 
 def step(

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import Allow, GuardrailVerdict
-from runward.domain.run.calls import CallOutcome, Reason
+from runward.domain.run.calls import CallOutcome
 from runward.domain.run.config import Limits
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage

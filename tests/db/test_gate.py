@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
-from runward.domain.run.calls import Call, CallPhase, Reason
+from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.settle import close_open_calls
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.ids import RunId
-from runward.domain.run.state import NewEvent
 from runward.domain.run.status import Move
 from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent, encode_committed
@@ -255,7 +255,7 @@ def feeding() -> Feed:
 
 def publish(feed: Feed, run_id: RunId, *sequences: int) -> None:
     for sequence in sequences:
-        feed.publish(run_id, encode_committed(run_id, sequence, AT, [NewEvent("x", {})]))
+        feed.publish(run_id, encode_committed(run_id, sequence, AT, [RunStartedEvent({})]))
 
 
 def pushed(follower: Follower) -> list[int]:

@@ -7,9 +7,10 @@ from enum import Enum
 from typing import Any, Final, cast
 from uuid import UUID
 
+from runward.domain.events.kinds import STORED
 from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import NewEvent, RunState
+from runward.domain.run.state import RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.runs.gate import Step
 
@@ -74,5 +75,5 @@ _SPECIAL: Final[dict[type, Callable[[Any], Any]]] = {
     datetime: lambda at: at,
     timedelta: lambda length: length,
     CompiledTool: lambda tool: (tool.spec.name, tool.version),
-    NewEvent: lambda event: event.type,
+    **dict.fromkeys(STORED.values(), lambda event: event.type),
 }

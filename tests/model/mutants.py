@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.run import approvals, decide, settle
-from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import WAITING, CallPhase
 from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from runward.domain.errors import AppError
+from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.ids import ApprovalId, CallId, RunId
 from runward.domain.run.approvals import Decision
 from runward.domain.run.calls import Call
@@ -43,7 +44,7 @@ class Postgres:
         await self._store.sql("INSERT INTO projects (id, name) VALUES (:id, 'default')", id=PROJECT)
         await self.register(tools)
         changes = Changes()
-        changes.add("run.created")
+        changes.add(RunStartedEvent({}))
         changes.segments += root.segments
         new = NewRun(RunState(PROJECT, root.id, root.agent, root.config), changes)
         [result] = await self._store.acceptor.write([new])

@@ -5,8 +5,8 @@ This module uses no table of Runward's code. It lists the statuses and their ord
 
 from typing import Final
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId
-from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.status import RunStatus
 from runward.loop.execute import INTERNAL

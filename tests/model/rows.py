@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import ApprovalRequest, Lineage, Segment

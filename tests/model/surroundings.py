@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import (
     CallbackCompleted,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import RunId
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.resolve import CallbackCompleted, InputRequired

@@ -11,9 +11,10 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import ApprovalStatus, Remember
+from runward.domain.run.approvals import Remember
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.state import Changes, Child, Lineage, RememberedDecision, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus

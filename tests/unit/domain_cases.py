@@ -6,17 +6,11 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.calls import (
-    Call,
-    CallOutcome,
-    CallPhase,
-    Reason,
-    Result,
-    compute_call_digest,
-)
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
 from runward.domain.run.plan import Turn, take_response

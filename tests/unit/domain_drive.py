@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from runward.domain.events.base import AnyEvent
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, RunId
 from runward.domain.run.approvals import (
     Approve,
@@ -18,7 +20,7 @@ from runward.domain.run.approvals import (
     expire,
     remember_decision,
 )
-from runward.domain.run.calls import Call, CallPhase, Reason
+from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import (
     Action,
@@ -60,12 +62,11 @@ from runward.domain.run.state import (
     Changes,
     Child,
     ChildRun,
-    NewEvent,
     RunState,
     Segment,
     SegmentKind,
 )
-from runward.domain.run.status import RunStatus, format_ending_event
+from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.domain.run.team import (
     add_child_usage,
     build_child_input,
@@ -141,7 +142,7 @@ class Drive:
     tools: dict[str, CompiledTool] = field(default_factory=registered)
     schema: Validator | None = None
     mint: Mint = field(default_factory=Mint)
-    log: list[NewEvent] = field(default_factory=list[NewEvent])
+    log: list[AnyEvent] = field(default_factory=list[AnyEvent])
     asked: int = 0
     deliveries: Counter[CallId] = field(default_factory=Counter[CallId])
     """Attempts that may have reached the tool, since somebody said that they had not."""
@@ -383,5 +384,5 @@ class Drive:
         assert not (cancelled and self.run.open_children)
         reason = Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED
         self._commit(close_open_calls(self.run, changes, reason), changes)
-        self.log.append(NewEvent(format_ending_event(finish.status), {}))
+        self.log.append(RUN_ENDINGS[finish.status]({}))
         self.finish = finish

@@ -10,12 +10,11 @@ import pytest
 
 from runward.api.http.problems import FRAMEWORK_ERRORS, get_status
 from runward.domain.errors import AppError
-from runward.domain.events.event_types import STORED, TRANSIENT
+from runward.domain.events.kinds import STORED, TRANSIENT
+from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.registry.scopes import Scope
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
-from runward.domain.run.approvals import ApprovalStatus
-from runward.domain.run.calls import Reason
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.llm.capability_table import capability_table
 from runward.llm.providers.access import ProviderAccess, ProviderName
@@ -140,10 +139,12 @@ def test_every_setting_is_listed_with_its_unit_and_default() -> None:
     ("heading", "types"), [("## Types", STORED), ("## Transient events", TRANSIENT)]
 )
 def test_every_event_type_is_listed_with_what_it_says(
-    heading: str, types: Mapping[str, str]
+    heading: str, types: Mapping[str, type[Any]]
 ) -> None:
     listed = rows("events.md", heading)
-    assert {name: cells[0] for name, cells in listed.items()} == types
+    assert {name: cells[0] for name, cells in listed.items()} == {
+        name: " ".join((kind.__doc__ or "").split()) for name, kind in types.items()
+    }
 
 
 def test_every_error_code_is_listed_with_its_status() -> None:

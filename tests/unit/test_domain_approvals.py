@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, CallId
 from runward.domain.json import compute_digest
 from runward.domain.run import texts
 from runward.domain.run.approvals import (
-    ApprovalStatus,
     Decision,
     DecisionRecord,
     Reject,
@@ -18,14 +18,7 @@ from runward.domain.run.approvals import (
     expire,
     remember_decision,
 )
-from runward.domain.run.calls import (
-    Call,
-    CallOutcome,
-    CallPhase,
-    Reason,
-    Result,
-    compute_call_digest,
-)
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.plan import find_remembered_decision
 from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import AGENT, URL, call, event, state, tool, types

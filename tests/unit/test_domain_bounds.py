@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from runward.domain.events.values import Reason
 from runward.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
 from runward.domain.run.bounds import (
     MAX_ARGUMENT_VALUES,
@@ -23,7 +24,7 @@ from runward.domain.run.bounds import (
     bounded_progress,
     bounded_response,
 )
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.items import (
     HostedCall,
     MediaPart,

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from runward.domain.events.values import Reason
 from runward.domain.run import texts
 from runward.domain.run.abandoned import AbandonedCall, Closed, find_abandoned, merge_closed
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
 from runward.domain.run.outcomes import Failed, FailureKind, Waits
 from runward.domain.run.resolve import (
     MAX_INPUT_BYTES,

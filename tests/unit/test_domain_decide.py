@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.decide import AskModel, Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.items import Message, ToolCall
 from runward.domain.run.response import Usage

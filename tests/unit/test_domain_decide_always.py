@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import (
     Action,
     AskModel,

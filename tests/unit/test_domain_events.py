@@ -1,4 +1,4 @@
-"""Every event that the code emits is documented, and every documented one is emitted."""
+"""Every kind of event is written by something, and nothing else looks like an event type."""
 
 import ast
 import re
@@ -8,36 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from runward.domain.events.event_types import MAX_VALUE_BYTES, STORED, TRANSIENT, bounded_field
-from runward.domain.run.calls import ENDING_EVENTS, CallOutcome
-from runward.domain.run.status import TERMINAL, format_ending_event
+from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
+from runward.domain.events.kinds import STORED, TRANSIENT
+from runward.domain.run.calls import CALL_ENDINGS, CallOutcome
+from runward.domain.run.status import RUN_ENDINGS, TERMINAL
 
-EMITTING = ("app/runward/domain", "app/runward/loop", "app/runward/store", "app/runward/api")
+PRODUCING = ("app/runward/domain/run", "app/runward/loop", "app/runward/store", "app/runward/api")
 TYPE = re.compile(r"(run|message|reasoning|tool_call|agent|state|input|usage|model)(\.[a-z_]+)+")
 IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 
 
 @cache
 def sources() -> tuple[ast.Module, ...]:
-    paths = (path for folder in EMITTING for path in sorted(Path(folder).rglob("*.py")))
-    listing = Path("app/runward/domain/events/event_types.py")
-    return tuple(ast.parse(path.read_text()) for path in paths if path != listing)
+    paths = (path for folder in PRODUCING for path in sorted(Path(folder).rglob("*.py")))
+    return tuple(ast.parse(path.read_text()) for path in paths)
 
 
-def added() -> Iterator[str]:
-    """The types given to `changes.add`, where they are written out."""
+def named_kinds() -> Iterator[str]:
     for tree in sources():
         for node in ast.walk(tree):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(attr="add"), args=[ast.Constant(value=str(type_)), *_]
-                ) if "." in type_:
-                    yield type_
-                case _:
-                    pass
+            if isinstance(node, ast.Name):
+                yield node.id
 
 
-def named() -> Iterator[str]:
+def named_types() -> Iterator[str]:
     """Whatever looks like a type, alone or quoted in a statement."""
     for tree in sources():
         for node in ast.walk(tree):
@@ -47,27 +41,22 @@ def named() -> Iterator[str]:
                 yield from (match[1] for match in IN_SQL.finditer(node.value))
 
 
-def computed() -> set[str]:
-    return {*ENDING_EVENTS.values(), *(format_ending_event(status) for status in TERMINAL)}
-
-
-def test_every_event_that_is_added_is_listed() -> None:
-    found = set(added())
-    assert {"run.waiting", "tool_call.started", "message.completed"} <= found
-    assert found <= STORED.keys() | TRANSIENT.keys()
+def test_every_kind_that_is_stored_is_written_by_something() -> None:
+    names = set(named_kinds())
+    assert [kind.__name__ for kind in STORED.values() if kind.__name__ not in names] == []
 
 
 def test_whatever_looks_like_an_event_type_is_one() -> None:
-    assert set(named()) <= STORED.keys() | TRANSIENT.keys()
+    assert set(named_types()) <= STORED.keys() | TRANSIENT.keys()
 
 
-def test_computed_types_are_listed() -> None:
-    assert computed() <= STORED.keys()
-    assert ENDING_EVENTS.keys() == set(CallOutcome)
-
-
-def test_every_listed_type_is_emitted_somewhere() -> None:
-    assert STORED.keys() | TRANSIENT.keys() <= set(named()) | computed()
+def test_what_ends_has_a_last_event_that_is_named_after_how_it_ends() -> None:
+    assert {status: kind.type for status, kind in RUN_ENDINGS.items()} == {
+        status: f"run.{status}" for status in TERMINAL
+    }
+    assert {outcome: kind.type for outcome, kind in CALL_ENDINGS.items()} == {
+        outcome: f"tool_call.{outcome}" for outcome in CallOutcome
+    }
 
 
 def test_no_type_is_both_stored_and_transient() -> None:
@@ -80,10 +69,10 @@ def test_no_type_is_both_stored_and_transient() -> None:
 def test_an_event_repeats_a_value_only_where_it_is_small(length: int, *, whole: bool) -> None:
     value = "x" * length
     if whole:
-        assert bounded_field("arguments", value) == {"arguments": value}
+        assert bounded_field("output", value) == {"output": value}
     else:
-        assert bounded_field("arguments", value) == {
-            "arguments": None,
-            "arguments_bytes": length + 2,
+        assert bounded_field("output", value) == {
+            "output": None,
+            "output_bytes": length + 2,
             "truncated": True,
         }

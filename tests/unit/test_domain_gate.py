@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from runward.domain.events.values import Reason
 from runward.domain.json import compute_digest
 from runward.domain.registry.guards import Allow, Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, next_action
 from runward.domain.run.plan import Turn, find_remembered_decision, parse_requests, take_response
 from runward.domain.run.response import RequestedCall

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runward.domain.events.values import Reason
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.items import TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Waits
 from runward.domain.run.settle import (

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, RunTools, next_action
 from runward.domain.run.items import Message, Reasoning, ToolCall, ToolResult

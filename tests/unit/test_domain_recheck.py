@@ -6,17 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId
 from runward.domain.run import texts
-from runward.domain.run.approvals import ApprovalStatus
-from runward.domain.run.calls import (
-    Call,
-    CallOutcome,
-    CallPhase,
-    Reason,
-    Result,
-    compute_call_digest,
-)
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.recheck import recheck
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool

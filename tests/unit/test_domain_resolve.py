@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from runward.domain.events.values import Reason
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import (
     Callback,

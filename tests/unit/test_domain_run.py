@@ -8,7 +8,6 @@ from runward.domain.run.status import (
     WAIT_ENDING,
     Move,
     RunStatus,
-    format_ending_event,
 )
 
 
@@ -55,7 +54,3 @@ def test_a_run_that_is_worked_on_does_not_expire() -> None:
 
 def test_a_caller_who_waits_is_let_go_when_nothing_goes_on_by_itself() -> None:
     assert set(RunStatus) - WAIT_ENDING == {RunStatus.QUEUED, RunStatus.IN_PROGRESS}
-
-
-def test_the_last_event_is_named_after_the_status() -> None:
-    assert format_ending_event(RunStatus.INCOMPLETE) == "run.incomplete"

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from runward.domain.events.event_types import MAX_VALUE_BYTES
+from runward.domain.events.base import MAX_VALUE_BYTES
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,

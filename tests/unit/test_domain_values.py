@@ -17,6 +17,7 @@ from runward.domain.errors import (
     PayloadTooLargeError,
     UnauthenticatedError,
 )
+from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.ids import CallId, KeyId, Prefix, ProjectId
 from runward.domain.json import canonical, clean_json, compact, compute_digest, is_same_json, parse
 from runward.domain.registry.scopes import READ_RUNS, Principal, Scope
@@ -239,16 +240,16 @@ def test_nothing_to_write_is_nothing() -> None:
     assert changes.empty
     changes.progress = True
     assert changes.empty
-    changes.add("usage.updated", turn=1)
+    changes.add(RunStartedEvent({}))
     assert not changes.empty
-    assert changes.events[0].data == {"turn": 1}
+    assert changes.events == [RunStartedEvent({})]
 
 
 def test_what_is_added_to_a_copy_is_not_in_the_original() -> None:
     changes, one = Changes(progress=True), call("c1")
     copied = changes.copy()
     assert copied == changes
-    copied.add("usage.updated")
+    copied.add(RunStartedEvent({}))
     copied.inserted[one.id] = copied.updated[one.id] = one
     copied.segments.append(Segment(SegmentKind.INPUT, 0, AGENT, ()))
     copied.approvals.append(ApprovalRequest(ids.ApprovalId(UUID(int=1)), one, AGENT, None, 60))

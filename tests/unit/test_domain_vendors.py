@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.provider_tools import (
     EXECUTORS,
@@ -14,7 +15,7 @@ from runward.domain.registry.provider_tools import (
 )
 from runward.domain.registry.tools import Hosted
 from runward.domain.run import texts
-from runward.domain.run.calls import CallPhase, Reason
+from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import History
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.history import search, trimmed_history

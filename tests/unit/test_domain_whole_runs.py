@@ -7,11 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.events.base import AnyEvent
+from runward.domain.events.values import Reason
+from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.items import Message, ToolCall, ToolResult
-from runward.domain.run.state import NewEvent, SegmentKind
-from runward.domain.run.status import TERMINAL, RunStatus, format_ending_event
+from runward.domain.run.state import SegmentKind
+from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, member, state
 from tests.unit.domain_drive import HELPER, SCHEMA, Choose, Drive
@@ -66,13 +68,13 @@ def long_runs(draw: st.DrawFn) -> Drive:
     return driven(draw(CONFIGS), draw(SCHEMAS), choose)
 
 
-def of(drive: Drive, call_id: str, *types: str) -> list[NewEvent]:
+def of(drive: Drive, call_id: str, *types: str) -> list[AnyEvent]:
     return [
         event for event in drive.log if event.data.get("call_id") == call_id and event.type in types
     ]
 
 
-def ends(drive: Drive, call_id: str) -> list[NewEvent]:
+def ends(drive: Drive, call_id: str) -> list[AnyEvent]:
     every = of(drive, call_id, *(f"tool_call.{outcome}" for outcome in CallOutcome))
     return [event for event in every if not event.data.get("awaiting_resolution")]
 
@@ -95,7 +97,7 @@ def test_whatever_happens_a_run_ends_and_keeps_its_promises(drive: Drive) -> Non
 def it_ends_once_with_nothing_open(drive: Drive) -> None:
     assert drive.finish is not None
     assert not drive.run.open_calls
-    terminal = {format_ending_event(status) for status in TERMINAL}
+    terminal = {kind.type for kind in RUN_ENDINGS.values()}
     assert [event.type in terminal for event in drive.log].index(True) == len(drive.log) - 1
 
 
@@ -194,7 +196,6 @@ def what_was_used_and_shared_adds_up(drive: Drive) -> None:
     shared: dict[str, Any] = {}
     for event in drive.log:
         if event.type == "state.updated":
-            changes = event.data["changes"]
-            assert isinstance(changes, dict)
+            changes: dict[str, Any] = event.data["changes"]
             shared = {key: one for key, one in (shared | changes).items() if one is not None}
     assert drive.run.shared == shared

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Action, Delegate, Finish, Park, RunTools, next_action
 from runward.domain.run.items import MediaPart, Message, TextPart
 from runward.domain.run.plan import Turn, take_response

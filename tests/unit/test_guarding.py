@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from runward.domain.events.values import Reason
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import (
     Allow,
@@ -24,7 +25,7 @@ from runward.domain.registry.guards import (
     Reject,
 )
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.items import MediaPart, Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage

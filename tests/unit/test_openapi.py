@@ -4,7 +4,7 @@ what the code makes."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -12,12 +12,10 @@ from uuid import UUID
 import jsonschema_rs
 import pytest
 
-from runward.api.openapi import event_data
 from runward.api.openapi.examples import REQUESTS
 from runward.api.openapi.names import NAMED, unnamed
-from runward.api.openapi.schemas import format_event_name
 from runward.api.routers import build_openapi
-from runward.domain.events import event_types
+from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Moment, Stage
@@ -166,15 +164,14 @@ def test_what_an_answer_shows_is_always_there(document: Json) -> None:
 
 def test_events_are_told_apart_by_their_type(document: Json) -> None:
     schemas: Json = document["components"]["schemas"]
-    assert event_data.STORED.keys() == event_types.STORED.keys()
-    assert event_data.TRANSIENT.keys() == event_types.TRANSIENT.keys()
-    for union, types in (
-        ("Event", [*event_types.STORED]),
-        ("StreamedEvent", [*event_types.STORED, *event_types.TRANSIENT]),
-    ):
+    unions: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
+        ("Event", STORED),
+        ("StreamedEvent", {**STORED, **TRANSIENT}),
+    )
+    for union, types in unions:
         mapping = schemas[union]["discriminator"]["mapping"]
         assert mapping == {
-            type_: f"#/components/schemas/{format_event_name(type_)}" for type_ in types
+            type_: f"#/components/schemas/{kind.__name__}" for type_, kind in types.items()
         }
         assert [one["$ref"] for one in schemas[union]["oneOf"]] == list(mapping.values())
     example: Json = schemas["Event"]["examples"][0]

@@ -4,10 +4,14 @@ import hashlib
 import re
 from typing import Any, Final, TypeAlias, cast
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue
+from pydantic.config import with_config
 from pydantic_core import from_json, to_json
 
 JsonObject: TypeAlias = dict[str, JsonValue]
+documented: Final = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
+"""For a TypedDict that openapi.json describes: it has no other fields, and the text under a field
+is its description. A field that is NotRequired is left out where there is nothing to say."""
 
 MAX_DEPTH: Final = 64
 """Arrays and objects inside each other."""

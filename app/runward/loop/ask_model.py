@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import structlog
 from pydantic_core import PydanticSerializationError
 
+from runward.domain.events.kinds import ModelDowngradedEvent, ModelRetriedEvent
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, UnstorableError, clean_text
 from runward.domain.run import texts
@@ -65,13 +66,15 @@ class RetryNote:
     message: str
     after: float
 
-    def event(self) -> tuple[str, JsonObject]:
-        return "model.retried", {
-            "model": self.model,
-            "code": self.code,
-            "message": self.message,
-            "after_seconds": round(self.after, 3),
-        }
+    def event(self) -> ModelRetriedEvent:
+        return ModelRetriedEvent(
+            {
+                "model": self.model,
+                "code": self.code,
+                "message": self.message,
+                "after_seconds": round(self.after, 3),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,10 @@ class LossNote:
     model: str
     loss: Loss
 
-    def event(self) -> tuple[str, JsonObject]:
-        about: JsonObject = {"model": self.model, "what": self.loss.part, "why": self.loss.reason}
-        return "model.downgraded", about
+    def event(self) -> ModelDowngradedEvent:
+        return ModelDowngradedEvent(
+            {"model": self.model, "what": self.loss.part, "why": self.loss.reason}
+        )
 
 
 Note: TypeAlias = RetryNote | LossNote

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import JsonValue
-
-from runward.domain.events.event_types import MAX_VALUE_BYTES
-from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallPhase, Reason, describe_waiting_call
+from runward.domain.events.base import MAX_VALUE_BYTES
+from runward.domain.events.kinds import RunWaitingEvent
+from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
+from runward.domain.events.values import Reason
+from runward.domain.run.calls import CallPhase, describe_waiting_call
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.settle import close_open_calls, truncate
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.status import Move, RunStatus, format_ending_event
+from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.store.runs.gate import Ending
 
 _MOVES: Final[Mapping[RunStatus, Move]] = {
@@ -28,10 +28,8 @@ def park(state: RunState, changes: Changes, action: Park) -> Ending:
     phases = {state.calls[one].phase for one in action.waiting}
     if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
         return Ending(Move.DEFER)
-    waiting: list[JsonValue] = [
-        describe_waiting_call(state.calls[call_id]) for call_id in action.waiting
-    ]
-    changes.add("run.waiting", waiting_for=waiting)
+    waiting_for = [describe_waiting_call(state.calls[call_id]) for call_id in action.waiting]
+    changes.add(RunWaitingEvent({"waiting_for": waiting_for}))
     return Ending(Move.PARK)
 
 
@@ -42,23 +40,24 @@ def finish(state: RunState, changes: Changes, action: Finish) -> Ending:
     cancelled = action.status is RunStatus.CANCELLED
     close_open_calls(state, changes, Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED)
     failed = action.status is RunStatus.FAILED
-    details: JsonObject | None = None
-    if action.code is not None:
-        name = "code" if failed else "reason"
-        details = {name: action.code, "message": action.message}
     shown, full = truncate(action.output, MAX_VALUE_BYTES)
-    data: JsonObject = {"output": shown}
+    data: RunEndedData = {"output": shown}
     if full is not None:
         data["truncated"] = True
-    if details is not None:
-        data["error" if failed else "incomplete_details"] = details
-    changes.add(format_ending_event(action.status), **data)
+    error: ErrorSaid | None = None
+    incomplete: LimitSaid | None = None
+    if action.code is not None and failed:
+        error = data["error"] = {"code": action.code, "message": action.message}
+    elif action.code is not None:
+        incomplete = {"reason": action.code, "message": action.message}
+        data["incomplete_details"] = incomplete
+    changes.add(RUN_ENDINGS[action.status](data))
     return Ending(
         _MOVES[action.status],
         output=action.output,
         parsed=action.parsed,
-        error=details if failed else None,
-        incomplete_details=None if failed else details,
+        error=error,
+        incomplete_details=incomplete,
         refused_stage=action.refused,
         escalated=state.config.kind != "loop" and escalated,
     )

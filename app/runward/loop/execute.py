@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 import structlog
 
+from runward.domain.events.kinds import ModelRetriedEvent
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.registry.guards import Allow
 from runward.domain.run import team, texts
@@ -217,8 +218,7 @@ class Execution(EquippedRun):
             if note in self._downgraded:
                 return
             self._downgraded.add(note)
-        kind, data = note.event()
-        self._changes.add(kind, **data)
+        self._changes.add(note.event())
 
     def _add_repair(self, action: AskModel) -> None:
         problems = [(problem.path, problem.message) for problem in action.repair]
@@ -228,11 +228,8 @@ class Execution(EquippedRun):
             self._state.agent,
             (Message("user", texts.repair(problems)),),
         )
-        self._changes.add(
-            "model.retried",
-            code="output_schema",
-            message="; ".join(f"{path} {message}" for path, message in problems),
-        )
+        message = "; ".join(f"{path} {message}" for path, message in problems)
+        self._changes.add(ModelRetriedEvent({"code": "output_schema", "message": message}))
         self._changes.segments.append(segment)
         self._state = replace(self._state, segments=(*self._state.segments, segment))
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.ids import CallId
 from runward.domain.run import team
 from runward.domain.run.bounds import bounded_progress
@@ -99,10 +100,13 @@ class EquippedRun(LeasedRun):
             return
         progress, message = bounded_progress(progress, message)
         self._changes.add(
-            "tool_call.progress",
-            call_id=call.id,
-            status="progress",
-            progress=progress,
-            message=message,
+            ToolCallProgressEvent(
+                {
+                    "call_id": call.id,
+                    "status": "progress",
+                    "progress": progress,
+                    "message": message,
+                }
+            )
         )
         self._nudged.set()

@@ -51,7 +51,7 @@ def _build_child_run(state: RunState, child: ChildRun) -> NewRun:
         limits = config.limits.model_copy(update={"deadline_seconds": child.deadline_seconds})
         config = config.model_copy(update={"limits": limits})
     changes = Changes()
-    add_run_created(changes, child.agent, config, parent_call_id=child.call_id)
+    add_run_created(changes, child.agent, config, {"parent_call_id": child.call_id})
     changes.segments.append(Segment(SegmentKind.INPUT, 0, child.agent, child.input))
     above = state.lineage
     started = RunState(

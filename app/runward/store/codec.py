@@ -7,11 +7,12 @@ from typing import Any, Final
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
 from runward.domain.run.bounds import count_json_bytes
-from runward.domain.run.calls import Call, CallOutcome, InputRequest, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, InputRequest, Result
 from runward.domain.run.config import AgentConfig, Limits, RunConfig
 from runward.domain.run.conversation import build_conversation, remove_refused
 from runward.domain.run.history import select_history

@@ -15,8 +15,8 @@ from runward.api.http.models import (
     with_example,
 )
 from runward.api.runs.models import Actor, OmittedArgument
+from runward.domain.events.values import ApprovalStatus, DecisionKind
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import ApprovalStatus, DecisionKind
 
 
 class StartedRun(ResponseModel):

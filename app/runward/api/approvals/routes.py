@@ -14,8 +14,9 @@ from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBy
 from runward.api.http.routes import make_router
 from runward.api.http.services import ServicesDep
 from runward.domain import errors as e
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import Prefix, RunId, format_id, parse_id
-from runward.domain.run.approvals import ApprovalStatus, Decision
+from runward.domain.run.approvals import Decision
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, transitions
 

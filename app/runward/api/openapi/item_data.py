@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.documented import documented
-from runward.domain.json import JsonObject
+from runward.domain.json import JsonObject, documented
 from runward.domain.run.items import Role
 
 

@@ -7,18 +7,18 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, TypeAdapter
 
-from runward.api.openapi.call_data import CallProgress
 from runward.api.openapi.item_data import ShownPart
 from runward.api.openapi.tidy import Json
 from runward.api.responses.inputs import ItemIn, PartIn
 from runward.api.responses.models import JsonSchemaIn, PlainText, ToolIn
 from runward.api.runs.action_models import RequiredAction
 from runward.api.runs.input_models import Input, InputPart
+from runward.domain.events.values import CallProgress, DecisionKind
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrail, Hook, Moment, RunStage, ToolStage
 from runward.domain.registry.mcp_auth import AuthMethod
 from runward.domain.registry.tools import ExecutorKind, HostedKind, OnUnknown, ToolType
-from runward.domain.run.approvals import Decision, DecisionKind
+from runward.domain.run.approvals import Decision
 from runward.domain.run.config import AgentKind
 from runward.domain.run.items import Role
 from runward.domain.run.resolve import Callback, Resolution

@@ -2,15 +2,18 @@
 what Runward itself POSTs. Made when the document is, and never before."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from inspect import getdoc
+from typing import Any, Final, TypeAlias, get_args
 
 from pydantic import TypeAdapter
+from typing_extensions import get_original_bases
 
-from runward.api.openapi import event_data, webhook_data
+from runward.api.openapi import webhook_data
 from runward.api.openapi.item_data import ITEMS
 from runward.api.openapi.tidy import Json
 from runward.api.runs.action_models import RequiredAction
-from runward.domain.events import event_types
+from runward.domain.events.base import NewEvent, TransientEvent
+from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.registry.guards import Guardrail, Hook
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
@@ -33,6 +36,7 @@ _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "HookRequest": webhook_data.HookRequest,
     "HookAnswer": webhook_data.HookAnswer,
 }
+EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
 _UNIONS: Final[Mapping[str, Any]] = {
     "RequiredAction": RequiredAction,
     "Guardrail": Guardrail,
@@ -42,8 +46,8 @@ _UNIONS: Final[Mapping[str, Any]] = {
 
 def add_schemas(schemas: Json) -> None:
     """Completes the components that FastAPI derived from the routes."""
-    data = {**event_data.STORED, **event_data.TRANSIENT}
-    schemas.update(build_schemas({each.__name__: each for each in (*data.values(), *ITEMS)}))
+    data = (_get_data_type(kind) for kind in (*STORED.values(), *TRANSIENT.values()))
+    schemas.update(build_schemas({each.__name__: each for each in (*data, *ITEMS)}))
     schemas.update(build_schemas(_POSTED_TYPES))
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
@@ -75,9 +79,9 @@ def make_union(names: Iterable[str], discriminator: str, mapping: Mapping[str, s
     }
 
 
-def format_event_name(type_: str) -> str:
-    """`tool_call.approval_requested` is a `ToolCallApprovalRequestedEvent`."""
-    return "".join(part.title() for part in type_.replace(".", "_").split("_")) + "Event"
+def _get_data_type(kind: EventKind) -> Any:
+    [data] = get_args(get_original_bases(kind)[0])
+    return data
 
 
 def _add_events(schemas: Json) -> None:
@@ -86,22 +90,16 @@ def _add_events(schemas: Json) -> None:
     stored: Json = schemas["Event"]
     fields: Json = stored["properties"]
     transient = {"properties": {name: fields[name] for name in ("type", "run_id", "data")}}
-    for type_, text in event_types.STORED.items():
-        schemas[format_event_name(type_)] = _make_event(
-            type_, text, event_data.STORED[type_], stored
-        )
-    for type_, text in event_types.TRANSIENT.items():
-        schemas[format_event_name(type_)] = _make_event(
-            type_, text, event_data.TRANSIENT[type_], transient
-        )
+    for kind in STORED.values():
+        schemas[kind.__name__] = _make_event(kind, stored)
+    for kind in TRANSIENT.values():
+        schemas[kind.__name__] = _make_event(kind, transient)
     example, description = stored["examples"], stored["description"]
-    schemas["Event"] = _make_event_union(event_types.STORED) | {
+    schemas["Event"] = _make_event_union(STORED) | {
         "description": f"{description} Ignore types that you do not know: new ones may come.",
         "examples": example,
     }
-    schemas["StreamedEvent"] = _make_event_union(
-        {**event_types.STORED, **event_types.TRANSIENT}
-    ) | {
+    schemas["StreamedEvent"] = _make_event_union({**STORED, **TRANSIENT}) | {
         "description": "What stands behind `data:` in a stream. Those without a `sequence` are "
         "pieces of what comes whole later, and are never stored."
     }
@@ -121,19 +119,20 @@ def _add_events(schemas: Json) -> None:
     }
 
 
-def _make_event_union(types: Iterable[str]) -> Json:
-    mapping = {type_: format_event_name(type_) for type_ in types}
+def _make_event_union(kinds: Mapping[str, EventKind]) -> Json:
+    mapping = {type_: kind.__name__ for type_, kind in kinds.items()}
     return make_union(mapping.values(), "type", mapping)
 
 
-def _make_event(type_: str, text: str, data: Any, like: Json) -> Json:
+def _make_event(kind: EventKind, like: Json) -> Json:
+    data = _get_data_type(kind).__name__
     fields: Json = like["properties"] | {
-        "type": {"type": "string", "const": type_, "description": f"`{type_}`."},
-        "data": {"$ref": _make_ref(data.__name__), "description": "What it says."},
+        "type": {"type": "string", "const": kind.type, "description": f"`{kind.type}`."},
+        "data": {"$ref": _make_ref(data), "description": "What it says."},
     }
     return {
         "type": "object",
-        "description": text,
+        "description": " ".join((getdoc(kind) or "").split()),
         "properties": fields,
         "required": list(fields),
         "additionalProperties": False,

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.documented import documented
 from runward.api.openapi.item_data import (
     HostedCallItem,
     MessageItem,
@@ -15,7 +14,7 @@ from runward.api.openapi.item_data import (
     ToolCallItem,
     ToolResultItem,
 )
-from runward.domain.json import JsonObject
+from runward.domain.json import JsonObject, documented
 from runward.domain.registry.guards import Moment, Stage
 
 Item: TypeAlias = MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem

@@ -5,8 +5,9 @@ from typing import Any, assert_never
 
 from runward.api.responses.continuation import list_requests
 from runward.api.responses.log import ResponseLog
+from runward.domain.events.values import Reason
 from runward.domain.json import compact
-from runward.domain.run.calls import Call, CallOutcome, Reason
+from runward.domain.run.calls import Call, CallOutcome
 from runward.domain.run.items import (
     HostedCall,
     Item,

@@ -12,6 +12,8 @@ from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
 from runward.domain import errors as e
+from runward.domain.events.kinds import RunStartedEvent
+from runward.domain.events.run_data import RunOrigin
 from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
@@ -86,7 +88,7 @@ async def accept_immediately(services: Services, new: NewRun) -> AcceptResult:
     lease = services.reserve_slot()
     new = replace(new, lease=lease)
     if lease:
-        new.changes.add("run.started")
+        new.changes.add(RunStartedEvent({}))
     try:
         accepted = await services.accept(new)
     except BaseException:
@@ -180,8 +182,10 @@ def build_new_run(
     if continued_from is not None:  # else they are no larger than the request
         check_room(items)
     config, changes = resolved.config, Changes()
-    before = {"continued_from": format_id(Prefix.RUN, continued_from)} if continued_from else {}
-    add_run_created(changes, body.agent, config, **before)
+    origin: RunOrigin = {}
+    if continued_from:
+        origin = {"continued_from": format_id(Prefix.RUN, continued_from)}
+    add_run_created(changes, body.agent, config, origin)
     segment = Segment(SegmentKind.INPUT, 0, body.agent, items)
     changes.segments.append(segment)
     state = RunState(

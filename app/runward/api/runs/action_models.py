@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from runward.api.http.models import ResponseModel
+from runward.domain.events.values import DecisionKind
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import DecisionKind
 
 
 class ApprovalAction(ResponseModel):

@@ -15,8 +15,9 @@ from runward.api.http.models import (
     with_example,
 )
 from runward.api.runs.action_models import CallbackWait, RequiredAction
+from runward.domain.events.values import Reason
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 
 

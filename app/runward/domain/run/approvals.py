@@ -2,38 +2,22 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from pydantic import Field, JsonValue
 
-from runward.domain.events.event_types import bounded_field
+from runward.domain.events.base import bounded_field
+from runward.domain.events.call_data import ApprovalDecidedData
+from runward.domain.events.kinds import ToolCallApprovalDecidedEvent
+from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, Prefix, format_id
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
-from runward.domain.run.calls import (
-    Call,
-    CallOutcome,
-    CallPhase,
-    Reason,
-    Result,
-    compute_call_digest,
-)
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.settle import make_completed_result, settle
 from runward.domain.run.state import Changes, RememberedDecision, RunState
 from runward.domain.run.tools import CompiledTool
-
-
-class ApprovalStatus(StrEnum):
-    PENDING = "pending"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    EDITED = "edited"
-    RESPONDED = "responded"
-    EXPIRED = "expired"  # nobody answered in time
-    WITHDRAWN = "withdrawn"  # the run ended first
-    VOID = "void"  # the tool changed since it was asked; it was asked again
 
 
 class Remember(Frozen):
@@ -71,7 +55,6 @@ class Respond(_Decision):
     output: JsonValue
 
 
-DecisionKind: TypeAlias = Literal["approve", "reject", "edit", "respond"]
 Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
 
 STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
@@ -155,7 +138,7 @@ def _decide_call(
     assert call.approval_id is not None
     status = STATUS_AFTER[decision.decision]
     body: JsonObject = encode_decision(decision)
-    about: JsonObject = {
+    event: ApprovalDecidedData = {
         "approval_id": format_id(Prefix.APPROVAL, call.approval_id),
         "call_id": call.id,
         "tool": call.tool,
@@ -164,7 +147,7 @@ def _decide_call(
         "decided_by": approver,
     }
     if isinstance(decision, Edit | Reject) and decision.message:
-        about |= {"message": decision.message}
+        event["message"] = decision.message
     match decision:
         case Approve():
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
@@ -179,12 +162,12 @@ def _decide_call(
                 digest=new_digest,
                 approved_digest=new_digest,
             )
-            about |= {**bounded_field("arguments", arguments), "digest": new_digest}
+            event = {**event, **bounded_field("arguments", arguments), "digest": new_digest}
         case Reject() | Respond():
             pass
         case _:
             assert_never(decision)
-    changes.add("tool_call.approval_decided", **about)
+    changes.add(ToolCallApprovalDecidedEvent(event))
     changes.put(call)
     state = state.with_call(call)
     match decision:

@@ -8,6 +8,18 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+from runward.domain.events.base import NewEvent
+from runward.domain.events.call_data import CallEndedData
+from runward.domain.events.kinds import (
+    ToolCallCancelledEvent,
+    ToolCallCompletedEvent,
+    ToolCallFailedEvent,
+    ToolCallOutcomeUnknownEvent,
+    ToolCallRejectedEvent,
+    ToolCallTimedOutEvent,
+)
+from runward.domain.events.run_data import WaitingFor
+from runward.domain.events.values import Reason
 from runward.domain.ids import ApprovalId, CallId, Prefix, RunId, format_id
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.items import Part
@@ -48,31 +60,15 @@ class CallOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Reason(StrEnum):
-    """Why a call failed or was not run: the `reason` of its event and ledger row."""
-
-    TOOL_ERROR = "tool_error"
-    NOT_SENT = "not_sent"
-    INVALID_RESPONSE = "invalid_response"
-    INVALID_OUTPUT = "invalid_output"
-    INVALID_ARGUMENTS = "invalid_arguments"
-    TRUNCATED = "truncated_response"
-    UNKNOWN_TOOL = "unknown_tool"
-    REPEATED = "repeated_call"
-    LIMIT = "max_tool_calls"
-    DECLINED = "declined"
-    DECLINED_BEFORE = "declined_before"
-    APPROVAL_EXPIRED = "approval_expired"
-    GUARDRAIL = "guardrail"
-    RESPONDED = "responded"
-    RESOLVED = "resolved"
-    RUN_ENDED = "run_ended"
-    RUN_CANCELLED = "run_cancelled"
-
-
-ENDING_EVENTS: Final[Mapping[CallOutcome, str]] = {
-    outcome: f"tool_call.{outcome}" for outcome in CallOutcome
+CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[CallEndedData]]]] = {
+    CallOutcome.COMPLETED: ToolCallCompletedEvent,
+    CallOutcome.FAILED: ToolCallFailedEvent,
+    CallOutcome.TIMED_OUT: ToolCallTimedOutEvent,
+    CallOutcome.REJECTED: ToolCallRejectedEvent,
+    CallOutcome.OUTCOME_UNKNOWN: ToolCallOutcomeUnknownEvent,
+    CallOutcome.CANCELLED: ToolCallCancelledEvent,
 }
+"""The last event of a call, by its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +157,33 @@ class Call:
         return self.attempt - (self.exchange.attempt if self.exchange else 0)
 
 
-def describe_waiting_call(call: Call) -> JsonObject:
+def describe_waiting_call(call: Call) -> WaitingFor:
     """Return an entry of `waiting_for`, in a `run.waiting` event."""
-    about: JsonObject = {"call_id": call.id, "tool": call.tool}
     match call.phase:
         case CallPhase.AWAITING_APPROVAL:
             assert call.approval_id is not None
             approval_id = format_id(Prefix.APPROVAL, call.approval_id)
-            return {"type": "approval", "approval_id": approval_id, **about}
+            return {
+                "type": "approval",
+                "approval_id": approval_id,
+                "call_id": call.id,
+                "tool": call.tool,
+            }
         case CallPhase.AWAITING_CALLBACK:
-            return {"type": "callback", **about}
+            return {"type": "callback", "call_id": call.id, "tool": call.tool}
         case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
-            return {"type": "tool_result", **about}
+            return {"type": "tool_result", "call_id": call.id, "tool": call.tool}
         case CallPhase.AWAITING_CHILD:
             assert call.child is not None
-            return {"type": "child_run", **about, "run_id": format_id(Prefix.RUN, call.child)}
+            run_id = format_id(Prefix.RUN, call.child)
+            return {
+                "type": "child_run",
+                "call_id": call.id,
+                "tool": call.tool,
+                "run_id": run_id,
+            }
         case _:
-            return {"type": "resolve", **about}
+            return {"type": "resolve", "call_id": call.id, "tool": call.tool}
 
 
 def compute_call_digest(

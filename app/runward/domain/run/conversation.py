@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, Result
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
 from runward.domain.run.plan import WARN_AT, count_identical_before
 from runward.domain.run.state import RunState, Segment, find_new_input, list_requested_calls

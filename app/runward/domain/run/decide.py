@@ -12,12 +12,13 @@ from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.json import clean_json, compact, parse
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import FixedOutput, StopAt
 from runward.domain.run.items import Message
 from runward.domain.run.response import ModelResponse

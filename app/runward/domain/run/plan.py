@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from runward.domain.events.event_types import bounded_field
+from runward.domain.events.base import bounded_field
+from runward.domain.events.call_data import CallCreatedData
+from runward.domain.events.kinds import (
+    ToolCallApprovalDecidedEvent,
+    ToolCallApprovalRequestedEvent,
+    ToolCallCreatedEvent,
+)
+from runward.domain.events.values import Reason
 from runward.domain.ids import ApprovalId, CallId, Prefix, format_id
 from runward.domain.json import (
     JsonObject,
@@ -18,17 +25,11 @@ from runward.domain.json import (
 from runward.domain.registry.guards import Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response, count_json_bytes
-from runward.domain.run.calls import (
-    Call,
-    CallOutcome,
-    CallPhase,
-    Reason,
-    Result,
-    compute_call_digest,
-)
-from runward.domain.run.items import HostedCall, Item, Message, Native, ToolCall
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
+from runward.domain.run.items import Item, Message, Native, ToolCall
 from runward.domain.run.outcomes import Failed, FailureKind
 from runward.domain.run.response import ModelResponse, RequestedCall
+from runward.domain.run.response_events import add_response_events
 from runward.domain.run.settle import make_guardrail_result, settle
 from runward.domain.run.state import (
     ALL_DECISIONS,
@@ -102,7 +103,7 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
     items = _build_items(response, asked)
     segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, segments_before=shown)
     changes.segments.append(segment)
-    _add_response_events(changes, state, response, number)
+    add_response_events(changes, state, response, number)
     after = replace(
         state,
         turn=number,
@@ -113,34 +114,6 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
         if one.id not in state.calls:
             after = _enter_call(after, changes, one, position, turn)
     return add_usage(after, changes, response.usage), changes
-
-
-def _add_response_events(
-    changes: Changes, state: RunState, response: ModelResponse, turn: int
-) -> None:
-    for reasoning in response.reasoning:
-        changes.add("reasoning.completed", turn=turn, agent=state.agent, reasoning=reasoning.data)
-    for one in response.output:
-        if isinstance(one, HostedCall):
-            _add_hosted_events(changes, state, one, turn)
-    text = response.text if response.refusal is None else response.refusal
-    if text or not response.calls:
-        changes.add(
-            "message.completed",
-            turn=turn,
-            agent=state.agent,
-            text=text,
-            refusal=response.refusal is not None,
-        )
-
-
-def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
-    """The vendor ran it: both ends are told at once, and the ledger has no part in it."""
-    about: JsonObject = {"call_id": one.call_id, "tool": one.name, "hosted": one.kind}
-    arguments = bounded_field("arguments", one.arguments)
-    changes.add("tool_call.created", **about, turn=turn, agent=state.agent, **arguments)
-    ended = "tool_call.failed" if one.is_error else "tool_call.completed"
-    changes.add(ended, **about, **bounded_field("output", one.output))
 
 
 def _build_items(response: ModelResponse, asked: list[_ParsedCall]) -> tuple[Item, ...]:
@@ -232,17 +205,18 @@ def _enter_call(
         raw=one.raw,
     )
     changes.inserted[call.id] = call
-    changes.add(
-        "tool_call.created",
-        call_id=call.id,
-        tool=call.tool,
-        tool_version=call.version,
-        tool_type=tool.spec.type if tool else None,
-        turn=call.turn,
-        agent=state.agent,
+    created: CallCreatedData = {
+        "call_id": call.id,
+        "tool": call.tool,
+        "tool_version": call.version,
+        "tool_type": tool.spec.type if tool else None,
+        "turn": call.turn,
+        "agent": state.agent,
         **bounded_field("arguments", call.arguments),
-        **(bounded_field("arguments_text", one.raw) if one.raw is not None else {}),
-    )
+    }
+    if one.raw is not None:
+        created = {**created, **bounded_field("arguments_text", one.raw)}
+    changes.add(ToolCallCreatedEvent(created))
     refused = _find_refusal(state, call, tool, one, turn)
     if refused is not None:
         return settle(state, changes, call, refused)
@@ -303,7 +277,9 @@ def require_approval(
         return settle(state, changes, call, Result(CallOutcome.REJECTED, text, Reason.DECLINED))
     if remembered is not None:
         changes.add(
-            "tool_call.approval_decided", call_id=call.id, decision="approve", remembered=True
+            ToolCallApprovalDecidedEvent(
+                {"call_id": call.id, "decision": "approve", "remembered": True}
+            )
         )
         call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
         changes.put(call)
@@ -322,14 +298,17 @@ def require_approval(
         )
     )
     changes.add(
-        "tool_call.approval_requested",
-        approval_id=format_id(Prefix.APPROVAL, approval_id),
-        call_id=call.id,
-        tool=call.tool,
-        tool_version=call.version,
-        **bounded_field("arguments", call.arguments),
-        digest=call.digest,
-        expires_in_seconds=tool.spec.approval_expires_seconds,
+        ToolCallApprovalRequestedEvent(
+            {
+                "approval_id": format_id(Prefix.APPROVAL, approval_id),
+                "call_id": call.id,
+                "tool": call.tool,
+                "tool_version": tool.version,
+                **bounded_field("arguments", call.arguments),
+                "digest": call.digest,
+                "expires_in_seconds": tool.spec.approval_expires_seconds,
+            }
+        )
     )
     return state.with_call(call)
 

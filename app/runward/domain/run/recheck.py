@@ -5,16 +5,9 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
+from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.run import texts
-from runward.domain.run.approvals import ApprovalStatus
-from runward.domain.run.calls import (
-    Call,
-    CallOutcome,
-    CallPhase,
-    Reason,
-    Result,
-    compute_call_digest,
-)
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.plan import require_approval
 from runward.domain.run.settle import AwaitResolution, classify_unknown_outcome, conclude, settle
 from runward.domain.run.state import Changes, RunState

@@ -6,11 +6,13 @@ from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-from runward.domain.events.event_types import bounded_field
+from runward.domain.events.base import bounded_field
+from runward.domain.events.kinds import ToolCallProgressEvent
+from runward.domain.events.values import Reason
 from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Reason, Result
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.settle import (
     Disposition,
@@ -119,11 +121,14 @@ def apply_callback(
             return _request_input(state, changes, call, callback)
         case Progress():
             changes.add(
-                "tool_call.progress",
-                call_id=call.id,
-                status="progress",
-                progress=callback.progress,
-                message=callback.message,
+                ToolCallProgressEvent(
+                    {
+                        "call_id": call.id,
+                        "status": "progress",
+                        "progress": callback.progress,
+                        "message": callback.message,
+                    }
+                )
             )
             return state
         case _:
@@ -138,8 +143,8 @@ def _request_input(
     asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
     changes.put(asking)
     changes.progress = True
-    about = bounded_field("requests", request.requests)
-    changes.add("tool_call.progress", call_id=call.id, status="input_required", **about)
+    requests = bounded_field("requests", request.requests)
+    changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_required", **requests}))
     return state.with_call(asking)
 
 
@@ -177,7 +182,7 @@ def apply_client_input(
     ready = replace(call, phase=CallPhase.READY, exchange=exchange)
     changes.put(ready)
     changes.progress = True
-    changes.add("tool_call.progress", call_id=call.id, status="input_given")
+    changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_given"}))
     return state.with_call(ready)
 
 
@@ -204,7 +209,7 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
     """The answer is here, and waits for the loop to show it to guardrails and hooks."""
     changes.put(replace(call, received=answer.model_dump(mode="json")))
-    changes.add("tool_call.progress", call_id=call.id, status="received")
+    changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 
 
 def matches_result(call: Call, tool: CompiledTool, answer: Answer) -> bool:

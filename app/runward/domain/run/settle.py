@@ -6,7 +6,15 @@ from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.events.event_types import MAX_VALUE_BYTES, bounded_field
+from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
+from runward.domain.events.call_data import CallEndedData
+from runward.domain.events.kinds import (
+    StateUpdatedEvent,
+    ToolCallOutcomeUnknownEvent,
+    ToolCallProgressEvent,
+    ToolCallStartedEvent,
+)
+from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
@@ -17,7 +25,7 @@ from runward.domain.run.bounds import (
     bounded_result,
     count_json_bytes,
 )
-from runward.domain.run.calls import ENDING_EVENTS, Call, CallOutcome, CallPhase, Reason, Result
+from runward.domain.run.calls import CALL_ENDINGS, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.sessions import merge_delta
 from runward.domain.run.state import Changes, RunState
@@ -223,19 +231,22 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
             return state
         case AwaitCallback():
             waiting = replace(call, phase=CallPhase.AWAITING_CALLBACK)
-            changes.add("tool_call.progress", call_id=call.id, status="accepted")
+            changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "accepted"}))
         case AwaitResult():
             waiting = replace(call, phase=CallPhase.AWAITING_RESULT)
-            changes.add("tool_call.progress", call_id=call.id, status="awaiting_result")
+            changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "awaiting_result"}))
         case AwaitResolution(detail=detail):
             waiting = replace(call, phase=CallPhase.AWAITING_RESOLUTION)
             changes.add(
-                "tool_call.outcome_unknown",
-                call_id=call.id,
-                tool=call.tool,
-                attempt=call.attempt,
-                awaiting_resolution=True,
-                detail=detail,
+                ToolCallOutcomeUnknownEvent(
+                    {
+                        "call_id": call.id,
+                        "tool": call.tool,
+                        "attempt": call.attempt,
+                        "awaiting_resolution": True,
+                        "detail": detail,
+                    }
+                )
             )
         case _:
             assert_never(disposition)
@@ -247,7 +258,7 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
 def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
     """A call changed the shared state: written with the call's result, or not at all."""
     changes.shared_state |= delta
-    changes.add("state.updated", call_id=call.id, **bounded_field("changes", delta))
+    changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
     return replace(state, shared=merge_delta(state.shared, delta))
 
 
@@ -264,7 +275,7 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
     changes.put(settled)
     changes.progress = True
     shown, full = truncate(result.output, MAX_VALUE_BYTES)
-    data: JsonObject = {
+    data: CallEndedData = {
         "call_id": call.id,
         "tool": call.tool,
         "attempt": call.attempt,
@@ -279,7 +290,7 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
         data["detail"] = result.detail
     if result.metadata is not None:
         data["metadata"] = result.metadata
-    changes.add(ENDING_EVENTS[result.outcome], **data)
+    changes.add(CALL_ENDINGS[result.outcome](data))
     return replace(state.with_call(settled), stored_bytes=state.stored_bytes + size)
 
 
@@ -297,13 +308,16 @@ def start(
     )
     changes.put(started)
     changes.add(
-        "tool_call.started",
-        call_id=call.id,
-        tool=call.tool,
-        attempt=started.attempt,
-        digest=call.digest,
-        webhook_id=format_id(Prefix.CALL, call.uuid),
-        timeout_seconds=seconds,
+        ToolCallStartedEvent(
+            {
+                "call_id": call.id,
+                "tool": call.tool,
+                "attempt": started.attempt,
+                "digest": call.digest,
+                "webhook_id": format_id(Prefix.CALL, call.uuid),
+                "timeout_seconds": seconds,
+            }
+        )
     )
     return state.with_call(started), started
 

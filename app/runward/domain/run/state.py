@@ -8,6 +8,9 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
+from runward.domain.events.base import AnyEvent
+from runward.domain.events.kinds import RunCreatedEvent, UsageUpdatedEvent
+from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import Call, CallPhase
@@ -174,15 +177,6 @@ class RunState:
 
 
 @dataclass(frozen=True, slots=True)
-class NewEvent:
-    """One entry of a run's log, before it has its number. The types are listed in
-    `runward.domain.events.event_types`."""
-
-    type: str
-    data: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A person is asked about one call. Seconds count from the commit."""
 
@@ -213,7 +207,7 @@ class Changes:
     """What is to be written about a run, collected until the next commit. The calls are whole
     rows: `inserted` are new, `updated` were there; the last state of each counts."""
 
-    events: list[NewEvent] = field(default_factory=list[NewEvent])
+    events: list[AnyEvent] = field(default_factory=list[AnyEvent])
     segments: list[Segment] = field(default_factory=list[Segment])
     inserted: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
     updated: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
@@ -230,8 +224,8 @@ class Changes:
         rows = self.inserted if call.id in self.inserted else self.updated
         rows[call.id] = call
 
-    def add(self, type_: str, **data: JsonValue) -> None:
-        self.events.append(NewEvent(type_, data))
+    def add(self, event: AnyEvent) -> None:
+        self.events.append(event)
 
     def copy(self) -> "Changes":
         """For a step that may be refused: what it adds is not in the original."""
@@ -259,29 +253,32 @@ class Changes:
 
 
 def add_run_created(
-    changes: Changes, agent: str | None, config: AgentConfig, **data: JsonValue
+    changes: Changes, agent: str | None, config: AgentConfig, origin: RunOrigin
 ) -> None:
-    """The first event of a run."""
-    models: list[JsonValue] = list(config.models)
+    """Add the first event of a run."""
+    models = list(config.models)
     model = models[0] if len(models) == 1 else models or None
-    tools: list[JsonValue] = [*config.tools, *(one.name for one in get_functions(config))]
-    changes.add("run.created", agent=agent, model=model, tools=tools, **data)
+    tools = [*config.tools, *(one.name for one in get_functions(config))]
+    changes.add(RunCreatedEvent({"agent": agent, "model": model, "tools": tools, **origin}))
 
 
-def add_usage(state: RunState, changes: Changes, usage: Usage, **data: JsonValue) -> RunState:
-    """Count what a model request or a child run has used."""
+def add_usage(
+    state: RunState, changes: Changes, usage: Usage, call_id: CallId | None = None
+) -> RunState:
+    """Count what a model request or, under `call_id`, a child run has used."""
     total = state.usage + usage
-    changes.add(
-        "usage.updated",
-        turn=state.turn,
-        **data,
-        input_tokens=total.input,
-        output_tokens=total.output,
-        cached_tokens=total.cached_input,
-        reasoning_tokens=total.reasoning,
-        total_tokens=total.total,
-        cost_usd=round(total.cost, 9),
-    )
+    origin: UsageOrigin = {} if call_id is None else {"call_id": call_id}
+    data: UsageUpdatedData = {
+        "turn": state.turn,
+        **origin,
+        "input_tokens": total.input,
+        "output_tokens": total.output,
+        "cached_tokens": total.cached_input,
+        "reasoning_tokens": total.reasoning,
+        "total_tokens": total.total,
+        "cost_usd": round(total.cost, 9),
+    }
+    changes.add(UsageUpdatedEvent(data))
     return replace(state, usage=total)
 
 

@@ -8,6 +8,16 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from runward.domain.events.base import NewEvent
+from runward.domain.events.kinds import (
+    RunCancelledEvent,
+    RunCompletedEvent,
+    RunExpiredEvent,
+    RunFailedEvent,
+    RunIncompleteEvent,
+)
+from runward.domain.events.run_data import RunEndedData
+
 
 class RunStatus(StrEnum):
     QUEUED = "queued"  # wants a worker, now or at `available_at`
@@ -67,7 +77,11 @@ MOVES: Final[Mapping[Move, Edge]] = {
     Move.EXPIRE: Edge(frozenset({RunStatus.QUEUED, RunStatus.REQUIRES_ACTION}), RunStatus.EXPIRED),
 }
 
-
-def format_ending_event(status: RunStatus) -> str:
-    """`run.completed` and so on: the last event of a run that ends in `status`."""
-    return f"run.{status}"
+RUN_ENDINGS: Final[Mapping[RunStatus, type[NewEvent[RunEndedData]]]] = {
+    RunStatus.COMPLETED: RunCompletedEvent,
+    RunStatus.FAILED: RunFailedEvent,
+    RunStatus.CANCELLED: RunCancelledEvent,
+    RunStatus.INCOMPLETE: RunIncompleteEvent,
+    RunStatus.EXPIRED: RunExpiredEvent,
+}
+"""The last event of a run, by its status."""

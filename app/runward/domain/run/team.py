@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from runward.domain.events.kinds import AgentChangedEvent, ToolCallProgressEvent
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
 from runward.domain.registry.builtin_names import TRANSFER_PREFIX
@@ -123,7 +124,7 @@ def find_next_agent(state: RunState) -> str | None:
 
 
 def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
-    changes.add("agent.changed", **{"from": state.agent, "to": agent, "turn": state.turn})
+    changes.add(AgentChangedEvent({"from": state.agent, "to": agent, "turn": state.turn}))
     changes.progress = True
     return state.with_agent(agent)
 
@@ -137,11 +138,14 @@ def start_child(state: RunState, changes: Changes, call: Call, child: ChildRun) 
     changes.children.append(child)
     changes.progress = True
     changes.add(
-        "tool_call.progress",
-        call_id=call.id,
-        status="child_started",
-        run_id=format_id(Prefix.RUN, child.id),
-        agent=child.agent,
+        ToolCallProgressEvent(
+            {
+                "call_id": call.id,
+                "status": "child_started",
+                "run_id": format_id(Prefix.RUN, child.id),
+                "agent": child.agent,
+            }
+        )
     )
     return state.with_call(waiting)
 
@@ -186,7 +190,7 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
 
 def add_child_usage(state: RunState, changes: Changes, call: Call, child: Child) -> RunState:
     """What a child run has used counts for its parent too."""
-    return add_usage(state, changes, child.usage, call_id=call.id)
+    return add_usage(state, changes, child.usage, call.id)
 
 
 # The shared state.

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from runward.domain.events.base import AnyEvent
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import compact
-from runward.domain.run.state import NewEvent
-from runward.domain.run.status import TERMINAL, format_ending_event
+from runward.domain.run.status import RUN_ENDINGS
 from runward.store.postgres.db import Tx
 
-ENDING_TYPES: Final = frozenset(format_ending_event(status) for status in TERMINAL)
+ENDING_TYPES: Final = frozenset(kind.type for kind in RUN_ENDINGS.values())
 """The types of a run's last event."""
 
 
@@ -45,7 +45,7 @@ def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: st
 
 
 def encode_committed(
-    run_id: RunId, last_seq: int, at: datetime, events: Sequence[NewEvent]
+    run_id: RunId, last_seq: int, at: datetime, events: Sequence[AnyEvent]
 ) -> tuple[StoredEvent, ...]:
     """Events that were just committed, the last of them as number `last_seq`."""
     first = last_seq - len(events) + 1

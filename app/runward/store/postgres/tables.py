@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from runward.domain.run.approvals import ApprovalStatus
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import SegmentKind

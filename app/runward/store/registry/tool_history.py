@@ -7,8 +7,9 @@ from uuid import UUID
 
 from sqlalchemy import text
 
+from runward.domain.events.values import Reason
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run.calls import CallOutcome, CallPhase, Reason
+from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.store.postgres.db import Tx
 
 MAX_COUNTED: Final = 100

@@ -24,9 +24,10 @@ from sqlalchemy import (
     update,
 )
 
+from runward.domain.events.values import ApprovalStatus, DecisionKind
 from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import ApprovalStatus, DecisionKind, DecisionRecord, Remember
+from runward.domain.run.approvals import DecisionRecord, Remember
 from runward.domain.run.state import RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.postgres.db import Tx, mint

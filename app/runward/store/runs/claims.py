@@ -12,6 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain import errors as e
+from runward.domain.events.kinds import RunResumedEvent, RunStartedEvent
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.state import RunState
 from runward.store.postgres.db import (
@@ -33,7 +34,7 @@ MAX_LOST_LEASES: Final = 10
 # A row that is changed after the statement began is locked as it is by then, while the ledger
 # and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
 # is the row as it was before.
-_CLAIM: Final = """
+_CLAIM: Final = f"""
 WITH c AS (
   SELECT project_id, id FROM runs
   WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
@@ -49,7 +50,8 @@ WITH c AS (
 ), events AS (
   INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
   SELECT project_id, id, last_seq,
-    CASE WHEN fence = 1 THEN 'run.started' ELSE 'run.resumed' END, '{}', at FROM r
+    CASE WHEN fence = 1 THEN '{RunStartedEvent.type}' ELSE '{RunResumedEvent.type}' END,
+    '{{}}', at FROM r
 )"""
 CLAIM: Final = text(
     _CLAIM

@@ -8,9 +8,10 @@ from sqlalchemy import text
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
+from runward.domain.events.run_data import RunOrigin
+from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import Reason
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Item
 from runward.domain.run.state import (
@@ -108,7 +109,8 @@ async def prepare(
     allowed = _limits_of_run(config.limits, row.turns_before, row.calls_before)
     config = _extend_limits(config, allowed, state, turns)
     changes = Changes()
-    add_run_created(changes, row.agent, config, continued_from=format_id(Prefix.RUN, run_id))
+    origin: RunOrigin = {"continued_from": format_id(Prefix.RUN, run_id)}
+    add_run_created(changes, row.agent, config, origin)
     if messages or row.reason != "deadline":  # which stopped it between two steps
         opening = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
         changes.segments.append(opening)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
+from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.calls import Call, describe_waiting_call
@@ -76,7 +77,7 @@ RETURNING r.last_seq, (SELECT json_agg(c ORDER BY c.turn, c.position) FROM (
 )
 _ADD_EVENT: Final = text(
     "INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)"
-    " VALUES (:project_id, :id, :seq, 'run.waiting', CAST(:data AS json), clock_timestamp())"
+    " VALUES (:project_id, :id, :seq, :type, CAST(:data AS json), clock_timestamp())"
 )
 _MERGE_STATE: Final = text(
     "UPDATE sessions SET state = (state || CAST(:set AS jsonb)) - CAST(:removed AS text[]),"
@@ -109,8 +110,9 @@ async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequenc
         if row is None:
             break
         calls = [_WAITING_CALL.from_row(call, arguments={}) for call in row.calls]
-        data: JsonObject = {"waiting_for": [describe_waiting_call(call) for call in calls]}
-        await tx.execute(_ADD_EVENT, {**run, "seq": row.last_seq, "data": compact(data)})
+        event = RunWaitingEvent({"waiting_for": [describe_waiting_call(call) for call in calls]})
+        values = {"seq": row.last_seq, "type": event.type, "data": compact(event.data)}
+        await tx.execute(_ADD_EVENT, run | values)
         idle.append(run_id)
     if idle:
         await tx.execute(_HINT, {"hint": format_hint(idle)})

@@ -16,6 +16,7 @@ from sqlalchemy import CursorResult, TextClause, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from runward.domain.events.run_data import ErrorSaid, LimitSaid
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
@@ -49,8 +50,8 @@ class Ending:
     move: Move
     output: JsonValue = None
     parsed: JsonValue = None
-    error: JsonObject | None = None
-    incomplete_details: JsonObject | None = None
+    error: ErrorSaid | None = None
+    incomplete_details: LimitSaid | None = None
     delay: timedelta = timedelta(0)
     keep_claim: bool = False
     """A hand-back: it does not count as a claim without progress."""

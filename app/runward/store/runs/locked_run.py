@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from runward.domain import errors as e
+from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
+from runward.domain.events.values import Reason
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.json import JsonObject
 from runward.domain.run.abandoned import Closed, find_abandoned
-from runward.domain.run.calls import Call, Reason
+from runward.domain.run.calls import Call
 from runward.domain.run.settle import close_open_calls
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus, format_ending_event
+from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.domain.run.team import UNREGISTERED, build_function_tools
 from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store import codec
@@ -26,16 +27,19 @@ async def end_run(
     reason: Reason,
     move: Move,
     *,
-    error: JsonObject | None = None,
-    incomplete: JsonObject | None = None,
+    error: ErrorSaid | None = None,
+    incomplete: LimitSaid | None = None,
     void_lease: bool = False,
 ) -> Closed:
     """Settle what is open, add the last event, and let those go on who waited for the run."""
     changes = Changes()
     state = close_open_calls(state, changes, reason)
-    told = {"error": error, "incomplete_details": incomplete}
-    data = {key: value for key, value in told.items() if value is not None}
-    changes.add(format_ending_event(MOVES[move].target), **data)
+    data: RunEndedData = {}
+    if error is not None:
+        data["error"] = error
+    if incomplete is not None:
+        data["incomplete_details"] = incomplete
+    changes.add(RUN_ENDINGS[MOVES[move].target](data))
     await queries.change_run(
         tx, state, changes, move=move, error=error, incomplete=incomplete, void_lease=void_lease
     )

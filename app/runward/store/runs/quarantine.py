@@ -11,12 +11,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import RunUnreadableError
+from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
-from runward.domain.run.calls import ENDING_EVENTS, CallOutcome, Reason
+from runward.domain.run.calls import CALL_ENDINGS, CallOutcome
 from runward.domain.run.state import Lineage, Place
-from runward.domain.run.status import MOVES, Move, format_ending_event
+from runward.domain.run.status import MOVES, RUN_ENDINGS, Move
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import family, queries
@@ -103,8 +104,8 @@ async def end_unreadable(tx: Tx, project_id: ProjectId, run_id: RunId, move: Mov
         "sent": f"{unsent} {texts.UNKNOWN_OUTCOME}",
         "reason": reason,
         "outcome": CallOutcome.CANCELLED,
-        "call_event": ENDING_EVENTS[CallOutcome.CANCELLED],
-        "run_event": format_ending_event(MOVES[move].target),
+        "call_event": CALL_ENDINGS[CallOutcome.CANCELLED].type,
+        "run_event": RUN_ENDINGS[MOVES[move].target].type,
         "data": compact({} if error is None else {"error": error}),
         "hint": format_hint([run_id]),
     }

@@ -7,8 +7,8 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain import errors as e
+from runward.domain.events.run_data import ErrorSaid, LimitSaid
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.json import JsonObject
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store import codec
@@ -170,8 +170,8 @@ async def change_run(
     changes: Changes,
     *,
     move: Move | None = None,
-    error: JsonObject | None = None,
-    incomplete: JsonObject | None = None,
+    error: ErrorSaid | None = None,
+    incomplete: LimitSaid | None = None,
     void_lease: bool = False,
     cancel_requested: bool = False,
     closed: Sequence[dict[str, Any]] = (),

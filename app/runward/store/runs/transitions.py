@@ -10,14 +10,17 @@ from typing import Final
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.events.event_types import MAX_PER_RUN
+from runward.domain.events.base import MAX_PER_RUN
+from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
+from runward.domain.events.run_data import LimitSaid
+from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
-from runward.domain.run.approvals import ApprovalStatus, Approve, Decision, Edit, Reject
+from runward.domain.run.approvals import Approve, Decision, Edit, Reject
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Reason
+from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
     MAX_INPUT_REQUESTS,
@@ -168,7 +171,7 @@ async def resolve_call(
     changes = Changes()
     apply_resolution(state, changes, call, await load_tool(tx, vault, state, call), resolution)
     if not changes.events:
-        changes.add("tool_call.progress", call_id=call.id, status="retried_by_person")
+        changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "retried_by_person"}))
     await resume_run(tx, status, state, changes)
 
 
@@ -331,7 +334,7 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
     check_room(messages, stored=state.stored_bytes)
     changes = Changes()
     changes.segments.append(Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages)))
-    changes.add("input.received", turn=state.turn, messages=len(messages))
+    changes.add(InputReceivedEvent({"turn": state.turn, "messages": len(messages)}))
     await queries.change_run(tx, state, changes)
 
 
@@ -380,7 +383,7 @@ async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
     overdue = state.seconds_left is not None and state.seconds_left <= 0
     if not overdue or status not in MOVES[Move.EXPIRE].sources:
         return None
-    details: JsonObject = {"reason": "deadline", "message": _DEADLINE_MESSAGE}
+    details: LimitSaid = {"reason": "deadline", "message": _DEADLINE_MESSAGE}
     return await end_run(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
 
 

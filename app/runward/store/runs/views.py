@@ -8,9 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text
 
+from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.approvals import ApprovalStatus
 from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store import codec

@@ -1,27 +1,13 @@
-"""What events about tool calls say in their `data`, for openapi.json: types alone."""
+"""The `data` of events about tool calls."""
 
-from typing import Literal, NotRequired, TypeAlias
+from typing import Literal, NotRequired
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.documented import documented
-from runward.domain.json import JsonObject
+from runward.domain.events.values import ApprovalStatus, CallProgress, DecisionKind, Reason
+from runward.domain.json import JsonObject, documented
 from runward.domain.registry.tools import ToolType
-from runward.domain.run.approvals import ApprovalStatus, DecisionKind
-from runward.domain.run.calls import Reason
-
-CallProgress: TypeAlias = Literal[
-    "accepted",
-    "awaiting_result",
-    "input_required",
-    "input_given",
-    "received",
-    "progress",
-    "retried_by_person",
-    "child_started",
-]
-"""What happened to a call on its way."""
 
 
 @documented

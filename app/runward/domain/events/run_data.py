@@ -1,22 +1,18 @@
-"""What each type of event says in its `data`, for openapi.json: types alone, of which nothing is
-made at run time."""
+"""The `data` of events about runs and models."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.call_data import (
-    ApprovalDecidedData,
-    ApprovalRequestedData,
-    CallCreatedData,
-    CallEndedData,
-    CallProgressData,
-    CallStartedData,
-)
-from runward.api.openapi.documented import documented
-from runward.domain.json import JsonObject
+from runward.domain.json import JsonObject, documented
+
+
+class RunOrigin(TypedDict, total=False):
+    """What a run was started by, if not by a request alone."""
+
+    parent_call_id: str
+    continued_from: str
 
 
 @documented
@@ -144,6 +140,10 @@ class InputReceivedData(TypedDict):
     """How many there were."""
 
 
+class UsageOrigin(TypedDict, total=False):
+    call_id: str
+
+
 @documented
 class UsageUpdatedData(TypedDict):
     turn: int
@@ -220,44 +220,3 @@ class RestartedData(TypedDict):
     """The model's turn."""
     agent: str | None
     """Whose it is; null for an inline run."""
-
-
-STORED: Final[Mapping[str, Any]] = {
-    "run.created": RunCreatedData,
-    "run.started": NothingData,
-    "run.waiting": RunWaitingData,
-    "run.resumed": NothingData,
-    "run.completed": RunEndedData,
-    "run.failed": RunEndedData,
-    "run.cancelled": RunEndedData,
-    "run.incomplete": RunEndedData,
-    "run.expired": RunEndedData,
-    "message.completed": MessageCompletedData,
-    "reasoning.completed": ReasoningCompletedData,
-    "tool_call.created": CallCreatedData,
-    "tool_call.approval_requested": ApprovalRequestedData,
-    "tool_call.approval_decided": ApprovalDecidedData,
-    "tool_call.started": CallStartedData,
-    "tool_call.progress": CallProgressData,
-    "tool_call.completed": CallEndedData,
-    "tool_call.failed": CallEndedData,
-    "tool_call.timed_out": CallEndedData,
-    "tool_call.rejected": CallEndedData,
-    "tool_call.outcome_unknown": CallEndedData,
-    "tool_call.cancelled": CallEndedData,
-    "agent.changed": AgentChangedData,
-    "state.updated": StateUpdatedData,
-    "input.received": InputReceivedData,
-    "usage.updated": UsageUpdatedData,
-    "model.retried": ModelRetriedData,
-    "model.downgraded": ModelDowngradedData,
-}
-"""The types of `runward.domain.events.event_types.STORED`."""
-
-TRANSIENT: Final[Mapping[str, Any]] = {
-    "message.delta": PieceData,
-    "reasoning.delta": PieceData,
-    "tool_call.arguments.delta": ArgumentsPieceData,
-    "message.restarted": RestartedData,
-}
-"""The types of `runward.domain.events.event_types.TRANSIENT`."""

@@ -1,0 +1,95 @@
+"""What all events of a run have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, Literal, NotRequired, TypeAlias, TypeVar, overload
+
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
+from runward.domain.json import JsonObject, compact
+
+MAX_VALUE_BYTES: Final = 32_768
+"""A larger value is not repeated in an event; the ledger has it whole. An event of 64 KiB holds
+one of them and all else."""
+MAX_PER_RUN: Final = 10_000
+"""Events after which nobody outside may add more to a run."""
+
+Data_co = TypeVar("Data_co", bound=Mapping[str, Any], covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent(Generic[Data_co]):
+    """One entry of a run's log, before it has its number. Each kind of event is a subclass.
+
+    `data` is a TypedDict: type checkers check it, it costs nothing at run time, and it is stored
+    with its fields in the order in which they were given.
+    """
+
+    type: ClassVar[str]
+    data: Data_co
+
+    def __init_subclass__(cls, *, type: str) -> None:
+        cls.type = type
+
+
+AnyEvent: TypeAlias = NewEvent[Mapping[str, Any]]
+
+
+class TransientEvent(Generic[Data_co]):
+    """A kind of event that is streamed while it happens, and never stored."""
+
+    type: ClassVar[str]
+
+    def __init_subclass__(cls, *, type: str) -> None:
+        cls.type = type
+
+
+class BoundedArguments(TypedDict):
+    arguments: JsonObject | None
+    arguments_bytes: NotRequired[int]
+    truncated: NotRequired[Literal[True]]
+
+
+class BoundedText(TypedDict):
+    arguments_text: str | None
+    arguments_text_bytes: NotRequired[int]
+    truncated: NotRequired[Literal[True]]
+
+
+class BoundedChanges(TypedDict):
+    changes: JsonObject | None
+    changes_bytes: NotRequired[int]
+    truncated: NotRequired[Literal[True]]
+
+
+class BoundedOutput(TypedDict):
+    output: JsonValue
+    output_bytes: NotRequired[int]
+    truncated: NotRequired[Literal[True]]
+
+
+class BoundedRequests(TypedDict):
+    requests: JsonValue
+    requests_bytes: NotRequired[int]
+    truncated: NotRequired[Literal[True]]
+
+
+@overload
+def bounded_field(name: Literal["arguments"], value: JsonObject) -> BoundedArguments: ...
+@overload
+def bounded_field(name: Literal["arguments_text"], value: str) -> BoundedText: ...
+@overload
+def bounded_field(name: Literal["changes"], value: JsonObject) -> BoundedChanges: ...
+@overload
+def bounded_field(name: Literal["output"], value: JsonValue) -> BoundedOutput: ...
+@overload
+def bounded_field(name: Literal["requests"], value: JsonValue) -> BoundedRequests: ...
+
+
+def bounded_field(name: str, value: JsonValue) -> Any:
+    """Return `value` under `name` for an event's data, or null and the size of the value."""
+    size = len(compact(value).encode())
+    if size <= MAX_VALUE_BYTES:
+        return {name: value}
+    return {name: None, f"{name}_bytes": size, "truncated": True}

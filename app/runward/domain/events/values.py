@@ -1,0 +1,51 @@
+"""The fixed values of events' fields."""
+
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+
+class Reason(StrEnum):
+    """Why a call failed or was not run: the `reason` of its event and ledger row."""
+
+    TOOL_ERROR = "tool_error"
+    NOT_SENT = "not_sent"
+    INVALID_RESPONSE = "invalid_response"
+    INVALID_OUTPUT = "invalid_output"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    TRUNCATED = "truncated_response"
+    UNKNOWN_TOOL = "unknown_tool"
+    REPEATED = "repeated_call"
+    LIMIT = "max_tool_calls"
+    DECLINED = "declined"
+    DECLINED_BEFORE = "declined_before"
+    APPROVAL_EXPIRED = "approval_expired"
+    GUARDRAIL = "guardrail"
+    RESPONDED = "responded"
+    RESOLVED = "resolved"
+    RUN_ENDED = "run_ended"
+    RUN_CANCELLED = "run_cancelled"
+
+
+class ApprovalStatus(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EDITED = "edited"
+    RESPONDED = "responded"
+    EXPIRED = "expired"  # nobody answered in time
+    WITHDRAWN = "withdrawn"  # the run ended first
+    VOID = "void"  # the tool changed since it was asked; it was asked again
+
+
+DecisionKind: TypeAlias = Literal["approve", "reject", "edit", "respond"]
+CallProgress: TypeAlias = Literal[
+    "accepted",
+    "awaiting_result",
+    "input_required",
+    "input_given",
+    "received",
+    "progress",
+    "retried_by_person",
+    "child_started",
+]
+"""What happened to a call on its way."""
