@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.ids import KeyId, ProjectId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import api_keys, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
@@ -135,10 +135,9 @@ async def list_projects(
     tx: Tx, *, after: UUID | None, limit: int, descending: bool
 ) -> list[Project]:
     query = select(projects)
-    if after is not None:
-        query = query.where(projects.c.id < after if descending else projects.c.id > after)
-    order = projects.c.id.desc() if descending else projects.c.id
-    rows = await tx.execute(query.order_by(order).limit(limit))
+    rows = await tx.execute(
+        select_page(query, projects.c.id, after=after, limit=limit, descending=descending)
+    )
     return [Project(row.id, row.name, row.created_at) for row in rows]
 
 
@@ -181,10 +180,12 @@ async def list_keys(
     tx: Tx, project_id: UUID, *, after: UUID | None, limit: int, descending: bool
 ) -> list[Key]:
     query = select(api_keys).where(api_keys.c.project_id == project_id)
-    if after is not None:
-        query = query.where(api_keys.c.id < after if descending else api_keys.c.id > after)
-    order = api_keys.c.id.desc() if descending else api_keys.c.id
-    return [_key_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [
+        _key_from_row(row)
+        for row in await tx.execute(
+            select_page(query, api_keys.c.id, after=after, limit=limit, descending=descending)
+        )
+    ]
 
 
 async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:

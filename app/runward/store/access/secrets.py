@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import ProjectId
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, notify_tools, select_page
 from runward.store.postgres.tables import secrets
 
 VALUE_COLUMN: Final = "secrets.value"
@@ -53,7 +53,7 @@ async def put_secret(
             },
         ).returning(*_PUBLIC_COLUMNS)
     )
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return _secret_from_row(row.one())
 
 
@@ -71,9 +71,7 @@ async def list_secrets(
     """By name."""
     name = secrets.c.name
     query = select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id)
-    if after is not None:
-        query = query.where(name < after if descending else name > after)
-    query = query.order_by(name.desc() if descending else name).limit(limit)
+    query = select_page(query, name, after=after, limit=limit, descending=descending)
     return [_secret_from_row(row) for row in await tx.execute(query)]
 
 
@@ -101,13 +99,8 @@ async def delete_secret(tx: Tx, project_id: ProjectId, name: str) -> bool:
         .where(secrets.c.project_id == project_id, secrets.c.name == name)
         .returning(secrets.c.name)
     )
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return gone.one_or_none() is not None
-
-
-async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
-    """Processes forget what they made of the project's secrets."""
-    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
 def _secret_from_row(row: Any) -> StoredSecret:

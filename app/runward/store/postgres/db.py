@@ -14,7 +14,7 @@ from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
     TargetServerAttributeNotMatched,
 )
 from pydantic_core import from_json
-from sqlalchemy import event, exc, text
+from sqlalchemy import ColumnElement, Select, event, exc, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from uuid_utils.compat import uuid7
@@ -239,3 +239,22 @@ async def read_clock(tx: Tx) -> datetime:
 def mint() -> UUID:
     """Return the ID of a new row. UUIDv7 (RFC 9562): IDs sort by the time of their rows."""
     return uuid7()
+
+
+async def notify_tools(tx: Tx, project_id: UUID) -> None:
+    """Have all processes drop what they keep of a project: tools, agents, policies, secrets."""
+    await tx.execute(text("SELECT pg_notify('runward_tools', :id)"), {"id": project_id.hex})
+
+
+def select_page(
+    query: Select[*tuple[Any, ...]],
+    key: ColumnElement[Any],
+    *,
+    after: Any,
+    limit: int,
+    descending: bool,
+) -> Select[*tuple[Any, ...]]:
+    """Order the rows by `key`, which is unique, and return those behind the key `after`."""
+    if after is not None:
+        query = query.where(key < after if descending else key > after)
+    return query.order_by(key.desc() if descending else key).limit(limit)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, text, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import ProjectId
@@ -13,7 +13,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import Member
 from runward.store.codec import config_from_json, config_to_json
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, notify_tools, select_page
 from runward.store.postgres.tables import agent_versions, agents
 
 MAX_TEAM_SIZE: Final = 64
@@ -85,7 +85,7 @@ async def put_agent(
             created_at=row.updated_at,
         )
     )
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return _agent_from_row(row)
 
 
@@ -107,10 +107,12 @@ async def list_agents(
 ) -> list[RegisteredAgent]:
     """By name."""
     query = select(agents).where(agents.c.project_id == project_id, agents.c.deleted_at.is_(None))
-    if after is not None:
-        query = query.where(agents.c.name < after if descending else agents.c.name > after)
-    order = agents.c.name.desc() if descending else agents.c.name
-    return [_agent_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [
+        _agent_from_row(row)
+        for row in await tx.execute(
+            select_page(query, agents.c.name, after=after, limit=limit, descending=descending)
+        )
+    ]
 
 
 async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
@@ -122,12 +124,8 @@ async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
         .returning(agents.c.name)
     )
     gone = (await tx.execute(query)).one_or_none() is not None
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return gone
-
-
-async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
-    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
 async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:

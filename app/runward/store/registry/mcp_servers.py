@@ -21,7 +21,7 @@ from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered_tools
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import mcp_servers
 from runward.store.registry import tool_registry
 from runward.store.registry.mcp_credentials import SealedCredentials
@@ -103,9 +103,7 @@ async def list_servers(
     """By name."""
     name = mcp_servers.c.name
     query = select(mcp_servers).where(mcp_servers.c.project_id == project_id)
-    if after is not None:
-        query = query.where(name < after if descending else name > after)
-    query = query.order_by(name.desc() if descending else name).limit(limit)
+    query = select_page(query, name, after=after, limit=limit, descending=descending)
     return [_server_from_row(row) for row in await tx.execute(query)]
 
 
@@ -175,7 +173,7 @@ async def delete_server(tx: Tx, project_id: ProjectId, name: str) -> bool:
         return False
     for row in await _lock_server_tools(tx, project_id, name, ()):
         await tool_registry.delete_tool(tx, project_id, row.name)
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return True
 
 
@@ -198,7 +196,7 @@ async def sync_tools(
     ]
     if changed:
         await put_tool_rows(tx, vault, changed, make_secret)
-    await _notify_tools(tx, server.project_id)
+    await notify_tools(tx, server.project_id)
     return len(changed)
 
 
@@ -256,10 +254,6 @@ async def _update(tx: Tx, former: RegisteredServer, **values: Any) -> Registered
         .returning(mcp_servers)
     )
     return _server_from_row(changed.one())
-
-
-async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
-    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
 def _spec_to_json(spec: McpServerSpec) -> JsonObject:

@@ -18,7 +18,7 @@ from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import ToolSpec
 from runward.store.access.keys import ensure_default_project
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx, mint, notify_tools
 from runward.store.postgres.tables import tool_versions, tools
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
@@ -140,7 +140,7 @@ async def override_policy(
             updated_at=func.clock_timestamp(),
         )
     )
-    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+    await notify_tools(tx, project_id)
     return await tool_registry.get_tool(tx, project_id, code.name)
 
 

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
-from sqlalchemy import Double, cast, func, select, text
+from sqlalchemy import Double, cast, func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import ProjectId
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import Tx, notify_tools
 from runward.store.postgres.tables import project_policies
 from runward.store.registry.tool_registry import ROTATION_OVERLAP
 
@@ -74,7 +74,7 @@ async def put_policy(
             },
         )
     )
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return await get_policy(tx, project_id)
 
 
@@ -92,13 +92,8 @@ async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
             },
         ).returning(project_policies.c.secret_generation)
     )
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return generation.scalar_one()
-
-
-async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
-    """Workers forget what they keep of the project."""
-    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
 
 
 def _to_json(one: BaseModel) -> Any:

@@ -15,7 +15,7 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import HeaderValue, HostedKind, Sealed, ToolSpec
 from runward.store.access.vault import Vault
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import tool_versions, tools
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
@@ -104,10 +104,12 @@ async def list_tools(
 ) -> list[RegisteredTool]:
     """By name."""
     query = _TOOL.where(tools.c.project_id == project_id)
-    if after is not None:
-        query = query.where(tools.c.name < after if descending else tools.c.name > after)
-    order = tools.c.name.desc() if descending else tools.c.name
-    return [_tool_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [
+        _tool_from_row(row)
+        for row in await tx.execute(
+            select_page(query, tools.c.name, after=after, limit=limit, descending=descending)
+        )
+    ]
 
 
 async def list_names_by_type(tx: Tx, project_id: ProjectId, types: Sequence[str]) -> set[str]:
@@ -166,7 +168,7 @@ async def _update_row(tx: Tx, project_id: ProjectId, name: str, **values: Any) -
         .values(updated_at=func.clock_timestamp(), **values)
         .returning(tools.c.name)
     )
-    await _notify_tools(tx, project_id)
+    await notify_tools(tx, project_id)
     return changed.one_or_none() is not None
 
 
@@ -180,11 +182,7 @@ async def _add_version(
             project_id=project_id, name=spec.name, version=version, spec=shown
         )
     )
-    await _notify_tools(tx, project_id)
-
-
-async def _notify_tools(tx: Tx, project_id: ProjectId) -> None:
-    await tx.execute(text("SELECT pg_notify('runward_tools', :p)"), {"p": project_id.hex})
+    await notify_tools(tx, project_id)
 
 
 def _tool_from_row(row: Any) -> RegisteredTool:

@@ -30,7 +30,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.approvals import DecisionRecord, Remember
 from runward.domain.run.state import RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import api_keys, approvals, remembered_decisions, runs
 
 
@@ -181,10 +181,9 @@ async def search(
         query = query.where(approvals.c.run_id.in_(_select_family(project_id, run_id)))
     if tool is not None:
         query = query.where(approvals.c.tool == tool)
-    if after is not None:
-        query = query.where(approvals.c.id < after if descending else approvals.c.id > after)
-    order = approvals.c.id.desc() if descending else approvals.c.id
-    rows = await tx.execute(query.order_by(order).limit(limit))
+    rows = await tx.execute(
+        select_page(query, approvals.c.id, after=after, limit=limit, descending=descending)
+    )
     return [_approval_with_run(row) for row in rows]
 
 

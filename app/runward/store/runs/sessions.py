@@ -20,7 +20,7 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit, merge_delta
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
 
 MAX_OPEN_RUNS: Final = 1000
@@ -233,10 +233,12 @@ async def search(
 ) -> list[StoredSession]:
     """In the order in which they were created."""
     query = select(sessions).where(sessions.c.project_id == project_id)
-    if after is not None:
-        query = query.where(sessions.c.id < after if descending else sessions.c.id > after)
-    order = sessions.c.id.desc() if descending else sessions.c.id
-    return [_session_from_row(row) for row in await tx.execute(query.order_by(order).limit(limit))]
+    return [
+        _session_from_row(row)
+        for row in await tx.execute(
+            select_page(query, sessions.c.id, after=after, limit=limit, descending=descending)
+        )
+    ]
 
 
 async def update_session(
