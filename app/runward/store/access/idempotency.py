@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from runward.domain.ids import ProjectId
 from runward.store.access.vault import Vault
+from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import idempotency_keys
 
@@ -33,6 +34,9 @@ class IdempotencyRecord:
     answer: bytes | None
 
 
+_RECORD: Final = RowMapping(IdempotencyRecord, idempotency_keys)
+
+
 async def read(tx: Tx, project_id: ProjectId, key: str) -> IdempotencyRecord | None:
     query = select(idempotency_keys).where(
         idempotency_keys.c.project_id == project_id,
@@ -40,9 +44,7 @@ async def read(tx: Tx, project_id: ProjectId, key: str) -> IdempotencyRecord | N
         idempotency_keys.c.expires_at > func.clock_timestamp(),
     )
     row = (await tx.execute(query)).one_or_none()
-    if row is None:
-        return None
-    return IdempotencyRecord(row.route, row.body_digest, row.resource_id, row.status, row.answer)
+    return None if row is None else _RECORD.read(row)
 
 
 async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.ids import KeyId, ProjectId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.store.access.vault import Vault
+from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import api_keys, projects
 
@@ -55,6 +56,10 @@ class Project:
     id: UUID
     name: str
     created_at: datetime
+
+
+_KEY: Final = RowMapping(Key, api_keys)
+_PROJECT: Final = RowMapping(Project, projects)
 
 
 def make_secret() -> str:
@@ -118,7 +123,7 @@ async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
 async def add_project(tx: Tx, name: str) -> Project:
     made = insert(projects).values(id=mint(), name=name).returning(projects)
     row = (await tx.execute(made)).one()
-    return Project(row.id, row.name, row.created_at)
+    return _PROJECT.read(row)
 
 
 async def ensure_default_project(tx: Tx) -> None:
@@ -128,7 +133,7 @@ async def ensure_default_project(tx: Tx) -> None:
 
 async def get_project(tx: Tx, project_id: UUID) -> Project | None:
     row = (await tx.execute(select(projects).where(projects.c.id == project_id))).one_or_none()
-    return None if row is None else Project(row.id, row.name, row.created_at)
+    return None if row is None else _PROJECT.read(row)
 
 
 async def list_projects(
@@ -138,7 +143,7 @@ async def list_projects(
     rows = await tx.execute(
         select_page(query, projects.c.id, after=after, limit=limit, descending=descending)
     )
-    return [Project(row.id, row.name, row.created_at) for row in rows]
+    return [_PROJECT.read(row) for row in rows]
 
 
 async def add_key(
@@ -160,7 +165,7 @@ async def add_key(
         expires_at=expires_at,
     )
     row = (await tx.execute(made.returning(api_keys))).one()
-    return _key_from_row(row)
+    return _KEY.read(row)
 
 
 async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
@@ -181,7 +186,7 @@ async def list_keys(
 ) -> list[Key]:
     query = select(api_keys).where(api_keys.c.project_id == project_id)
     return [
-        _key_from_row(row)
+        _KEY.read(row)
         for row in await tx.execute(
             select_page(query, api_keys.c.id, after=after, limit=limit, descending=descending)
         )
@@ -191,7 +196,7 @@ async def list_keys(
 async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
     query = select(api_keys).where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
     row = (await tx.execute(query)).one_or_none()
-    return None if row is None else _key_from_row(row)
+    return None if row is None else _KEY.read(row)
 
 
 async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
@@ -203,7 +208,7 @@ async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
         .returning(api_keys)
     )
     row = (await tx.execute(revoked)).one_or_none()
-    return None if row is None else _key_from_row(row)
+    return None if row is None else _KEY.read(row)
 
 
 def starter_columns(table: FromClause) -> tuple[ColumnElement[Any], ...]:
@@ -218,18 +223,6 @@ def starter_from_row(row: Any) -> ActingKey | None:
     if row.created_by is None or row.created_by_name is None:
         return None
     return ActingKey(row.created_by, row.created_by_name)
-
-
-def _key_from_row(row: Any) -> Key:
-    return Key(
-        row.id,
-        row.name,
-        tuple(row.scopes),
-        row.created_at,
-        row.expires_at,
-        row.revoked_at,
-        row.last_used_at,
-    )
 
 
 class Authenticator:

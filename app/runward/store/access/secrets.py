@@ -3,24 +3,18 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import ProjectId
 from runward.store.access.vault import Vault
+from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, notify_tools, select_page
 from runward.store.postgres.tables import secrets
 
 VALUE_COLUMN: Final = "secrets.value"
-
-_PUBLIC_COLUMNS: Final = (
-    secrets.c.name,
-    secrets.c.version,
-    secrets.c.created_at,
-    secrets.c.updated_at,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +25,10 @@ class StoredSecret:
     version: int
     created_at: datetime
     updated_at: datetime
+
+
+_SECRET: Final = RowMapping(StoredSecret, secrets)
+_PUBLIC_COLUMNS: Final = tuple(secrets.c[name] for name in _SECRET.columns)
 
 
 async def put_secret(
@@ -54,7 +52,7 @@ async def put_secret(
         ).returning(*_PUBLIC_COLUMNS)
     )
     await notify_tools(tx, project_id)
-    return _secret_from_row(row.one())
+    return _SECRET.read(row.one())
 
 
 async def get_secret(tx: Tx, project_id: ProjectId, name: str) -> StoredSecret | None:
@@ -62,7 +60,7 @@ async def get_secret(tx: Tx, project_id: ProjectId, name: str) -> StoredSecret |
         select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id, secrets.c.name == name)
     )
     found = row.one_or_none()
-    return None if found is None else _secret_from_row(found)
+    return None if found is None else _SECRET.read(found)
 
 
 async def list_secrets(
@@ -72,7 +70,7 @@ async def list_secrets(
     name = secrets.c.name
     query = select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id)
     query = select_page(query, name, after=after, limit=limit, descending=descending)
-    return [_secret_from_row(row) for row in await tx.execute(query)]
+    return [_SECRET.read(row) for row in await tx.execute(query)]
 
 
 async def read_secrets(
@@ -101,7 +99,3 @@ async def delete_secret(tx: Tx, project_id: ProjectId, name: str) -> bool:
     )
     await notify_tools(tx, project_id)
     return gone.one_or_none() is not None
-
-
-def _secret_from_row(row: Any) -> StoredSecret:
-    return StoredSecret(row.name, row.version, row.created_at, row.updated_at)

@@ -160,6 +160,10 @@ class RowMapping(Generic[T]):
         source = f"type_({', '.join(values)}{self._others})"
         return _compile(source, readers, self._others, type_=self._type)
 
+    def read(self, row: Any, **others: Any) -> T:
+        """Return what a statement of SQLAlchemy has selected."""
+        return self.from_row(row._mapping, **others)
+
 
 def _find_reader(hint: Any) -> Convert | None:
     """Return the conversion to a field's type, if it needs one."""

@@ -30,6 +30,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.approvals import DecisionRecord, Remember
 from runward.domain.run.state import RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
+from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import api_keys, approvals, remembered_decisions, runs
 
@@ -79,6 +80,9 @@ class Approval:
     model_message: str | None = None
 
 
+_APPROVAL: Final = RowMapping(
+    Approval, approvals, only=[column.name for column in approvals.c if column.name != "project_id"]
+)
 MAX_INPUT_CHARACTERS: Final = 2_000
 
 _top: Final = runs.alias("top")
@@ -280,23 +284,5 @@ def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None 
         for name, value in row._mapping.items()
         if name.startswith(prefix)
     }
-    return Approval(
-        id=ApprovalId(fields["id"]),
-        run_id=RunId(fields["run_id"]),
-        call_id=fields["call_id"],
-        tool=fields["tool"],
-        tool_version=fields["tool_version"],
-        agent=fields["agent"],
-        url=fields["url"],
-        arguments=fields["arguments"],
-        digest=fields["digest"],
-        status=ApprovalStatus(fields["status"]),
-        allowed_decisions=tuple(fields["allowed_decisions"]),
-        requested_at=fields["requested_at"],
-        expires_at=fields["expires_at"],
-        decided_at=fields["decided_at"],
-        decided_by=fields["decided_by"],
-        decision=fields["decision"],
-        expired=fields["expired"],
-        path=tuple(fields["path"] if path is None else path),
-    )
+    path = tuple(fields["path"] if path is None else path)
+    return _APPROVAL.from_row(fields, expired=fields["expired"], path=path)

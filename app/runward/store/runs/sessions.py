@@ -20,6 +20,7 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit, merge_delta
+from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
 
@@ -54,6 +55,8 @@ class StoredSession:
     created_at: datetime
     updated_at: datetime
 
+
+_SESSION: Final = RowMapping(StoredSession, sessions)
 
 # Taking turns.
 
@@ -210,13 +213,13 @@ async def create(
         state=_check_state_size(state),
         on_conflict=on_conflict,
     )
-    return _session_from_row((await tx.execute(made.returning(sessions))).one())
+    return _SESSION.read((await tx.execute(made.returning(sessions))).one())
 
 
 async def get(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSession | None:
     query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
     row = (await tx.execute(query)).one_or_none()
-    return None if row is None else _session_from_row(row)
+    return None if row is None else _SESSION.read(row)
 
 
 async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSession:
@@ -225,7 +228,7 @@ async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSe
     row = (await tx.execute(query.with_for_update())).one_or_none()
     if row is None:
         raise e.SessionNotFoundError
-    return _session_from_row(row)
+    return _SESSION.read(row)
 
 
 async def search(
@@ -234,7 +237,7 @@ async def search(
     """In the order in which they were created."""
     query = select(sessions).where(sessions.c.project_id == project_id)
     return [
-        _session_from_row(row)
+        _SESSION.read(row)
         for row in await tx.execute(
             select_page(query, sessions.c.id, after=after, limit=limit, descending=descending)
         )
@@ -255,7 +258,7 @@ async def update_session(
         .values(updated_at=func.clock_timestamp(), **fields)
         .returning(sessions)
     )
-    return _session_from_row((await tx.execute(changed)).one())
+    return _SESSION.read((await tx.execute(changed)).one())
 
 
 async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
@@ -299,7 +302,7 @@ async def fork(
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
         .scalar_subquery(),
     )
-    forked = _session_from_row((await tx.execute(made.returning(sessions))).one())
+    forked = _SESSION.read((await tx.execute(made.returning(sessions))).one())
     values = {"project_id": project_id, "session_id": session_id, "fork": forked.id, "seq": seq}
     await tx.execute(_COPY, values | {"limit": MAX_FORKED_RUNS})
     return forked
@@ -324,16 +327,3 @@ def _check_state_size(state: JsonObject) -> JsonObject:
         wrong = FieldError("state", f"must be at most {MAX_STATE_BYTES} bytes as JSON")
         raise e.InvalidRequestError(errors=[wrong])
     return state
-
-
-def _session_from_row(row: Any) -> StoredSession:
-    return StoredSession(
-        id=SessionId(row.id),
-        name=row.name,
-        metadata=row.metadata,
-        state=row.state,
-        on_conflict=OnConflict(row.on_conflict),
-        forked_from=None if row.forked_from is None else SessionId(row.forked_from),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )

@@ -1,7 +1,7 @@
 """Runs, calls and conversations as the API shows them: plain reads, nothing is locked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -15,6 +15,7 @@ from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
+from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import UNREADABLE, Tx
 from runward.store.postgres.tables import OPEN_STATUSES, approvals, runs, tool_calls
 from runward.store.runs.approvals import Approval, approval_from_row
@@ -73,31 +74,17 @@ PARKED: Final = """(runs.status = 'queued' AND runs.available_at = 'infinity'
 person, so it is shown as in progress. (A run that waits for child runs is queued. LIMIT keeps the
 planner from reading all calls.)"""
 PUBLIC_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
+_RUN: Final = RowMapping(
+    RunView,
+    runs,
+    only=[field.name for field in fields(RunView) if field.name not in ("created_by", "usage")],
+)
 RUN_COLUMNS: Final = (
-    runs.c.id,
     literal_column(PUBLIC_STATUS, Text).label("status"),
     func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
-    runs.c.config,
+    *(runs.c[name] for name in _RUN.columns if name not in ("status", "agent")),
+    *(runs.c[name] for name in codec.USAGE.columns),
     *starter_columns(runs),
-    runs.c.turn,
-    runs.c.input_tokens,
-    runs.c.output_tokens,
-    runs.c.cached_tokens,
-    runs.c.reasoning_tokens,
-    runs.c.cost_usd,
-    runs.c.session_id,
-    runs.c.continued_from,
-    runs.c.parent_run_id,
-    runs.c.output,
-    runs.c.output_parsed,
-    runs.c.error,
-    runs.c.incomplete_details,
-    runs.c.context,
-    runs.c.metadata,
-    runs.c.last_seq,
-    runs.c.created_at,
-    runs.c.started_at,
-    runs.c.ended_at,
 )
 
 
@@ -271,46 +258,16 @@ async def store_late_callback(
 
 def run_from_row(row: Any) -> RunView:
     """From RUN_COLUMNS."""
-    return RunView(
-        id=RunId(row.id),
-        status=RunStatus(row.status),
-        agent=row.agent,
-        config=row.config,
-        created_by=starter_from_row(row),
-        turn=row.turn,
-        usage={
-            "input_tokens": row.input_tokens,
-            "output_tokens": row.output_tokens,
-            "cached_tokens": row.cached_tokens,
-            "reasoning_tokens": row.reasoning_tokens,
-            "total_tokens": row.input_tokens + row.output_tokens,
-            "cost_usd": row.cost_usd,
-        },
-        session_id=row.session_id,
-        continued_from=row.continued_from,
-        parent_run_id=row.parent_run_id,
-        output=row.output,
-        output_parsed=row.output_parsed,
-        error=row.error,
-        incomplete_details=row.incomplete_details,
-        context=row.context,
-        metadata=row.metadata,
-        last_seq=row.last_seq,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-    )
+    counts = {**row._mapping, "total_tokens": row.input_tokens + row.output_tokens}
+    usage = {name: counts[name] for name in USAGE_FIELDS}
+    return _RUN.read(row, created_by=starter_from_row(row), usage=usage)
 
 
 def _call_from_row(row: Any) -> CallView:
-    fields = dict(row._mapping)
-    fields["id"] = str(fields["id"])
-    for name in ("approval_id", "child_run_id"):
-        if fields[name] is not None:
-            fields[name] = str(fields[name])
-    if fields["result"] == UNREADABLE:
-        fields["result"] = {"outcome": CallOutcome.OUTCOME_UNKNOWN, "output": UNREADABLE}
-    if fields["exchange"] == UNREADABLE:
-        fields["exchange"] = None
-    call = codec.CALL.from_row(fields)
+    columns = dict(row._mapping)
+    if columns["result"] == UNREADABLE:
+        columns["result"] = {"outcome": CallOutcome.OUTCOME_UNKNOWN, "output": UNREADABLE}
+    if columns["exchange"] == UNREADABLE:
+        columns["exchange"] = None
+    call = codec.CALL.from_row(columns)
     return CallView(call, row.created_at, row.started_at, row.deadline_at, row.ended_at)
