@@ -12,7 +12,7 @@ from runward.llm.base import ModelError
 from runward.llm.providers.failures import model_error
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.event_stream import encoded, event
-from tests.unit.vendor_models import KEY, before, user
+from tests.unit.provider_models import KEY, before, user
 
 
 def stream(*events: Body) -> web.Response:

@@ -14,7 +14,7 @@ from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel
 from tests.support.models.chat_rules import Body
-from tests.unit.vendor_models import Vendor, before, kept, user
+from tests.unit.provider_models import Vendor, before, kept, user
 
 
 def hosted(kind: HostedKind, **settings: Any) -> ToolSpec:

@@ -22,7 +22,7 @@ from tests.support.models.all_providers import AllProviders
 from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.operations import counted_operations
 from tests.support.serving import Hold
-from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, kept, user
+from tests.unit.provider_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, kept, user
 
 
 @pytest.fixture(scope="module")

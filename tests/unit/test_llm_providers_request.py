@@ -25,7 +25,7 @@ from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.provider_server import ProviderRequest
 from tests.support.models.spoken import Reply, says
-from tests.unit.vendor_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, texts_of, user
+from tests.unit.provider_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, texts_of, user
 
 PNG = "iVBORw0KGgo="
 PICTURE = MediaPart("image", data=PNG, media_type="image/png")
