@@ -105,8 +105,8 @@ guarantees: $(VENV)/.dev ## Write docs/guarantees.md from docs/guarantees.toml a
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
-	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra vendors --output-file requirements-image.lock
-	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra vendors --group dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra providers --output-file requirements-image.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra providers --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 

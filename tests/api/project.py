@@ -75,14 +75,14 @@ class CheckedClient(Client):
 @dataclass(frozen=True, slots=True)
 class Running:
     """One service that all tests of this process share, each in a project of its own. `model` is
-    of `vendors`, where the other protocols are scripted too."""
+    of `providers`, where the other protocols are scripted too."""
 
     service: Service
     operator: CheckedClient
     contract: Contract
     model: ModelServer
     tools: ToolServer
-    vendors: AllProviders | None = None
+    providers: AllProviders | None = None
 
     @contextmanager
     def project(self) -> Generator["Project"]:

@@ -1,5 +1,5 @@
-"""The five protocols of model vendors, each as a test of a conversation needs it: how its server is
-scripted, and what a request that it got says, in the same words for all."""
+"""The five protocols of model providers, each as a test of a conversation needs it: how its server
+is scripted, and what a request that it got says, in the same words for all."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -38,11 +38,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """`vendor` is the name in `vendor:model`; `model` how names of models begin that can do all of
-    it. `reasoning`: tokens that its usage tells of. `thinks`: it gives and takes thoughts.
-    `told_one_call`, `told_strict`: the vendor has a word for these."""
+    """`provider` is the name in `provider:model`; `model` how names of models begin that can do
+    all of it. `reasoning`: tokens that its usage tells of. `thinks`: it gives and takes thoughts.
+    `told_one_call`, `told_strict`: the provider has a word for these."""
 
-    vendor: str
+    provider: str
     model: str
     server: Callable[[AllProviders], ScriptedServer[Any, Any]]
     spoken: Callable[[Reply], Any]
@@ -53,7 +53,7 @@ class Protocol:
     told_strict: bool = True
 
     def __str__(self) -> str:
-        return self.vendor
+        return self.provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ class Speaker:
 
     @property
     def server(self) -> ScriptedServer[Any, Any]:
-        vendors = self.project.running.vendors
-        assert vendors is not None
-        return self.protocol.server(vendors)
+        providers = self.project.running.providers
+        assert providers is not None
+        return self.protocol.server(providers)
 
     def script(self, *replies: Reply) -> str:
         """The n-th request gets the n-th reply. The model's name for a run."""
         self.server.script(self.name, *map(self.protocol.spoken, replies))
-        return f"{self.protocol.vendor}:{self.name}"
+        return f"{self.protocol.provider}:{self.name}"
 
     @property
     def asked(self) -> list[Asked]:

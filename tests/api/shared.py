@@ -24,16 +24,16 @@ ENV = {
 def shared_service(databases: Databases, **env: str) -> Generator[Running]:
     with (
         databases.migrated() as database_url,
-        AllProviders() as vendors,
+        AllProviders() as providers,
         ToolServer() as tools,
         Service(
             "serve",
             database_url,
-            openai_base_url=vendors.openai_base_url,
-            env=ENV | vendors.env | env,
+            openai_base_url=providers.openai_base_url,
+            env=ENV | providers.env | env,
         ) as service,
         service.client() as plain,
     ):
         contract = Contract(plain.call("GET", "/openapi.json"))
         with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
-            yield Running(service, operator, contract, vendors.chat, tools, vendors)
+            yield Running(service, operator, contract, providers.chat, tools, providers)

@@ -1,5 +1,5 @@
-"""The same conversations with a model of every protocol: what the run shows, and that the vendor's
-strict server took every request."""
+"""The same conversations with a model of every protocol: what the run shows, and that the
+provider's strict server took every request."""
 
 from typing import Any
 
@@ -183,7 +183,7 @@ RICH: Json = {
 
 @every
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "as it is"])
-def test_a_rich_schema_is_told_as_far_as_the_vendor_knows_it(
+def test_a_rich_schema_is_told_as_far_as_the_provider_knows_it(
     speaker: Speaker, *, strict: bool
 ) -> None:
     speaker.project.tool("pay", parameters=RICH, strict=strict)
@@ -307,7 +307,7 @@ def test_a_rate_limit_is_waited_for(speaker: Speaker) -> None:
 
 
 @every
-def test_a_request_that_the_vendor_refuses_fails_the_run_in_its_words(speaker: Speaker) -> None:
+def test_a_request_that_the_provider_refuses_fails_the_run_in_its_words(speaker: Speaker) -> None:
     run = run_of(speaker, Fails(400, "This model has retired."))
     assert (run["status"], run["error"]["code"]) == ("failed", "model_refused_request")
     assert "This model has retired." in run["error"]["message"]

@@ -1,4 +1,5 @@
-"""/v1/tools: what the model's vendor runs, and what is run here for vendors that know its kind."""
+"""/v1/tools: what the model's provider runs, and what is run here for providers that know its
+kind."""
 
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_what_cannot_hold_is_refused(project: Project, fields: Json, path: str) 
     assert path in [error["path"] for error in problem["errors"]]
 
 
-def test_a_kind_that_no_vendor_knows_is_refused(project: Project) -> None:
+def test_a_kind_that_no_provider_knows_is_refused(project: Project) -> None:
     for fields in (hosted("telepathy"), {"url": URL, "executes": "telepathy"}):
         body = {"name": "one", **fields}
         project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)

@@ -201,8 +201,8 @@ def test_a_post_may_be_answered_with_the_stream(project: Project) -> None:
 
 
 UNKNOWN: dict[str, tuple[Json, str, str]] = {
-    "a model of no vendor": ({"model": "gpt"}, "unknown_model", "model"),
-    "an unknown vendor": ({"model": "nobody:gpt"}, "unknown_model", "model"),
+    "a model of no provider": ({"model": "gpt"}, "unknown_model", "model"),
+    "an unknown provider": ({"model": "nobody:gpt"}, "unknown_model", "model"),
     "an unknown fallback": ({"model": ["offline:rules", "x:y"]}, "unknown_model", "model"),
     "an unknown tool": ({"model": "offline:rules", "tools": ["pay"]}, "unknown_tool", "tools.0"),
     "an unknown agent": ({"agent": "clerk"}, "unknown_agent", "agent"),

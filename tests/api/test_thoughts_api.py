@@ -1,5 +1,5 @@
 """What a model thought goes back to it as it was, and to no other; a run that switches to a model
-of another vendor in its middle takes its calls and results along."""
+of another provider in its middle takes its calls and results along."""
 
 from itertools import permutations
 
@@ -72,7 +72,7 @@ def test_thoughts_go_along_into_the_next_run_of_a_session(speaker: Speaker) -> N
 
 
 @pytest.mark.parametrize(("first", "second"), list(permutations(PROTOCOLS, 2)), ids=str)
-def test_another_vendor_goes_on_where_one_has_failed(
+def test_another_provider_goes_on_where_one_has_failed(
     project: Project, first: Protocol, second: Protocol
 ) -> None:
     one, two = Speaker(first, project), Speaker(second, project)

@@ -204,7 +204,7 @@ def test_tools_are_listed_by_name(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "ä", "a.b", "a" * 65, "a/b", "a\n"])
-def test_a_name_is_one_that_every_vendor_takes(project: Project, name: str) -> None:
+def test_a_name_is_one_that_every_provider_takes(project: Project, name: str) -> None:
     assert refused(project, name=name)[0][0] == "name"
 
 

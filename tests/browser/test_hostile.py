@@ -156,10 +156,10 @@ def test_what_models_and_tools_say_is_shown_as_it_is(project: Project, opens: Op
 def test_thoughts_refusals_and_failures_are_shown_as_they_are(
     project: Project, opens: Opens
 ) -> None:
-    vendors = project.running.vendors
-    assert vendors is not None
+    providers = project.running.providers
+    assert providers is not None
     name = project.model_name("thinking")
-    vendors.anthropic.script(name, says(Thought(FOLDED), Text(ONE)))
+    providers.anthropic.script(name, says(Thought(FOLDED), Text(ONE)))
     thinking = project.run(model=f"anthropic:{name}")
     refusing = project.run(Answer(refusal=FOLDED))
     failing = project.run(model=project.script(HttpError(400, FOLDED), name="failing"))

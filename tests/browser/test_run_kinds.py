@@ -1,4 +1,4 @@
-"""What else stands in a run's timeline: reasoning, handoffs, guardrails, what a vendor ran."""
+"""What else stands in a run's timeline: reasoning, handoffs, guardrails, what a provider ran."""
 
 import pytest
 from playwright.sync_api import expect
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def test_reasoning_is_written_and_then_folded_away(project: Project, opens: Opens) -> None:
-    vendors = project.running.vendors
-    assert vendors is not None
+    providers = project.running.providers
+    assert providers is not None
     hold = Hold()
     name = project.model_name("thinker")
     thoughts = "First I count the lamps, then I count them again to be sure of it."
     says = Says((Thought(thoughts), Text("Two lamps.")), hold=hold)
-    vendors.anthropic.script(name, says)
+    providers.anthropic.script(name, says)
     run = project.start(model=f"anthropic:{name}")
     window = watch(opens, run)
     hold.arrived()

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.timeout(180)
 def test_the_examples(project: Project, tmp_path: Path) -> None:
     needs("node", "nodejs")
     client = project.key(*ALL_SCOPES)
-    vendors = project.running.vendors
-    assert vendors is not None
-    vendors.responses.script(project.model_name(), answer(Text("Fish.")))
+    providers = project.running.providers
+    assert providers is not None
+    providers.responses.script(project.model_name(), answer(Text("Fish.")))
     here = {"gpt-5.2": project.model_name(), "9000": f"{free_port()}", "9001": f"{free_port()}"}
     env = {"RUNWARD_URL": client.url}  # the default of the examples is where `make run` serves
     with Story("examples/README.md", client, tmp_path, here, env) as page:

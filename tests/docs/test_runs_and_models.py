@@ -58,8 +58,8 @@ def test_events(project: Project, tmp_path: Path) -> None:
 
 def test_models(project: Project, tmp_path: Path) -> None:
     house = project.model_name()
-    assert project.running.vendors is not None
-    project.running.vendors.responses.script(house, HttpError(403, "not for this key"))
+    assert project.running.providers is not None
+    project.running.providers.responses.script(house, HttpError(403, "not for this key"))
     project.model.script(house, text("On its way."))
     with Story("docs/models.md", project.client, tmp_path, {"gpt-5.2": house}) as page:
         run = page.http()

@@ -45,7 +45,7 @@ COUNTED = USAGE | {
     "outputTokens": 20,
     "totalTokens": 70,
 }
-every = pytest.mark.parametrize("vendor", list(MODELS))
+every = pytest.mark.parametrize("provider", list(MODELS))
 
 
 def asks(*calls: tuple[str, str, Any]) -> Json:
@@ -82,8 +82,8 @@ def fixtures() -> Iterator[Json]:
         for turn, answer in enumerate(answers):
             yield {"match": {"systemMessage": f"({said})", "turnIndex": turn}, "response": answer}
     limit = {"message": "slower", "type": "rate_limit_error"}
-    for vendor in MODELS:
-        limited, broken = f"(limited {vendor})", f"(broken {vendor})"
+    for provider in MODELS:
+        limited, broken = f"(limited {provider})", f"(broken {provider})"
         yield {
             "match": {"systemMessage": limited, "sequenceIndex": 0},
             "response": {"error": limit, "status": 429, "retryAfter": 1},
@@ -137,9 +137,9 @@ def image() -> Json:
     return {"type": "image", "data": PNG, "media_type": "image/png"}
 
 
-def run_of(project: Project, vendor: str, instructions: str, **fields: Any) -> Json:
+def run_of(project: Project, provider: str, instructions: str, **fields: Any) -> Json:
     fields = {"tools": ["pay", "look"], "instructions": instructions, **fields}
-    return project.run(model=f"{vendor}:{MODELS[vendor]}", **fields)
+    return project.run(model=f"{provider}:{MODELS[provider]}", **fields)
 
 
 def results(project: Project, run: Json) -> list[tuple[str, bool]]:
@@ -152,8 +152,8 @@ def results(project: Project, run: Json) -> list[tuple[str, bool]]:
 
 @every
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-def test_a_text(project: Project, vendor: str, *, stream: bool) -> None:
-    run = run_of(project, vendor, "(a text)", model_settings={"stream": stream})
+def test_a_text(project: Project, provider: str, *, stream: bool) -> None:
+    run = run_of(project, provider, "(a text)", model_settings={"stream": stream})
     assert outcome(run) == ("completed", "Hello, world.")
     assert (run["usage"]["input_tokens"], run["usage"]["output_tokens"]) == (50, 20)
 
@@ -170,57 +170,57 @@ def test_a_text(project: Project, vendor: str, *, stream: bool) -> None:
         ("an image as a result", "A dot.", ["call_3"]),
     ],
 )
-def test_calls(project: Project, vendor: str, said: str, output: str, calls: list[str]) -> None:
-    run = run_of(project, vendor, f"({said})")
+def test_calls(project: Project, provider: str, said: str, output: str, calls: list[str]) -> None:
+    run = run_of(project, provider, f"({said})")
     assert outcome(run) == ("completed", output)
     assert results(project, run) == [(call, False) for call in calls]
 
 
 @every
-def test_arguments_of_the_wrong_type(project: Project, vendor: str) -> None:
-    run = run_of(project, vendor, "(a wrong type)")
+def test_arguments_of_the_wrong_type(project: Project, provider: str) -> None:
+    run = run_of(project, provider, "(a wrong type)")
     assert outcome(run) == ("completed", "Paid.")
     assert results(project, run) == [("call_1", True), ("call_2", False)]
 
 
 @every
-def test_an_image(project: Project, vendor: str) -> None:
+def test_an_image(project: Project, provider: str) -> None:
     parts = [{"type": "text", "text": "What is this?"}, image()]
-    run = run_of(project, vendor, "(an image)", input=[{"role": "user", "content": parts}])
+    run = run_of(project, provider, "(an image)", input=[{"role": "user", "content": parts}])
     assert outcome(run) == ("completed", "A dot.")
 
 
 @every
-def test_an_output_with_a_schema(project: Project, vendor: str) -> None:
+def test_an_output_with_a_schema(project: Project, provider: str) -> None:
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
         "required": ["name", "age"],
         "additionalProperties": False,
     }
-    run = run_of(project, vendor, "(an object)", tools=[], output_schema=schema)
+    run = run_of(project, provider, "(an object)", tools=[], output_schema=schema)
     assert run["output_parsed"] == {"name": "Ada", "age": 36}
 
 
 @every
-def test_a_rate_limit(project: Project, vendor: str) -> None:
-    run = run_of(project, vendor, f"(limited {vendor})")
+def test_a_rate_limit(project: Project, provider: str) -> None:
+    run = run_of(project, provider, f"(limited {provider})")
     assert outcome(run) == ("completed", "Hello.")
     [retried] = of_type(project.client.events(run["id"]), "model.retried")
     assert retried["code"] == "model_rate_limited"
 
 
 @every
-def test_a_stream_that_breaks(project: Project, vendor: str) -> None:
-    run = run_of(project, vendor, f"(broken {vendor})")
+def test_a_stream_that_breaks(project: Project, provider: str) -> None:
+    run = run_of(project, provider, f"(broken {provider})")
     assert outcome(run) == ("completed", "Hello.")
     [retried] = of_type(project.client.events(run["id"]), "model.retried")
     assert retried["code"] == "model_stream_broken"
 
 
 def test_it_was_asked_in_four_protocols(project: Project, aimock: str) -> None:
-    for vendor in MODELS:
-        run_of(project, vendor, "(a text)")
+    for provider in MODELS:
+        run_of(project, provider, "(a text)")
     journal = httpx2.get(f"{aimock}/v1/_requests").json()
     paths = {one["path"].partition("?")[0] for one in journal}
     assert {

@@ -414,8 +414,8 @@ def test_what_is_said_of_runward_itself_is_said_to_programs_too(
     runward = CommandLine(tmp_path)
     migrated = runward.run_fork("migrate", "--json", DATABASE_URL=golden.started[0].database_url)
     assert json.loads(migrated.out) == {"up_to_date": True}
-    vendors = runward.json("models")
-    assert (vendors["openai"]["images"], vendors["openai"]["setting reasoning.summary"]) == (
+    providers = runward.json("models")
+    assert (providers["openai"]["images"], providers["openai"]["setting reasoning.summary"]) == (
         "yes",
         "-",
     )

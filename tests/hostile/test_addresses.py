@@ -204,15 +204,17 @@ async def test_every_shape_is_refused_as_the_address_of_a_project_s_models(
     shapes = [url for url in urls(guarded.port) if storable(url)]
     project = (await client.get("/v1/projects")).json()["data"][0]["id"]
     assert project
-    vendors = ("openai", "openai-responses")
+    providers = ("openai", "openai-responses")
     for number, url in enumerate(shapes):
         await client.put("/v1/secrets/OPENAI_BASE_URL", json={"value": url})
         services.engine.models.forget(None)
-        for vendor in vendors if os.environ.get("RUNWARD_HOSTILE") else (vendors[number % 2],):
-            body = {"model": f"{vendor}:x", "input": "go"}
+        for provider in (
+            providers if os.environ.get("RUNWARD_HOSTILE") else (providers[number % 2],)
+        ):
+            body = {"model": f"{provider}:x", "input": "go"}
             response = await client.post("/v1/runs", json=body)
             if response.status_code != 422 or "OPENAI_BASE_URL" not in response.text:
-                found.append(f"{vendor} {url!r}: {response.status_code} {response.text[:200]}")
+                found.append(f"{provider} {url!r}: {response.status_code} {response.text[:200]}")
     assert found == []
     record(address_shapes_of_models=len(shapes))
 

@@ -36,7 +36,7 @@ MODELS: Final = {
     "gemini": "gemini-3-flash",
     "bedrock": "us.anthropic.claude-sonnet-4-5",
 }
-ENV_OF_VENDORS: Final = {
+ENV_OF_PROVIDERS: Final = {
     "ANTHROPIC_API_KEY": "sk-ant-test",
     "GEMINI_API_KEY": "gemini-test",
     "AWS_ACCESS_KEY_ID": "AKIATEST",
@@ -105,9 +105,9 @@ OWN: Final[dict[str, tuple[bytes, ...]]] = {
 """Of one protocol, which the name begins with."""
 
 PAIRS: Final = tuple(
-    (vendor, behavior)
+    (provider, behavior)
     for number, behavior in enumerate(STEPS)
-    for place, vendor in enumerate(MODELS)
+    for place, provider in enumerate(MODELS)
     if os.environ.get("RUNWARD_HOSTILE") or number % len(MODELS) == place
 ) + tuple((name.partition("-")[0], name) for name in OWN)
 
@@ -127,15 +127,15 @@ def service(migrated_databases: Databases) -> Iterator[Service]:
         peer = stack.enter_context(Peers({"model": (hostile,)})).servers["model"]
         base = f"http://127.0.0.1:{peer.port}"
         names = ("ANTHROPIC_BASE_URL", "GEMINI_BASE_URL", "BEDROCK_BASE_URL")
-        env = ENV_OF_VENDORS | dict.fromkeys(names, base)
+        env = ENV_OF_PROVIDERS | dict.fromkeys(names, base)
         yield stack.enter_context(Service("serve", url, openai_base_url=f"{base}/v1", env=env))
         followed = [one[:60] for one in peer.requests if b" /elsewhere" in one]
         assert followed == []
 
 
-def start(client: Client, vendor: str, behavior: str) -> Json:
+def start(client: Client, provider: str, behavior: str) -> Json:
     return client.start_run(
-        model=f"{vendor}:{MODELS[vendor]}-0{behavior}0",
+        model=f"{provider}:{MODELS[provider]}-0{behavior}0",
         limits={"deadline_seconds": DEADLINE_SECONDS},
     )
 

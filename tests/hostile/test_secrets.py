@@ -58,7 +58,7 @@ class Field:
 
     service: Service
     client: Client
-    vendors: AllProviders
+    providers: AllProviders
     tools: ToolServer
     mcp: McpPeer
     peers: Peers
@@ -81,9 +81,9 @@ class Field:
     def put(self, name: str, canary: str) -> None:
         self.client.call("PUT", f"/v1/secrets/{name}", {"value": self.plant(canary)})
 
-    def run(self, *replies: Any, name: str, vendor: str = "openai", **fields: Any) -> Json:
-        self.vendors.chat.script(name, *replies)
-        run = self.client.start_run(model=f"{vendor}:{name}", **fields)
+    def run(self, *replies: Any, name: str, provider: str = "openai", **fields: Any) -> Json:
+        self.providers.chat.script(name, *replies)
+        run = self.client.start_run(model=f"{provider}:{name}", **fields)
         self.runs.append(run["id"])
         return self.client.settle(run["id"])
 
@@ -92,7 +92,7 @@ class Field:
 def grounds(migrated_databases: Databases) -> Iterator[Field]:
     with ExitStack() as stack:
         url = stack.enter_context(migrated_databases.migrated())
-        vendors = stack.enter_context(AllProviders())
+        providers = stack.enter_context(AllProviders())
         tools = stack.enter_context(ToolServer())
         mcp = stack.enter_context(McpPeer())
         headers = f"X-Token: {value_of('header_of_a_tool')}"
@@ -103,12 +103,12 @@ def grounds(migrated_databases: Databases) -> Iterator[Field]:
         service = Service(
             "serve",
             with_password(url),
-            openai_base_url=vendors.openai_base_url,
-            env=environment(vendors),
+            openai_base_url=providers.openai_base_url,
+            env=environment(providers),
         )
         stack.enter_context(service)
         client = stack.enter_context(Client(service.url, value_of("bootstrap_key")))
-        yield Field(service, client, vendors, tools, mcp, peers)
+        yield Field(service, client, providers, tools, mcp, peers)
 
 
 def with_password(url: str) -> str:
@@ -120,8 +120,8 @@ def with_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=netloc))
 
 
-def environment(vendors: AllProviders) -> dict[str, str]:
-    return vendors.env | {
+def environment(providers: AllProviders) -> dict[str, str]:
+    return providers.env | {
         "RUNWARD_LOG_LEVEL": "debug",
         "RUNWARD_LOG_FORMAT": "json",
         "RUNWARD_BOOTSTRAP_KEY": value_of("bootstrap_key"),
@@ -245,7 +245,7 @@ def use_tools(on: Field) -> None:
 
 def use_callbacks(on: Field) -> None:
     on.client.register_tool("later", on.tools.tool("later", Behaviour("later")), **LOOSE)
-    on.vendors.chat.script("called-back", calls(Call("c1", "later", "{}")), text("done"))
+    on.providers.chat.script("called-back", calls(Call("c1", "later", "{}")), text("done"))
     run = on.client.start_run(model="openai:called-back", tools=["later"])
     on.runs.append(run["id"])
     [hit] = on.tools.wait_for("later")
@@ -303,7 +303,7 @@ def use_mcp(on: Field) -> None:
 
 
 def use_models(on: Field) -> None:
-    """Vendors that quote the key in their refusals, the operator's and the project's own."""
+    """Providers that quote the key in their refusals, the operator's and the project's own."""
     hosted: Json = {
         "name": "crm",
         "type": "hosted",
@@ -323,8 +323,8 @@ def use_models(on: Field) -> None:
     on.put("AWS_BEARER_TOKEN_BEDROCK", "own_bedrock_token")
     key = on.planted["own_openai_key"]
     on.run(HttpError(400, f"the key {key} is wrong"), name="refuses-own")
-    for vendor in ("anthropic", "gemini", "bedrock", "openai-responses"):
-        run = on.client.start_run(model=f"{vendor}:nobody", tools=[])
+    for provider in ("anthropic", "gemini", "bedrock", "openai-responses"):
+        run = on.client.start_run(model=f"{provider}:nobody", tools=[])
         on.runs.append(run["id"])
         on.client.settle(run["id"])
 

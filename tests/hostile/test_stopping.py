@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.hostile.peers import Peers
-from tests.hostile.test_models import ENV_OF_VENDORS, MODELS
+from tests.hostile.test_models import ENV_OF_PROVIDERS, MODELS
 from tests.support.postgres import Databases
 from tests.support.services.service import Service
 from tests.unit.raw_server import Line
@@ -23,7 +23,7 @@ def test_a_thread_that_waits_for_a_silent_model_does_not_keep_the_process(
     """The client of Bedrock reads on a thread, which nobody can end."""
     with migrated_databases.migrated() as url, Peers({"model": (stay_silent,)}) as peers:
         peer = peers.servers["model"]
-        env = ENV_OF_VENDORS | {
+        env = ENV_OF_PROVIDERS | {
             "BEDROCK_BASE_URL": f"http://127.0.0.1:{peer.port}",
             "RUNWARD_DRAIN_SECONDS": "1",
         }

@@ -24,11 +24,11 @@ def test_an_item_that_could_not_be_read_back_fails_its_run_alone(
     project: Project, other: Project
 ) -> None:
     """If it were stored, the sweep would read it when the approval expires."""
-    vendors = project.running.vendors
-    assert vendors is not None
+    providers = project.running.providers
+    assert providers is not None
     project.tool("pay", approval="always", approval_expires_seconds=EXPIRES_SECONDS)
     deep = Item({"type": "strange", "value": nested(DEPTH)})
-    vendors.responses.script(
+    providers.responses.script(
         project.model_name(), answer(deep, Call("c1", "pay", '{"x":"1"}')), answer()
     )
     model = f"openai-responses:{project.model_name()}"

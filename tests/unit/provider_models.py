@@ -20,7 +20,7 @@ from tests.support.models.providers.provider_server import ProviderServer
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-KEY = "vendor-key-1234"
+KEY = "provider-key-1234"
 NAMES: dict[ProviderName, str] = {
     "anthropic": "claude-opus-4-6",
     "gemini": "gemini-3.8-flash",
@@ -41,7 +41,7 @@ LOOSE = ToolSpec(name="loose", parameters={"type": "object", "properties": {}}, 
 
 
 @dataclass(slots=True)
-class Vendor:
+class Provider:
     """One adapter, its server, and what it was last sent."""
 
     name: ProviderName
@@ -72,16 +72,16 @@ def access(name: ProviderName, url: str) -> ProviderAccess:
 
 
 @asynccontextmanager
-async def connected(name: ProviderName, vendors: AllProviders) -> AsyncGenerator[Vendor]:
-    model = ProviderModel(name, access(name, vendors.url))
+async def connected(name: ProviderName, providers: AllProviders) -> AsyncGenerator[Provider]:
+    model = ProviderModel(name, access(name, providers.url))
     try:
-        yield Vendor(name, model, getattr(vendors, name))
+        yield Provider(name, model, getattr(providers, name))
     finally:
         await model.aclose()
 
 
 @asynccontextmanager
-async def before(name: ProviderName, handler: Handler) -> AsyncGenerator[Vendor]:
+async def before(name: ProviderName, handler: Handler) -> AsyncGenerator[Provider]:
     """A server that answers with whatever the handler says, in this event loop."""
     app = web.Application()
     app.router.add_post("/{path:.*}", handler)
@@ -91,7 +91,7 @@ async def before(name: ProviderName, handler: Handler) -> AsyncGenerator[Vendor]
     await site.start()
     model = ProviderModel(name, access(name, f"http://127.0.0.1:{runner.addresses[0][1]}"))
     try:
-        yield Vendor(name, model, ProviderServer())
+        yield Provider(name, model, ProviderServer())
     finally:
         await model.aclose()
         await runner.cleanup()

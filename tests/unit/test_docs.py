@@ -182,18 +182,18 @@ def test_what_the_architecture_names_is_there() -> None:
         assert (ROOT / path).exists(), path
 
 
-def test_the_table_of_what_vendors_take_is_the_one_that_the_code_makes() -> None:
+def test_the_table_of_what_providers_take_is_the_one_that_the_code_makes() -> None:
     assert capability_table() in read(DOCS / "models.md"), (
         "run `python -m runward models` and put it in there"
     )
 
 
-def test_what_each_vendor_takes_is_what_its_adapter_says() -> None:
+def test_what_each_provider_takes_is_what_its_adapter_says() -> None:
     table = rows("models.md", "### What is said how")
-    vendors: tuple[ProviderName, ...] = ("anthropic", "gemini", "bedrock")
-    for at, vendor in enumerate(vendors):
-        can = ProviderModel(vendor, ProviderAccess()).abilities
+    providers: tuple[ProviderName, ...] = ("anthropic", "gemini", "bedrock")
+    for at, provider in enumerate(providers):
+        can = ProviderModel(provider, ProviderAccess()).abilities
         settings = re.findall(r"`(\w+)`", table["further settings"][at])
         hosted = re.findall(r"`(\w+)`", table["[hosted tools](executors.md)"][at])
-        assert {*settings, "reasoning"} == can.settings, vendor
-        assert set(hosted) == can.hosted, vendor
+        assert {*settings, "reasoning"} == can.settings, provider
+        assert set(hosted) == can.hosted, provider

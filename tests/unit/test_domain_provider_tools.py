@@ -1,4 +1,4 @@
-"""What only one vendor understands: its own data of an item, what it ran by itself, and the tools
+"""What only one provider understands: its own data of an item, what it ran by itself, and the tools
 that it knows by kind."""
 
 from typing import Any
@@ -93,7 +93,7 @@ def test_a_refusal_stands_instead_of_what_else_was_said() -> None:
     assert run.segments[-1].items == (Message("assistant", "No.", refusal=True), FOUND)
 
 
-def test_what_a_vendor_ran_is_told_with_both_its_ends_and_enters_no_ledger() -> None:
+def test_what_a_provider_ran_is_told_with_both_its_ends_and_enters_no_ledger() -> None:
     run, changes = take_response(state(), ModelResponse((FOUND, LOST)), turn_with(SEARCH))
     assert run.calls == {}
     assert types(changes) == [
@@ -118,7 +118,7 @@ def test_what_a_vendor_ran_is_told_with_both_its_ends_and_enters_no_ledger() -> 
     assert event(changes, "tool_call.failed")["output"] == "Nobody is there."
 
 
-def test_only_what_a_hosted_server_s_vendor_asks_is_a_call() -> None:
+def test_only_what_a_hosted_server_s_provider_asks_is_a_call() -> None:
     for one, requested in (
         (SEARCH, wants("find")),
         (SEARCH, wants("find", native=NATIVE)),
@@ -133,7 +133,7 @@ def test_only_what_a_hosted_server_s_vendor_asks_is_a_call() -> None:
     assert changes.approvals[0].allowed_decisions == APPROVE_OR_REJECT
 
 
-def test_what_a_vendor_asks_must_be_a_request() -> None:
+def test_what_a_provider_asks_must_be_a_request() -> None:
     requested = wants("crm", '{"name":"find","arguments":"?"}', native=NATIVE)
     run, _ = take_response(state(), ModelResponse((requested,)), turn_with(CRM))
     assert reason_of(run) is Reason.INVALID_ARGUMENTS
@@ -156,7 +156,7 @@ def test_what_a_vendor_asks_must_be_a_request() -> None:
         ("computer", {"actions": ["click"]}, False),
     ],
 )
-def test_an_executor_takes_what_vendors_send(kind: Any, arguments: Any, *, valid: bool) -> None:
+def test_an_executor_takes_what_providers_send(kind: Any, arguments: Any, *, valid: bool) -> None:
     problems = Validator(EXECUTORS[kind].parameters).problems(arguments)
     assert (problems == []) is valid
 
@@ -186,20 +186,20 @@ def test_a_response_of_parts_is_put_together_in_the_usual_order() -> None:
     assert ModelResponse((Message("assistant", "a"), Message("assistant", "b"))).text == "ab"
 
 
-def test_what_another_vendor_ran_is_told_in_a_sentence() -> None:
+def test_what_another_provider_ran_is_told_in_a_sentence() -> None:
     assert texts.hosted_call(FOUND) == '(Called find with {"q":"otters"}; it answered: {"hits":2})'
     assert texts.hosted_call(LOST) == "(Called find with {}; it failed with: Nobody is there.)"
     long = HostedCall("i", "n", "k", "v", {}, "x" * (texts.MAX_HOSTED + 1), {})
     assert texts.hosted_call(long).endswith("x…)")
 
 
-def test_a_session_keeps_and_finds_what_a_vendor_ran() -> None:
+def test_a_session_keeps_and_finds_what_a_provider_ran() -> None:
     earlier: tuple[Item, ...] = (Message("user", "Look."), FOUND, Message("assistant", "Two."))
     assert trimmed_history([earlier], History()) == earlier
     found: Any = search([earlier], "otters", 5)
     assert [one["role"] for one in found["results"]] == ["hosted_call"]
     small = History(max_tokens=5)
-    assert trimmed_history([earlier], small) == (), "the vendor's own item counts as what it has"
+    assert trimmed_history([earlier], small) == (), "the provider's own item counts as what it has"
 
 
 def test_an_approved_request_s_answer_follows_it() -> None:
@@ -211,7 +211,7 @@ def test_an_approved_request_s_answer_follows_it() -> None:
     assert [type(item) for item in build_conversation(run)] == [ToolCall]
 
 
-def test_a_lost_worker_loses_nothing_of_what_only_the_vendor_will_do() -> None:
+def test_a_lost_worker_loses_nothing_of_what_only_the_provider_will_do() -> None:
     started = call("c1", CallPhase.STARTED, tool="crm")
     run = recover(state([started], fence=2), Changes(), lambda _: CRM)
     assert phase_of(run) is CallPhase.READY

@@ -91,7 +91,7 @@ def test_an_agent_has_a_tool_for_each_of_its_handoffs_and_for_no_other_agent() -
     )
 
 
-def test_a_handoff_s_name_fits_every_vendor() -> None:
+def test_a_handoff_s_name_fits_every_provider() -> None:
     assert format_transfer_name("a" * 52) == "transfer_to_" + "a" * 52
     assert len(format_transfer_name("a" * 64)) == 64
 

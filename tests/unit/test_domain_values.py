@@ -295,7 +295,7 @@ def test_limits_have_limits(limits: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "A1_-", "a" * 64])
-def test_a_name_that_every_vendor_takes_is_taken(name: str) -> None:
+def test_a_name_that_every_provider_takes_is_taken(name: str) -> None:
     assert ToolSpec(name=name, parameters={}).name == name
 
 

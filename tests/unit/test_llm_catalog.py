@@ -19,7 +19,7 @@ def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:
     return ModelCatalog(openai_api_key=key, openai_base_url=url)
 
 
-def test_the_name_goes_to_the_vendor_verbatim() -> None:
+def test_the_name_goes_to_the_provider_verbatim() -> None:
     model, name = catalog("sk-1").environment.resolve("openai:org/gpt-5.1:free")
     assert isinstance(model, OpenAIChat)
     assert name == "org/gpt-5.1:free"
@@ -66,7 +66,7 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_shown() ->
     assert "secret" not in str(refused.value)
 
 
-async def test_other_vendors_are_reached_with_their_own_keys() -> None:
+async def test_other_providers_are_reached_with_their_own_keys() -> None:
     reached: dict[ProviderName, ProviderAccess] = {
         "anthropic": ProviderAccess("sk-a"),
         "bedrock": ProviderAccess("token"),
@@ -82,7 +82,7 @@ async def test_other_vendors_are_reached_with_their_own_keys() -> None:
     await known.aclose()
 
 
-def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
+def test_without_the_extra_a_model_of_another_provider_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
@@ -90,7 +90,7 @@ def test_without_the_extra_a_model_of_another_vendor_says_what_to_install(
         openai_api_key=None, openai_base_url=None, providers={"gemini": ProviderAccess("key")}
     ).environment
     assert [*models.abilities()] == ["offline"]
-    with pytest.raises(ModelNotInCatalogError, match=r"pip install 'runward\[vendors\]'"):
+    with pytest.raises(ModelNotInCatalogError, match=r"pip install 'runward\[providers\]'"):
         models.resolve("gemini:x")
 
 
@@ -120,7 +120,7 @@ def test_a_project_s_own_key_takes_the_place_of_the_environment_s() -> None:
     assert of(known, OPENAI_API_KEY="sk-other") is not own
 
 
-def test_a_key_for_one_vendor_leaves_the_others_as_they_are() -> None:
+def test_a_key_for_one_provider_leaves_the_others_as_they_are() -> None:
     known = catalog("sk-1")
     own = of(known, GEMINI_API_KEY="own")
     assert at(own, "openai:x") is at(known.environment, "openai:x")
@@ -129,11 +129,11 @@ def test_a_key_for_one_vendor_leaves_the_others_as_they_are() -> None:
         at(own, "anthropic:x")
 
 
-def test_an_address_that_may_not_be_called_leaves_no_way_to_that_vendor() -> None:
+def test_an_address_that_may_not_be_called_leaves_no_way_to_that_provider() -> None:
     own = of(catalog("sk-1"), OPENAI_BASE_URL="http://10.0.0.1", refused_url="leads nowhere good")
-    for vendor in ("openai", "openai-responses"):
+    for provider in ("openai", "openai-responses"):
         with pytest.raises(ModelNotInCatalogError, match="leads nowhere good"):
-            at(own, f"{vendor}:x")
+            at(own, f"{provider}:x")
     assert at(own, "offline:rules").abilities.provider == "offline"
 
 
@@ -165,14 +165,14 @@ EVENTS = {
 }
 
 
-@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
-async def test_clients_of_a_project_close_with_the_last_user_of_its_models(vendor: str) -> None:
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_clients_of_a_project_close_with_the_last_user_of_its_models(provider: str) -> None:
     closed, answer = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         await answer.wait()
-        writer.write(HEAD % len(EVENTS[vendor]) + EVENTS[vendor])
+        writer.write(HEAD % len(EVENTS[provider]) + EVENTS[provider])
         while await reader.read(65536):
             pass
         closed.set()
@@ -186,7 +186,7 @@ async def test_clients_of_a_project_close_with_the_last_user_of_its_models(vendo
             providers={"anthropic": ProviderAccess(None, url)},
         )
         request = ModelRequest("x", "", (Message("user", "go"),))
-        model = at(of(known, OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-a"), f"{vendor}:x")
+        model = at(of(known, OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-a"), f"{provider}:x")
         gone = weakref.ref(model)
         asking = asyncio.create_task(model.respond(request, lambda _: None))
         del model

@@ -80,7 +80,7 @@ def test_calls_join_the_text_before_them_and_results_follow_in_call_order() -> N
 
 
 def test_words_and_pictures_between_calls_do_not_part_them_from_their_results() -> None:
-    """Other vendors' models say something between two calls, and run tools of their own."""
+    """Other providers' models say something between two calls, and run tools of their own."""
     hosted = HostedCall(
         CallId("h1"), "search", "web_search", "anthropic", {"query": "q"}, "found", {}
     )
@@ -194,7 +194,7 @@ def test_tools_are_functions_with_their_strictness() -> None:
     assert second["function"] == {"name": "b", "parameters": CLOSED}
 
 
-def test_a_strict_tool_is_shown_in_the_form_that_vendors_take() -> None:
+def test_a_strict_tool_is_shown_in_the_form_that_providers_take() -> None:
     parameters: dict[str, Any] = {
         "type": "object",
         "properties": {"x": {"type": "string"}, "y": {"type": "integer"}},

@@ -22,39 +22,39 @@ from tests.support.models.all_providers import AllProviders
 from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.operations import counted_operations
 from tests.support.serving import Hold
-from tests.unit.provider_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, kept, user
+from tests.unit.provider_models import ADD, KEY, LOOSE, NAMES, Provider, connected, kept, user
 
 
 @pytest.fixture(scope="module")
-def vendors() -> Iterator[AllProviders]:
-    with AllProviders() as vendors:
-        yield vendors
+def providers() -> Iterator[AllProviders]:
+    with AllProviders() as providers:
+        yield providers
 
 
 @pytest.fixture(scope="module", params=list(NAMES))
-async def opened(request: Any, vendors: AllProviders) -> AsyncIterator[Vendor]:
+async def opened(request: Any, providers: AllProviders) -> AsyncIterator[Provider]:
     """One for all tests: to open boto3 takes a second."""
     name: ProviderName = request.param
-    async with connected(name, vendors) as vendor:
-        yield vendor
+    async with connected(name, providers) as provider:
+        yield provider
 
 
 @pytest.fixture
-def vendor(opened: Vendor) -> Vendor:
+def provider(opened: Provider) -> Provider:
     opened.server.violations.clear()
     return opened
 
 
-async def failure(vendor: Vendor, **fields: Any) -> ModelError:
+async def failure(provider: Provider, **fields: Any) -> ModelError:
     with pytest.raises(ModelError) as failed:
-        await vendor.ask(user(), **fields)
+        await provider.ask(user(), **fields)
     assert KEY not in str(failed.value)
     return failed.value
 
 
-def script(vendor: Vendor, *replies: Says | Fails) -> None:
+def script(provider: Provider, *replies: Says | Fails) -> None:
     remaining = list(replies)
-    vendor.server.respond(vendor.model_name, lambda _: remaining.pop(0))
+    provider.server.respond(provider.model_name, lambda _: remaining.pop(0))
 
 
 TWO_CALLS = says(
@@ -62,9 +62,9 @@ TWO_CALLS = says(
 )
 
 
-async def test_a_conversation_with_thoughts_calls_and_results_is_taken(vendor: Vendor) -> None:
-    script(vendor, TWO_CALLS, says(Thought("Hm."), "Three."), says("Bye."))
-    first = await vendor.ask(user("one and two"))
+async def test_a_conversation_with_thoughts_calls_and_results_is_taken(provider: Provider) -> None:
+    script(provider, TWO_CALLS, says(Thought("Hm."), "Three."), says("Bye."))
+    first = await provider.ask(user("one and two"))
     assert [type(one).__name__ for one in first.output] == [
         "Reasoning",
         "Message",
@@ -79,22 +79,22 @@ async def test_a_conversation_with_thoughts_calls_and_results_is_taken(vendor: V
         ToolResult(CallId("c1"), {"sum": 1}),
     ]
     items = [user("one and two"), *kept(first), *results]
-    second = await vendor.ask(*items)
+    second = await provider.ask(*items)
     assert (second.text, second.finish) == ("Three.", "stop")
-    sent = vendor.server.requests(vendor.model_name)[-1].results
+    sent = provider.server.requests(provider.model_name)[-1].results
     assert [call_id for call_id, _ in sent] == ["c1", "c2"]
     items += [*kept(second), Message("system", "Be brief."), user("thanks")]
-    assert (await vendor.ask(*items)).text == "Bye."
-    assert vendor.server.violations == []
+    assert (await provider.ask(*items)).text == "Bye."
+    assert provider.server.violations == []
 
 
-async def test_results_say_whether_they_failed(vendor: Vendor) -> None:
-    script(vendor, TWO_CALLS, says("ok"))
-    first = await vendor.ask(user())
+async def test_results_say_whether_they_failed(provider: Provider) -> None:
+    script(provider, TWO_CALLS, says("ok"))
+    first = await provider.ask(user())
     results = ToolResult(CallId("c1"), ""), ToolResult(CallId("c2"), "boom", is_error=True)
-    await vendor.ask(user(), *kept(first), *results)
-    blocks = [block for _, block in vendor.server.requests(vendor.model_name)[-1].results]
-    match vendor.name:
+    await provider.ask(user(), *kept(first), *results)
+    blocks = [block for _, block in provider.server.requests(provider.model_name)[-1].results]
+    match provider.name:
         case "anthropic":
             assert [block["is_error"] for block in blocks] == [False, True]
         case "gemini":
@@ -104,15 +104,15 @@ async def test_results_say_whether_they_failed(vendor: Vendor) -> None:
             ]
         case "bedrock":
             assert [block["status"] for block in blocks] == ["success", "error"]
-    assert vendor.server.violations == []
+    assert provider.server.violations == []
 
 
-async def test_a_stream_is_the_same_answer_as_a_whole(vendor: Vendor) -> None:
-    script(vendor, TWO_CALLS, TWO_CALLS)
-    streamed = await vendor.ask(user())
+async def test_a_stream_is_the_same_answer_as_a_whole(provider: Provider) -> None:
+    script(provider, TWO_CALLS, TWO_CALLS)
+    streamed = await provider.ask(user())
     settings = {"stream": False, "max_output_tokens": 1000}  # Claude's longest answers are streamed
-    whole = await vendor.ask(user(), settings=settings)
-    streams = [one.streamed for one in vendor.server.requests(vendor.model_name)[-2:]]
+    whole = await provider.ask(user(), settings=settings)
+    streams = [one.streamed for one in provider.server.requests(provider.model_name)[-2:]]
     assert streams == [True, False]
     assert [shape(one) for one in streamed.output] == [shape(one) for one in whole.output]
     assert streamed.usage == whole.usage
@@ -130,21 +130,21 @@ def shape(one: object) -> object:
             return one
 
 
-async def test_usage_has_cached_input_and_reasoning_in_it(vendor: Vendor) -> None:
-    script(vendor, says("ok"))
-    thought = 0 if vendor.name == "bedrock" else 5  # Bedrock does not tell
-    assert (await vendor.ask(user())).usage == Usage(50, 20, cached_input=10, reasoning=thought)
+async def test_usage_has_cached_input_and_reasoning_in_it(provider: Provider) -> None:
+    script(provider, says("ok"))
+    thought = 0 if provider.name == "bedrock" else 5  # Bedrock does not tell
+    assert (await provider.ask(user())).usage == Usage(50, 20, cached_input=10, reasoning=thought)
 
 
-async def test_deltas_are_shown_while_the_answer_comes(vendor: Vendor) -> None:
-    script(vendor, replace(TWO_CALLS, pieces=3))
-    await vendor.ask(user())
-    texts = [delta.text for delta in vendor.deltas if isinstance(delta, TextDelta)]
+async def test_deltas_are_shown_while_the_answer_comes(provider: Provider) -> None:
+    script(provider, replace(TWO_CALLS, pieces=3))
+    await provider.ask(user())
+    texts = [delta.text for delta in provider.deltas if isinstance(delta, TextDelta)]
     assert "".join(texts) == "Adding."
     assert len(texts) == 3
-    thoughts = [delta.text for delta in vendor.deltas if isinstance(delta, ReasoningDelta)]
+    thoughts = [delta.text for delta in provider.deltas if isinstance(delta, ReasoningDelta)]
     assert "".join(thoughts) == "I add."
-    calls = [delta for delta in vendor.deltas if isinstance(delta, ArgumentsDelta)]
+    calls = [delta for delta in provider.deltas if isinstance(delta, ArgumentsDelta)]
     first = "".join(delta.text for delta in calls if delta.index == 0)
     assert first.replace(" ", "") == '{"x":1}'
     assert {(delta.index, delta.call_id, delta.name) for delta in calls} == {
@@ -153,9 +153,9 @@ async def test_deltas_are_shown_while_the_answer_comes(vendor: Vendor) -> None:
     }
 
 
-async def test_a_stream_that_breaks_off_is_worth_another_attempt(vendor: Vendor) -> None:
-    script(vendor, replace(says("Hello there, how are you?"), cut=True))
-    failed = await failure(vendor)
+async def test_a_stream_that_breaks_off_is_worth_another_attempt(provider: Provider) -> None:
+    script(provider, replace(says("Hello there, how are you?"), cut=True))
+    failed = await failure(provider)
     assert (failed.code, failed.transient) == ("model_stream_broken", True)
 
 
@@ -170,49 +170,49 @@ async def test_a_stream_that_breaks_off_is_worth_another_attempt(vendor: Vendor)
     ],
 )
 async def test_a_status_says_what_went_wrong(
-    vendor: Vendor, status: int, code: str, *, transient: bool
+    provider: Provider, status: int, code: str, *, transient: bool
 ) -> None:
-    script(vendor, Fails(status, f"no, not with {KEY}", "7"))
-    failed = await failure(vendor)
+    script(provider, Fails(status, f"no, not with {KEY}", "7"))
+    failed = await failure(provider)
     assert (failed.code, failed.transient, failed.status) == (code, transient, status)
     assert failed.retry_after == (7.0 if transient else None)
     assert ("no, not with ***" in failed.message) is (status != 403)
 
 
-async def test_anthropic_overloaded_is_worth_another_attempt(vendors: AllProviders) -> None:
-    async with connected("anthropic", vendors) as vendor:
-        script(vendor, Fails(529, "Overloaded"))
-        failed = await failure(vendor)
+async def test_anthropic_overloaded_is_worth_another_attempt(providers: AllProviders) -> None:
+    async with connected("anthropic", providers) as provider:
+        script(provider, Fails(529, "Overloaded"))
+        failed = await failure(provider)
         assert (failed.code, failed.transient) == ("model_unavailable", True)
 
 
-async def test_the_library_asks_once(vendor: Vendor) -> None:
-    before = len(vendor.server.requests(vendor.model_name))
-    script(vendor, Fails(503), says("late"))
-    await failure(vendor)
-    assert len(vendor.server.requests(vendor.model_name)) == before + 1
+async def test_the_library_asks_once(provider: Provider) -> None:
+    before = len(provider.server.requests(provider.model_name))
+    script(provider, Fails(503), says("late"))
+    await failure(provider)
+    assert len(provider.server.requests(provider.model_name)) == before + 1
 
 
-async def test_nobody_there_is_unreachable(vendor: Vendor) -> None:
+async def test_nobody_there_is_unreachable(provider: Provider) -> None:
     with AllProviders() as gone:
         pass
-    async with connected(vendor.name, gone) as lost:
+    async with connected(provider.name, gone) as lost:
         failed = await failure(lost)
     assert (failed.code, failed.transient) == ("model_unreachable", True)
 
 
-async def test_the_time_of_a_request_is_limited(vendor: Vendor) -> None:
+async def test_the_time_of_a_request_is_limited(provider: Provider) -> None:
     hold = Hold()
-    script(vendor, replace(says("late"), hold=hold))
-    failed = await failure(vendor, timeout_seconds=0.2)
+    script(provider, replace(says("late"), hold=hold))
+    failed = await failure(provider, timeout_seconds=0.2)
     assert (failed.code, failed.transient) == ("model_timeout", True)
     hold.release()
 
 
-async def test_a_cancelled_request_ends_at_once(vendor: Vendor) -> None:
+async def test_a_cancelled_request_ends_at_once(provider: Provider) -> None:
     hold = Hold()
-    script(vendor, replace(says("late"), hold=hold))
-    asked = asyncio.ensure_future(vendor.ask(user()))
+    script(provider, replace(says("late"), hold=hold))
+    asked = asyncio.ensure_future(provider.ask(user()))
     await asyncio.to_thread(hold.arrived)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -220,81 +220,81 @@ async def test_a_cancelled_request_ends_at_once(vendor: Vendor) -> None:
     hold.release()
 
 
-async def test_many_requests_are_open_at_once(vendor: Vendor) -> None:
+async def test_many_requests_are_open_at_once(provider: Provider) -> None:
     hold = Hold()
-    script(vendor, *[replace(says("late"), hold=hold)] * 60)
+    script(provider, *[replace(says("late"), hold=hold)] * 60)
     whole = {"stream": False, "max_output_tokens": 1000}
-    asked = [asyncio.ensure_future(vendor.ask(user(), settings=whole)) for _ in range(60)]
+    asked = [asyncio.ensure_future(provider.ask(user(), settings=whole)) for _ in range(60)]
     await asyncio.to_thread(hold.arrived, 60)
     hold.release()
     assert {answer.text for answer in await asyncio.gather(*asked)} == {"late"}
 
 
-async def test_an_answer_cut_off_in_a_call_marks_it(vendor: Vendor) -> None:
-    script(vendor, replace(TWO_CALLS, ending="length"))
-    cut = await vendor.ask(user())
+async def test_an_answer_cut_off_in_a_call_marks_it(provider: Provider) -> None:
+    script(provider, replace(TWO_CALLS, ending="length"))
+    cut = await provider.ask(user())
     assert cut.finish == "length"
     assert [call.truncated for call in cut.calls] == [False, True]
 
 
-async def test_a_refusal_is_no_answer(vendor: Vendor) -> None:
-    script(vendor, Says((Text("I will not."),), ending="refused"))
-    refused = await vendor.ask(user())
-    told = "The model refused to answer (SAFETY)." if vendor.name == "gemini" else "I will not."
+async def test_a_refusal_is_no_answer(provider: Provider) -> None:
+    script(provider, Says((Text("I will not."),), ending="refused"))
+    refused = await provider.ask(user())
+    told = "The model refused to answer (SAFETY)." if provider.name == "gemini" else "I will not."
     assert (refused.refusal, refused.finish, refused.calls) == (told, "content_filter", ())
 
 
-async def test_an_empty_answer_is_one(vendor: Vendor) -> None:
-    script(vendor, says(), says("still here"))
-    nothing = await vendor.ask(user())
+async def test_an_empty_answer_is_one(provider: Provider) -> None:
+    script(provider, says(), says("still here"))
+    nothing = await provider.ask(user())
     assert (nothing.output, nothing.finish) == ((), "stop")
-    again = await vendor.ask(user(), Message("assistant", ""), user(""))
+    again = await provider.ask(user(), Message("assistant", ""), user(""))
     assert again.text == "still here"
-    assert vendor.server.violations == []
+    assert provider.server.violations == []
 
 
-async def test_one_call_at_a_time_is_told_or_kept(vendor: Vendor) -> None:
-    script(vendor, TWO_CALLS)
-    answer = await vendor.ask(user(), parallel_tool_calls=False)
-    if vendor.name == "anthropic":
-        assert vendor.sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+async def test_one_call_at_a_time_is_told_or_kept(provider: Provider) -> None:
+    script(provider, TWO_CALLS)
+    answer = await provider.ask(user(), parallel_tool_calls=False)
+    if provider.name == "anthropic":
+        assert provider.sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
         return
     assert [call.call_id for call in answer.calls] == ["c1"]
-    assert {d.index for d in vendor.deltas if isinstance(d, ArgumentsDelta)} == {0}
-    why = f"{vendor.name} asked for 2 calls at once; the first is kept."
+    assert {d.index for d in provider.deltas if isinstance(d, ArgumentsDelta)} == {0}
+    why = f"{provider.name} asked for 2 calls at once; the first is kept."
     assert answer.losses == (Loss("parallel_tool_calls", why),)
 
 
-async def test_a_single_call_of_one_at_a_time_loses_nothing(vendor: Vendor) -> None:
-    script(vendor, says(Call("c1", "add", '{"x": 1}')))
-    answer = await vendor.ask(user(), parallel_tool_calls=False)
+async def test_a_single_call_of_one_at_a_time_loses_nothing(provider: Provider) -> None:
+    script(provider, says(Call("c1", "add", '{"x": 1}')))
+    answer = await provider.ask(user(), parallel_tool_calls=False)
     assert len(answer.calls) == 1
     assert answer.losses == ()
 
 
-async def test_ids_that_a_vendor_lacks_are_made_and_go_back(vendors: AllProviders) -> None:
-    async with connected("gemini", vendors) as vendor:
-        vendor.server.violations.clear()
-        script(vendor, says(Call("", "add", '{"x": 1}'), Call("", "add", '{"x": 2}')), says("ok"))
-        first = await vendor.ask(user())
+async def test_ids_that_a_provider_lacks_are_made_and_go_back(providers: AllProviders) -> None:
+    async with connected("gemini", providers) as provider:
+        provider.server.violations.clear()
+        script(provider, says(Call("", "add", '{"x": 1}'), Call("", "add", '{"x": 2}')), says("ok"))
+        first = await provider.ask(user())
         ids = [call.call_id for call in first.calls]
         assert len(set(ids)) == 2
         assert all(ids)
-        assert {d.call_id for d in vendor.deltas if isinstance(d, ArgumentsDelta)} == set(ids)
+        assert {d.call_id for d in provider.deltas if isinstance(d, ArgumentsDelta)} == set(ids)
         results = [ToolResult(CallId(one), "1") for one in ids]
-        await vendor.ask(user(), *kept(first), *results)
-        assert [one for one, _ in vendor.server.requests(vendor.model_name)[-1].results] == ids
-        assert vendor.server.violations == []
+        await provider.ask(user(), *kept(first), *results)
+        assert [one for one, _ in provider.server.requests(provider.model_name)[-1].results] == ids
+        assert provider.server.violations == []
 
 
-async def test_a_signature_is_given_back_to_its_own_vendor_alone(vendors: AllProviders) -> None:
-    async with connected("gemini", vendors) as vendor:
-        vendor.server.violations.clear()
-        script(vendor, TWO_CALLS, says("ok"))
-        first = await vendor.ask(user())
+async def test_a_signature_is_given_back_to_its_own_provider_alone(providers: AllProviders) -> None:
+    async with connected("gemini", providers) as provider:
+        provider.server.violations.clear()
+        script(provider, TWO_CALLS, says("ok"))
+        first = await provider.ask(user())
         native = first.calls[0].native
         assert native is not None
-        assert native.vendor == "gemini"
+        assert native.provider == "gemini"
         items = kept(first)
         foreign = [
             replace(one, native=Native("bedrock", native.data)) if one is items[2] else one
@@ -302,24 +302,24 @@ async def test_a_signature_is_given_back_to_its_own_vendor_alone(vendors: AllPro
         ]
         results = ToolResult(CallId("c1"), "1"), ToolResult(CallId("c2"), "2")
         with pytest.raises(ModelError, match="thought_signature"):
-            await vendor.ask(user(), *foreign, *results)
+            await provider.ask(user(), *foreign, *results)
 
 
-async def test_a_conversation_with_calls_can_go_on_without_tools(vendor: Vendor) -> None:
-    script(vendor, says(Call("c1", "add", '{"x": 1}')), says("done"))
-    first = await vendor.ask(user())
-    await vendor.ask(user(), *kept(first), ToolResult(CallId("c1"), "1"), tools=())
-    assert vendor.server.violations == []
+async def test_a_conversation_with_calls_can_go_on_without_tools(provider: Provider) -> None:
+    script(provider, says(Call("c1", "add", '{"x": 1}')), says("done"))
+    first = await provider.ask(user())
+    await provider.ask(user(), *kept(first), ToolResult(CallId("c1"), "1"), tools=())
+    assert provider.server.violations == []
 
 
 @pytest.mark.parametrize("tool", [ADD, LOOSE])
 async def test_closing_ends_the_connections_and_opening_makes_new_ones(
-    vendor: Vendor, tool: Any
+    provider: Provider, tool: Any
 ) -> None:
-    script(vendor, says("one"), says("two"))
-    assert (await vendor.ask(user(), tools=(tool,))).text == "one"
-    await vendor.model.aclose()
-    assert (await vendor.ask(user(), tools=(tool,))).text == "two"
+    script(provider, says("one"), says("two"))
+    assert (await provider.ask(user(), tools=(tool,))).text == "one"
+    await provider.model.aclose()
+    assert (await provider.ask(user(), tools=(tool,))).text == "two"
 
 
 LARGE: dict[str, tuple[int, Callable[[int], Says]]] = {
@@ -334,25 +334,27 @@ LARGE: dict[str, tuple[int, Callable[[int], Says]]] = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-async def test_four_times_the_answer_takes_four_times_the_work(vendor: Vendor, kind: str) -> None:
+async def test_four_times_the_answer_takes_four_times_the_work(
+    provider: Provider, kind: str
+) -> None:
     count, make = LARGE[kind]
-    script(vendor, make(1), make(count), make(4 * count))
+    script(provider, make(1), make(count), make(4 * count))
     work: list[int] = []
     for _ in range(3):
         with counted_operations() as operations:
-            await vendor.ask(user())
+            await provider.ask(user())
         work.append(operations.lines)
     assert work[2] <= 5 * work[1]
 
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_more_calls_than_a_response_may_have_are_refused(
-    vendor: Vendor, *, stream: bool
+    provider: Provider, *, stream: bool
 ) -> None:
-    script(vendor, says(*(Call(f"c{at}", "add") for at in range(MAX_CALLS + 1))))
-    failed = await failure(vendor, settings={"stream": stream})
+    script(provider, says(*(Call(f"c{at}", "add") for at in range(MAX_CALLS + 1))))
+    failed = await failure(provider, settings={"stream": stream})
     assert (failed.code, failed.transient) == ("model_response_too_large", False)
-    calls = {one.call_id for one in vendor.deltas if isinstance(one, ArgumentsDelta)}
+    calls = {one.call_id for one in provider.deltas if isinstance(one, ArgumentsDelta)}
     assert len(calls) == (MAX_CALLS if stream else 0)
 
 

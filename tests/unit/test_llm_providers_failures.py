@@ -54,9 +54,9 @@ async def test_anthropic_says_in_a_stream_what_went_wrong(
     async def fails(_: web.Request) -> web.Response:
         return stream(BEGUN, problem(kind, f"no, {KEY}"))
 
-    async with before("anthropic", fails) as vendor:
+    async with before("anthropic", fails) as provider:
         with pytest.raises(ModelError) as failed:
-            await vendor.ask(user(), tools=())
+            await provider.ask(user(), tools=())
     assert (failed.value.code, failed.value.transient) == (code, transient)
     assert failed.value.message.endswith("no, ***")
 
@@ -74,9 +74,9 @@ async def test_bedrock_says_in_a_stream_what_went_wrong(kind: str, code: str) ->
         frames = event("messageStart", {"role": "assistant"}) + exception(kind)
         return web.Response(body=frames, content_type="application/vnd.amazon.eventstream")
 
-    async with before("bedrock", fails) as vendor:
+    async with before("bedrock", fails) as provider:
         with pytest.raises(ModelError) as failed:
-            await vendor.ask(user())
+            await provider.ask(user())
     assert (failed.value.code, failed.value.transient) == (code, True)
 
 
@@ -93,14 +93,14 @@ async def test_an_answer_that_no_library_can_read_is_an_answer_all_the_same() ->
         frames += event("contentBlockStart", {"contentBlockIndex": 0, "start": {}})
         return web.Response(body=frames, content_type="application/vnd.amazon.eventstream")
 
-    async with before("bedrock", answers) as vendor:
+    async with before("bedrock", answers) as provider:
         with pytest.raises(ModelError) as failed:
-            await vendor.ask(user())
+            await provider.ask(user())
     assert (failed.value.code, failed.value.transient) == ("model_invalid_response", True)
     assert "ContentBlockStart" in failed.value.message
 
 
-async def test_a_schema_that_is_no_strict_one_to_the_vendor_is_told_as_it_is() -> None:
+async def test_a_schema_that_is_no_strict_one_to_the_provider_is_told_as_it_is() -> None:
     asked: list[Any] = []
 
     async def refuses(request: web.Request) -> web.StreamResponse:
@@ -112,8 +112,8 @@ async def test_a_schema_that_is_no_strict_one_to_the_vendor_is_told_as_it_is() -
         usage = {"output_tokens": 2}
         return stream(BEGUN, {"type": "message_delta", "delta": end, "usage": usage})
 
-    async with before("anthropic", refuses) as vendor:
-        answer = await vendor.ask(user())
+    async with before("anthropic", refuses) as provider:
+        answer = await provider.ask(user())
     assert len(asked) == 2
     assert [tool["input_schema"]["type"] for tool in asked[1]["tools"]] == ["object", "object"]
     why = "anthropic:claude-opus-4-6 does not take these schemas as strict."
@@ -127,9 +127,9 @@ async def test_any_other_refusal_is_told_at_once() -> None:
         asked.append(await request.json())
         return web.json_response(problem("invalid_request_error", "No."), status=400)
 
-    async with before("anthropic", refuses) as vendor:
+    async with before("anthropic", refuses) as provider:
         with pytest.raises(ModelError, match=r"No\."):
-            await vendor.ask(user())
+            await provider.ask(user())
     assert len(asked) == 1
 
 

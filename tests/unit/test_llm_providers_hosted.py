@@ -1,4 +1,4 @@
-"""What vendors run by themselves, and what only they understand of an answer: kept, shown, and
+"""What providers run by themselves, and what only they understand of an answer: kept, shown, and
 given back as it was, in its place."""
 
 import json
@@ -14,7 +14,7 @@ from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel
 from tests.support.models.chat_rules import Body
-from tests.unit.provider_models import Vendor, before, kept, user
+from tests.unit.provider_models import Provider, before, kept, user
 
 
 def hosted(kind: HostedKind, **settings: Any) -> ToolSpec:
@@ -40,10 +40,10 @@ async def conversation(
 ) -> tuple[ModelResponse, ModelResponse]:
     """Two answers: the second with the first in the conversation."""
     settings: Any = {"stream": False, "max_output_tokens": 100}
-    async with before(name, server.answer) as vendor:
-        first = await vendor.ask(user(), tools=tools, settings=settings)
+    async with before(name, server.answer) as provider:
+        first = await provider.ask(user(), tools=tools, settings=settings)
         items = [user(), *kept(first), user("and?")]
-        return first, await vendor.ask(*items, tools=tools, settings=settings)
+        return first, await provider.ask(*items, tools=tools, settings=settings)
 
 
 def claude(*content: Body, stop: str = "end_turn") -> Body:
@@ -132,9 +132,9 @@ async def test_anthropic_that_pauses_is_asked_to_go_on() -> None:
         claude(SEARCH, stop="pause_turn"),
         claude(RESULT, {"type": "text", "text": "Cats purr."}),
     )
-    async with before("anthropic", server.answer) as vendor:
+    async with before("anthropic", server.answer) as provider:
         settings = {"stream": False, "max_output_tokens": 100}
-        answer = await vendor.ask(user(), tools=(hosted("web_search"),), settings=settings)
+        answer = await provider.ask(user(), tools=(hosted("web_search"),), settings=settings)
     assert answer.text == "Cats purr."
     assert answer.finish == "stop"
     assert (answer.usage.input, answer.usage.output) == (10, 4)
@@ -148,10 +148,10 @@ async def test_an_endless_pause_is_no_answer() -> None:
     async def pauses(_: web.Request) -> web.Response:
         return web.json_response(claude(SEARCH, stop="pause_turn"))
 
-    async with before("anthropic", pauses) as vendor:
+    async with before("anthropic", pauses) as provider:
         settings = {"stream": False, "max_output_tokens": 100}
         with pytest.raises(ModelError, match="paused 16 times"):
-            await vendor.ask(user(), tools=(hosted("web_search"),), settings=settings)
+            await provider.ask(user(), tools=(hosted("web_search"),), settings=settings)
 
 
 def gemini(*parts: Body, finish: str = "STOP") -> Body:
@@ -187,9 +187,9 @@ async def test_gemini_runs_code_and_gets_it_back_with_its_signatures() -> None:
 
 async def test_a_call_that_gemini_could_not_read_is_worth_another_attempt() -> None:
     server = Scripted(gemini(finish="MALFORMED_FUNCTION_CALL"))
-    async with before("gemini", server.answer) as vendor:
+    async with before("gemini", server.answer) as provider:
         with pytest.raises(ModelError, match="MALFORMED_FUNCTION_CALL") as failed:
-            await vendor.ask(user(), settings={"stream": False})
+            await provider.ask(user(), settings={"stream": False})
     assert failed.value.transient
 
 
@@ -198,8 +198,8 @@ async def test_a_blocked_prompt_is_a_refusal() -> None:
         "promptFeedback": {"blockReason": "SAFETY"},
         "usageMetadata": {"promptTokenCount": 5, "totalTokenCount": 5},
     }
-    async with before("gemini", Scripted(blocked).answer) as vendor:
-        answer = await vendor.ask(user(), settings={"stream": False})
+    async with before("gemini", Scripted(blocked).answer) as provider:
+        answer = await provider.ask(user(), settings={"stream": False})
     assert answer.refusal == "The model refused to answer (SAFETY)."
 
 
@@ -243,9 +243,9 @@ async def test_a_thought_that_begins_unseen_is_a_sign_of_life() -> None:
     async def stream(_: web.Request) -> web.Response:
         return web.Response(text=lines, content_type="text/event-stream")
 
-    async with before("anthropic", stream) as vendor:
-        answer = await vendor.ask(user())
-        assert vendor.deltas == [ReasoningDelta("")]
+    async with before("anthropic", stream) as provider:
+        answer = await provider.ask(user())
+        assert provider.deltas == [ReasoningDelta("")]
     assert answer.reasoning == (Reasoning("anthropic", {"signature": "s=="}),)
 
 
@@ -256,9 +256,9 @@ async def test_a_thought_that_begins_unseen_is_a_sign_of_life() -> None:
 async def test_a_setting_that_a_hosted_tool_does_not_have_is_refused(
     kind: HostedKind, settings: Any, told: str
 ) -> None:
-    async with before("anthropic", Scripted().answer) as vendor:
+    async with before("anthropic", Scripted().answer) as provider:
         with pytest.raises(ModelError, match=f"{kind} has no setting {told}") as refused:
-            await vendor.ask(user(), tools=(hosted(kind, **settings),))
+            await provider.ask(user(), tools=(hosted(kind, **settings),))
     assert refused.value.transient is False
 
 
@@ -275,15 +275,15 @@ async def test_nonsense_is_no_answer(name: ProviderName, body: str) -> None:
     async def nonsense(_: web.Request) -> web.Response:
         return web.Response(text=body, content_type="application/json")
 
-    async with before(name, nonsense) as vendor:
+    async with before(name, nonsense) as provider:
         for stream in (True, False):
-            await no_answer(vendor, stream=stream)
+            await no_answer(provider, stream=stream)
 
 
-async def no_answer(vendor: Vendor, *, stream: bool) -> None:
+async def no_answer(provider: Provider, *, stream: bool) -> None:
     settings = {"stream": stream, "max_output_tokens": 10}
     with pytest.raises(ModelError) as failed:
-        await vendor.ask(user(), settings=settings)
+        await provider.ask(user(), settings=settings)
     assert failed.value.transient
 
 
@@ -299,8 +299,8 @@ async def test_an_address_that_is_none_is_not_asked_again(url: str) -> None:
 async def test_a_call_of_an_unknown_tool_that_gemini_reports_as_unexpected_is_a_call() -> None:
     call: Body = {"functionCall": {"name": "nothing", "args": {"x": 1}}}
     server = Scripted(gemini(call, finish="UNEXPECTED_TOOL_CALL"))
-    async with before("gemini", server.answer) as vendor:
-        answer = await vendor.ask(user(), settings={"stream": False})
+    async with before("gemini", server.answer) as provider:
+        answer = await provider.ask(user(), settings={"stream": False})
     [asked] = answer.calls
     assert (asked.name, asked.arguments, asked.truncated) == ("nothing", '{"x":1}', False)
     assert answer.finish == "tool_calls"
@@ -308,9 +308,9 @@ async def test_a_call_of_an_unknown_tool_that_gemini_reports_as_unexpected_is_a_
 
 async def test_an_unexpected_call_that_cannot_be_read_is_worth_another_attempt() -> None:
     server = Scripted(gemini(finish="UNEXPECTED_TOOL_CALL"))
-    async with before("gemini", server.answer) as vendor:
+    async with before("gemini", server.answer) as provider:
         with pytest.raises(ModelError, match="UNEXPECTED_TOOL_CALL") as failed:
-            await vendor.ask(user(), settings={"stream": False})
+            await provider.ask(user(), settings={"stream": False})
     assert failed.value.transient
 
 
@@ -335,10 +335,10 @@ async def test_claude_may_write_the_most_that_it_can_and_is_not_streamed_against
     if effort is not None:
         settings["reasoning"] = {"effort": effort}
     server = Scripted(*(claude({"type": "text", "text": "Hi"}) for _ in LIMITS))
-    async with before("anthropic", server.answer) as vendor:
+    async with before("anthropic", server.answer) as provider:
         for name in LIMITS:
             request = ModelRequest(name, "", (user(),), settings=settings)
-            await vendor.model.respond(request, lambda _: None)
+            await provider.model.respond(request, lambda _: None)
     assert not any(body.get("stream") for body in server.bodies)
     for body, (name, limit) in zip(server.bodies, LIMITS.items(), strict=True):
         raised = effort is not None and name == "of-my-own"
@@ -357,9 +357,9 @@ async def test_claude_gets_the_room_that_the_conversation_leaves() -> None:
             return web.json_response({"type": "error", "error": error}, status=400)
         return web.json_response(claude({"type": "text", "text": "Hi"}))
 
-    async with before("anthropic", answer) as vendor:
+    async with before("anthropic", answer) as provider:
         request = ModelRequest("claude-sonnet-4-0", "", (user(),), settings={"stream": False})
-        answered = await vendor.model.respond(request, lambda _: None)
+        answered = await provider.model.respond(request, lambda _: None)
     assert answered.text == "Hi"
     assert [body["max_tokens"] for body in bodies] == [64_000, 10_000]
 
@@ -373,8 +373,8 @@ async def test_bedrock_is_not_streamed_against_the_wish() -> None:
         usage = {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}
         return web.json_response({"output": said, "stopReason": "end_turn", "usage": usage})
 
-    async with before("bedrock", answer) as vendor:
-        response = await vendor.ask(user(), tools=(), settings={"stream": False})
+    async with before("bedrock", answer) as provider:
+        response = await provider.ask(user(), tools=(), settings={"stream": False})
     assert response.text == "Hi"
     assert [path.rpartition("/")[2] for path in paths] == ["converse"]
 
@@ -385,8 +385,8 @@ async def test_what_cannot_be_read_of_an_earlier_answer_goes_back_as_text() -> N
     call = HostedCall("srv_1", "looker", "web_search", "anthropic", {"query": "q"}, ["r"], unknown)
     cited = Message("assistant", "as it says", native=Native("anthropic", {"citations": [1]}))
     settings: Any = {"stream": False, "max_output_tokens": 100}
-    async with before("anthropic", server.answer) as vendor:
-        answer = await vendor.ask(user(), call, cited, user("and?"), settings=settings)
+    async with before("anthropic", server.answer) as provider:
+        answer = await provider.ask(user(), call, cited, user("and?"), settings=settings)
     assert answer.text == "fine"
     [asked] = server.bodies
     assert "looker" in json.dumps(asked)

@@ -25,45 +25,45 @@ from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.provider_server import ProviderRequest
 from tests.support.models.spoken import Reply, says
-from tests.unit.provider_models import ADD, KEY, LOOSE, NAMES, Vendor, connected, texts_of, user
+from tests.unit.provider_models import ADD, KEY, LOOSE, NAMES, Provider, connected, texts_of, user
 
 PNG = "iVBORw0KGgo="
 PICTURE = MediaPart("image", data=PNG, media_type="image/png")
 
 
 @pytest.fixture(scope="module")
-def vendors() -> Iterator[AllProviders]:
+def providers() -> Iterator[AllProviders]:
     def agrees(_: ProviderRequest) -> Reply:
         return says("ok")
 
-    with AllProviders() as vendors:
+    with AllProviders() as providers:
         for name, model in NAMES.items():
-            getattr(vendors, name).respond(model, agrees)
-        yield vendors
+            getattr(providers, name).respond(model, agrees)
+        yield providers
 
 
-async def one(name: ProviderName, vendors: AllProviders) -> AsyncIterator[Vendor]:
-    async with connected(name, vendors) as vendor:
-        yield vendor
-        assert vendor.server.violations == []
+async def one(name: ProviderName, providers: AllProviders) -> AsyncIterator[Provider]:
+    async with connected(name, providers) as provider:
+        yield provider
+        assert provider.server.violations == []
 
 
 @pytest.fixture(scope="module", params=list(NAMES))
-async def vendor(request: Any, vendors: AllProviders) -> AsyncIterator[Vendor]:
-    async for vendor in one(request.param, vendors):
-        yield vendor
+async def provider(request: Any, providers: AllProviders) -> AsyncIterator[Provider]:
+    async for provider in one(request.param, providers):
+        yield provider
 
 
 @pytest.fixture(scope="module")
-async def anthropic(vendors: AllProviders) -> AsyncIterator[Vendor]:
-    async for vendor in one("anthropic", vendors):
-        yield vendor
+async def anthropic(providers: AllProviders) -> AsyncIterator[Provider]:
+    async for provider in one("anthropic", providers):
+        yield provider
 
 
 @pytest.fixture(scope="module")
-async def gemini(vendors: AllProviders) -> AsyncIterator[Vendor]:
-    async for vendor in one("gemini", vendors):
-        yield vendor
+async def gemini(providers: AllProviders) -> AsyncIterator[Provider]:
+    async for provider in one("gemini", providers):
+        yield provider
 
 
 CHOICES: dict[ProviderName, dict[str, Any]] = {
@@ -88,51 +88,53 @@ CHOICES: dict[ProviderName, dict[str, Any]] = {
 }
 
 
-def choice_of(vendor: Vendor) -> Any:
-    match vendor.name:
+def choice_of(provider: Provider) -> Any:
+    match provider.name:
         case "anthropic":
-            return vendor.sent.get("tool_choice")
+            return provider.sent.get("tool_choice")
         case "gemini":
-            told = vendor.sent["toolConfig"]["functionCallingConfig"]
+            told = provider.sent["toolConfig"]["functionCallingConfig"]
             names = told.pop("allowedFunctionNames", None)
             return told | ({"allowed_function_names": names} if names else {})
         case "bedrock":
-            return vendor.sent.get("toolConfig", {}).get("toolChoice")
+            return provider.sent.get("toolConfig", {}).get("toolChoice")
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "named"])
-async def test_a_choice_is_put_in_the_vendors_words(vendor: Vendor, choice: str) -> None:
+async def test_a_choice_is_put_in_the_providers_words(provider: Provider, choice: str) -> None:
     told = {"name": "add"} if choice == "named" else choice
-    answer = await vendor.ask(user(), tool_choice=told)
-    assert choice_of(vendor) == CHOICES[vendor.name][choice]
+    answer = await provider.ask(user(), tool_choice=told)
+    assert choice_of(provider) == CHOICES[provider.name][choice]
     assert answer.losses == ()
 
 
-def declared(vendor: Vendor) -> list[Body]:
-    match vendor.name:
+def declared(provider: Provider) -> list[Body]:
+    match provider.name:
         case "anthropic":
-            return vendor.sent["tools"]
+            return provider.sent["tools"]
         case "gemini":
-            tools = vendor.sent["tools"]
+            tools = provider.sent["tools"]
             return [one for tool in tools for one in tool.get("functionDeclarations", [])]
         case "bedrock":
-            tools = vendor.sent["toolConfig"]["tools"]
+            tools = provider.sent["toolConfig"]["tools"]
             return [tool["toolSpec"] for tool in tools if "toolSpec" in tool]
 
 
-async def test_tools_are_strict_where_they_are_and_the_vendor_has_that(vendor: Vendor) -> None:
-    await vendor.ask(user())
-    assert [one["name"] for one in declared(vendor)] == ["add", "loose"]
-    if vendor.name == "gemini":
-        assert choice_of(vendor) == {"mode": "AUTO"}  # one of the tools is not strict
-        await vendor.ask(user(), tools=(ADD,))
-        assert choice_of(vendor) == {"mode": "VALIDATED"}
+async def test_tools_are_strict_where_they_are_and_the_provider_has_that(
+    provider: Provider,
+) -> None:
+    await provider.ask(user())
+    assert [one["name"] for one in declared(provider)] == ["add", "loose"]
+    if provider.name == "gemini":
+        assert choice_of(provider) == {"mode": "AUTO"}  # one of the tools is not strict
+        await provider.ask(user(), tools=(ADD,))
+        assert choice_of(provider) == {"mode": "VALIDATED"}
     else:
-        assert [one.get("strict") for one in declared(vendor)] == [True, None]
+        assert [one.get("strict") for one in declared(provider)] == [True, None]
 
 
 async def test_gemini_is_told_what_it_reads_of_a_schema_and_the_rest_is_a_loss(
-    gemini: Vendor,
+    gemini: Provider,
 ) -> None:
     properties: Body = {
         "x": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 2, "minimum": 0},
@@ -151,7 +153,7 @@ async def test_gemini_is_told_what_it_reads_of_a_schema_and_the_rest_is_a_loss(
     assert answer.losses == (Loss("tools.rich", why),)
 
 
-async def test_anthropic_is_told_several_types_as_alternatives(anthropic: Vendor) -> None:
+async def test_anthropic_is_told_several_types_as_alternatives(anthropic: Provider) -> None:
     wide: Body = {
         "type": "object",
         "properties": {
@@ -173,36 +175,36 @@ async def test_anthropic_is_told_several_types_as_alternatives(anthropic: Vendor
     assert [loss.part for loss in answer.losses] == ["tools.open.strict"]
 
 
-async def test_an_output_schema_is_told(vendor: Vendor) -> None:
+async def test_an_output_schema_is_told(provider: Provider) -> None:
     schema: Body = {
         "type": "object",
         "properties": {"age": {"type": "integer"}},
         "required": ["age"],
         "additionalProperties": False,
     }
-    answer = await vendor.ask(user(), output_schema=schema)
-    assert "age" in str(vendor.server.requests(vendor.model_name)[-1])
+    answer = await provider.ask(user(), output_schema=schema)
+    assert "age" in str(provider.server.requests(provider.model_name)[-1])
     assert answer.losses == ()
 
 
-async def test_an_open_map_is_not_told_as_a_schema_to_claude(vendor: Vendor) -> None:
+async def test_an_open_map_is_not_told_as_a_schema_to_claude(provider: Provider) -> None:
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
-    answer = await vendor.ask(user(), output_schema=schema)
-    lost = [] if vendor.name == "gemini" else ["output_schema"]
+    answer = await provider.ask(user(), output_schema=schema)
+    lost = [] if provider.name == "gemini" else ["output_schema"]
     assert [loss.part for loss in answer.losses] == lost
 
 
-async def test_settings_are_translated(vendor: Vendor) -> None:
+async def test_settings_are_translated(provider: Provider) -> None:
     settings = {"temperature": 0.5, "top_p": None, "max_output_tokens": 99, "stop": "END"}
     own: dict[ProviderName, Body] = {
         "anthropic": {"user": "u", "service_tier": "auto", "extra_body": {"top_k": 3}},
         "gemini": {"seed": 4, "presence_penalty": 1, "extra_body": {"serviceTier": "flex"}},
         "bedrock": {"metadata": {"a": "b"}, "service_tier": "flex", "extra_body": {"top_k": 3}},
     }
-    answer = await vendor.ask(user(), settings=settings | own[vendor.name])
+    answer = await provider.ask(user(), settings=settings | own[provider.name])
     assert answer.losses == ()
-    sent = vendor.sent
-    match vendor.name:
+    sent = provider.sent
+    match provider.name:
         case "anthropic":
             names = ("temperature", "max_tokens", "stop_sequences", "top_k", "service_tier")
             assert [sent[name] for name in names] == [0.5, 99, ["END"], 3, "auto"]
@@ -220,11 +222,11 @@ async def test_settings_are_translated(vendor: Vendor) -> None:
             assert sent["additionalModelRequestFields"] == {"top_k": 3}
 
 
-async def test_an_effort_makes_the_model_think(vendor: Vendor) -> None:
-    answer = await vendor.ask(user(), settings={"reasoning": {"effort": "low"}})
+async def test_an_effort_makes_the_model_think(provider: Provider) -> None:
+    answer = await provider.ask(user(), settings={"reasoning": {"effort": "low"}})
     assert answer.losses == ()
-    sent = vendor.sent
-    match vendor.name:
+    sent = provider.sent
+    match provider.name:
         case "anthropic":
             assert sent["thinking"] == {"type": "adaptive"}
             assert sent["output_config"] == {"effort": "low"}
@@ -251,16 +253,16 @@ async def test_an_effort_makes_the_model_think(vendor: Vendor) -> None:
     ],
 )
 async def test_what_claude_cannot_be_told_is_a_loss(
-    anthropic: Vendor, fields: Any, lost: str
+    anthropic: Provider, fields: Any, lost: str
 ) -> None:
     answer = await anthropic.ask(user(), **fields)
     assert [loss.part for loss in answer.losses] == [lost]
 
 
-async def test_prompts_are_cached_behind_tools_instructions_and_the_end(vendor: Vendor) -> None:
-    await vendor.ask(user("one"), Message("assistant", "two"), user("three"))
-    sent = vendor.sent
-    match vendor.name:
+async def test_prompts_are_cached_behind_tools_instructions_and_the_end(provider: Provider) -> None:
+    await provider.ask(user("one"), Message("assistant", "two"), user("three"))
+    sent = provider.sent
+    match provider.name:
         case "anthropic":
             [*_, last] = sent["messages"]
             for place in (sent["tools"][-1], sent["system"][-1], last["content"][-1]):
@@ -274,24 +276,24 @@ async def test_prompts_are_cached_behind_tools_instructions_and_the_end(vendor: 
 
 
 async def test_system_messages_are_instructions_at_the_beginning_and_keep_their_place_later(
-    vendor: Vendor,
+    provider: Provider,
 ) -> None:
     items = (Message("system", "First."), user("hi"), Message("assistant", "yes"))
-    await vendor.ask(*items, Message("system", "Later."), user("go"))
-    whole = str(vendor.server.requests(vendor.model_name)[-1])
+    await provider.ask(*items, Message("system", "Later."), user("go"))
+    whole = str(provider.server.requests(provider.model_name)[-1])
     places = [whole.index(text) for text in ("yes", "Later.", '"go"')]
     assert places == sorted(places)
-    match vendor.name:
+    match provider.name:
         case "gemini":
-            system = vendor.sent["systemInstruction"]["parts"]
+            system = provider.sent["systemInstruction"]["parts"]
         case _:
-            system = vendor.sent["system"]
+            system = provider.sent["system"]
     assert texts_of(system) == ["Be kind.", "First."]
     assert "<system>" in whole
 
 
-async def test_a_conversation_of_system_messages_alone_is_asked(vendor: Vendor) -> None:
-    assert (await vendor.ask(Message("system", "Speak."))).text == "ok"
+async def test_a_conversation_of_system_messages_alone_is_asked(provider: Provider) -> None:
+    assert (await provider.ask(Message("system", "Speak."))).text == "ok"
 
 
 MEDIA: tuple[Part, ...] = (
@@ -301,29 +303,29 @@ MEDIA: tuple[Part, ...] = (
 )
 
 
-async def test_images_and_files_are_shown_in_messages_and_in_results(vendor: Vendor) -> None:
+async def test_images_and_files_are_shown_in_messages_and_in_results(provider: Provider) -> None:
     call = ToolCall(CallId("c1"), "add", '{"x": 1}')
     result = ToolResult(CallId("c1"), "see", parts=MEDIA)
     items = (Message("user", MEDIA), call, result)
-    await vendor.ask(*items)
-    whole = str(vendor.server.requests(vendor.model_name)[-1])
+    await provider.ask(*items)
+    whole = str(provider.server.requests(provider.model_name)[-1])
     assert whole.count(PNG) == 2
-    match vendor.name:
+    match provider.name:
         case "anthropic":
-            [block] = vendor.sent["messages"][-1]["content"]
+            [block] = provider.sent["messages"][-1]["content"]
             assert [part["type"] for part in block["content"]] == ["text", "image", "document"]
         case "gemini":
-            [content] = vendor.sent["contents"][-1:]
+            [content] = provider.sent["contents"][-1:]
             assert len(content["parts"][0]["functionResponse"]["parts"]) == 2
         case "bedrock":
-            [block, *_] = vendor.sent["messages"][-1]["content"]
+            [block, *_] = provider.sent["messages"][-1]["content"]
             assert {"image", "text"} <= {key for p in block["toolResult"]["content"] for key in p}
 
 
-async def test_an_empty_result_in_parts_says_so(vendor: Vendor) -> None:
+async def test_an_empty_result_in_parts_says_so(provider: Provider) -> None:
     call = ToolCall(CallId("c1"), "add", '{"x": 1}')
-    await vendor.ask(user(), call, ToolResult(CallId("c1"), "", parts=(TextPart(""),)))
-    assert "(empty)" in str(vendor.server.requests(vendor.model_name)[-1])
+    await provider.ask(user(), call, ToolResult(CallId("c1"), "", parts=(TextPart(""),)))
+    assert "(empty)" in str(provider.server.requests(provider.model_name)[-1])
 
 
 @pytest.mark.parametrize(
@@ -338,15 +340,15 @@ async def test_an_empty_result_in_parts_says_so(vendor: Vendor) -> None:
         (MediaPart("image", url=f"data:image/png;base64,{PNG}"), set(NAMES)),
     ],
 )
-async def test_what_a_vendor_does_not_take_is_told_in_text(
-    vendor: Vendor, part: MediaPart, shown: set[str]
+async def test_what_a_provider_does_not_take_is_told_in_text(
+    provider: Provider, part: MediaPart, shown: set[str]
 ) -> None:
-    await vendor.ask(Message("user", (part,)))
-    whole = str(vendor.server.requests(vendor.model_name)[-1])
-    assert (f"({part.type} " in whole) is (vendor.name not in shown)
+    await provider.ask(Message("user", (part,)))
+    whole = str(provider.server.requests(provider.model_name)[-1])
+    assert (f"({part.type} " in whole) is (provider.name not in shown)
 
 
-async def test_data_that_is_no_base64_is_refused(anthropic: Vendor) -> None:
+async def test_data_that_is_no_base64_is_refused(anthropic: Provider) -> None:
     broken = MediaPart("image", data="a", media_type="image/png")
     with pytest.raises(ModelError, match="not base64") as refused:
         await anthropic.ask(Message("user", (broken,)))
@@ -354,7 +356,7 @@ async def test_data_that_is_no_base64_is_refused(anthropic: Vendor) -> None:
 
 
 async def test_media_of_the_models_own_messages_follow_in_one_of_the_users(
-    anthropic: Vendor, gemini: Vendor
+    anthropic: Provider, gemini: Provider
 ) -> None:
     drawn = Message("assistant", (TextPart("Here."), PICTURE))
     await anthropic.ask(user(), drawn, user("nice"))
@@ -366,31 +368,31 @@ async def test_media_of_the_models_own_messages_follow_in_one_of_the_users(
     assert [sorted(part) for part in said["parts"]] == [["text"], ["inlineData"]]
 
 
-async def test_thoughts_and_hosted_calls_of_others_are_not_given_to_it(vendor: Vendor) -> None:
-    other = "gemini" if vendor.name != "gemini" else "anthropic"
+async def test_thoughts_and_hosted_calls_of_others_are_not_given_to_it(provider: Provider) -> None:
+    other = "gemini" if provider.name != "gemini" else "anthropic"
     thought = Reasoning(other, {"text": "secretly", "signature": "c2ln"})
     searched = HostedCall("h1", "search", "web_search", other, {"q": "x"}, "found", {"parts": []})
-    await vendor.ask(user(), thought, searched, Message("assistant", "so"), user())
-    whole = str(vendor.server.requests(vendor.model_name)[-1])
+    await provider.ask(user(), thought, searched, Message("assistant", "so"), user())
+    whole = str(provider.server.requests(provider.model_name)[-1])
     assert "secretly" not in whole
     assert "(Called search with" in whole
 
 
-async def test_an_unsigned_thought_does_not_go_back(vendor: Vendor) -> None:
-    thought = Reasoning(vendor.name, {"text": "unsigned"})
-    await vendor.ask(user(), thought, Message("assistant", "so"), user())
-    whole = str(vendor.server.requests(vendor.model_name)[-1])
-    assert ("unsigned" in whole) is (vendor.name == "gemini")
+async def test_an_unsigned_thought_does_not_go_back(provider: Provider) -> None:
+    thought = Reasoning(provider.name, {"text": "unsigned"})
+    await provider.ask(user(), thought, Message("assistant", "so"), user())
+    whole = str(provider.server.requests(provider.model_name)[-1])
+    assert ("unsigned" in whole) is (provider.name == "gemini")
 
 
-async def test_too_many_strict_tools_are_told_as_plain_ones(anthropic: Vendor) -> None:
+async def test_too_many_strict_tools_are_told_as_plain_ones(anthropic: Provider) -> None:
     tools = tuple(ADD.model_copy(update={"name": f"add{n}"}) for n in range(21))
     answer = await anthropic.ask(user(), tools=(*tools, LOOSE))
     assert [loss.part for loss in answer.losses] == ["strict"]
     assert not [one for one in declared(anthropic) if "strict" in one]
 
 
-async def test_the_key_is_sent_and_nothing_of_this_machine(anthropic: Vendor) -> None:
+async def test_the_key_is_sent_and_nothing_of_this_machine(anthropic: Provider) -> None:
     await anthropic.ask(user())
     headers = anthropic.server.requests(anthropic.model_name)[-1].headers
     assert KEY in (headers.get("authorization", "") + headers.get("x-api-key", ""))

@@ -39,7 +39,7 @@ from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.tools import DeclaredTools, function_tool
 from tests.support.models import responses_rules
 
-VENDOR = "openai-responses"
+PROVIDER = "openai-responses"
 OWN = TypeAdapter[Any](ResponseCreateParamsStreaming | ResponseCreateParamsNonStreaming)
 PNG = MediaPart("image", data="aWNvbg==", media_type="image/png")
 CLOSED: JsonObject = {
@@ -100,11 +100,11 @@ def input_of(*items: Item, **fields: Any) -> list[Any]:
 
 def thought(number: int, leads_to: str | None, sealed: str | None = "sealed") -> Reasoning:
     data: JsonObject = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
-    return Reasoning(VENDOR, data | {"encrypted_content": sealed, "leads_to": leads_to})
+    return Reasoning(PROVIDER, data | {"encrypted_content": sealed, "leads_to": leads_to})
 
 
 def call(call_id: str, item_id: str | None = None, name: str = "add") -> ToolCall:
-    native = None if item_id is None else Native(VENDOR, {"id": item_id})
+    native = None if item_id is None else Native(PROVIDER, {"id": item_id})
     return ToolCall(CallId(call_id), name, '{"x":"1"}', native=native)
 
 
@@ -115,7 +115,7 @@ def result(call_id: str, output: Any = "ok", *parts: TextPart | MediaPart, **mor
 def native(item: JsonObject, name: str = "run_it", **changed: Any) -> ToolCall:
     arguments = compact(changed["arguments"]) if "arguments" in changed else arguments_of(item)
     call_id = CallId(str(item.get("call_id") or item["id"]))
-    return ToolCall(call_id, name, arguments, native=Native(VENDOR, item))
+    return ToolCall(call_id, name, arguments, native=Native(PROVIDER, item))
 
 
 GO = Message("user", "go")
@@ -351,9 +351,9 @@ def test_reasoning_that_leads_to_reasoning_goes_with_it() -> None:
 
 def test_without_sealed_reasoning_its_item_goes_without_its_id() -> None:
     message = Message(
-        "assistant", "Hi", native=Native(VENDOR, {"id": "msg_1", "phase": "commentary"})
+        "assistant", "Hi", native=Native(PROVIDER, {"id": "msg_1", "phase": "commentary"})
     )
-    search = HostedCall("ws_1", "s", "web_search", VENDOR, {}, {}, {"id": "ws_1", "type": "x"})
+    search = HostedCall("ws_1", "s", "web_search", PROVIDER, {}, {}, {"id": "ws_1", "type": "x"})
     given = responses_rules.Given()
     for led, item in (("fc_1", call("c1", "fc_1")), ("msg_1", message), ("ws_1", search)):
         answered = (result("c1"),) if isinstance(item, ToolCall) else ()
@@ -380,18 +380,18 @@ def test_a_message_goes_back_with_its_citations_unless_its_text_was_changed() ->
             }
         ],
     }
-    own = Native(VENDOR, {"id": "msg_1", "content": [cited], "phase": "final_answer"})
+    own = Native(PROVIDER, {"id": "msg_1", "content": [cited], "phase": "final_answer"})
     _, whole = input_of(GO, Message("assistant", "Paris", native=own))
     assert (whole["id"], whole["phase"], whole["content"]) == ("msg_1", "final_answer", [cited])
     _, changed = input_of(GO, Message("assistant", "London", native=own))
     assert changed["content"] == [{"type": "output_text", "text": "London", "annotations": []}]
-    refused = Message("assistant", "No.", refusal=True, native=Native(VENDOR, {"id": "msg_1"}))
+    refused = Message("assistant", "No.", refusal=True, native=Native(PROVIDER, {"id": "msg_1"}))
     assert input_of(GO, refused)[1]["content"] == [{"type": "refusal", "refusal": "No."}]
     other = Message("assistant", "Hi", native=Native("anthropic", {"id": "x"}))
     assert input_of(GO, other)[1] == {"role": "assistant", "content": "Hi"}
 
 
-def test_what_another_vendor_thought_is_left_out_and_what_it_ran_is_told() -> None:
+def test_what_another_provider_thought_is_left_out_and_what_it_ran_is_told() -> None:
     foreign = HostedCall("h1", "find", "web_search", "anthropic", {"q": "x"}, {"hits": 1}, {})
     items = input_of(GO, Reasoning("openai", {"text": "hm"}), foreign)
     assert items[1]["content"] == '(Called find with {"q":"x"}; it answered: {"hits":1})'
@@ -402,7 +402,7 @@ def test_what_openai_ran_goes_back_as_it_was() -> None:
         "type": "web_search_call", "id": "ws_1", "status": "completed",
         "action": {"type": "search", "query": "x"},
     }  # fmt: skip
-    item = HostedCall("ws_1", "s", "web_search", VENDOR, {}, {}, data | {"created_by": "m"})
+    item = HostedCall("ws_1", "s", "web_search", PROVIDER, {}, {}, data | {"created_by": "m"})
     assert input_of(GO, item)[1] == data
 
 
@@ -447,7 +447,7 @@ def test_a_changed_call_goes_back_as_it_was_changed() -> None:
 
 def test_a_call_whose_id_was_made_another_goes_back_under_it() -> None:
     renamed = ToolCall(
-        CallId("c1_2"), "run_shell", arguments_of(SHELL), native=Native(VENDOR, SHELL)
+        CallId("c1_2"), "run_shell", arguments_of(SHELL), native=Native(PROVIDER, SHELL)
     )
     items = input_of(GO, renamed, result("c1_2"))
     assert [one["call_id"] for one in items[1:]] == ["c1_2", "c1_2"]
@@ -543,7 +543,7 @@ def test_a_hosted_servers_question_gets_its_answer(*, is_error: bool) -> None:
     } | ({"reason": "Too risky."} if is_error else {})
 
 
-def test_a_call_of_another_vendors_kind_is_a_functions() -> None:
+def test_a_call_of_another_providers_kind_is_a_functions() -> None:
     other = ToolCall(CallId("c1"), "run_shell", "{}", native=Native("anthropic", {"type": "bash"}))
     assert [one.get("type") for one in input_of(GO, other, result("c1"))][1:] == [
         "function_call",
@@ -552,5 +552,5 @@ def test_a_call_of_another_vendors_kind_is_a_functions() -> None:
 
 
 def test_a_functions_namespace_goes_back_with_it() -> None:
-    spaced = ToolCall(CallId("c1"), "add", "{}", native=Native(VENDOR, {"namespace": "n"}))
+    spaced = ToolCall(CallId("c1"), "add", "{}", native=Native(PROVIDER, {"namespace": "n"}))
     assert input_of(GO, spaced, result("c1"))[1]["namespace"] == "n"

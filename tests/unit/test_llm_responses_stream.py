@@ -14,7 +14,7 @@ from runward.llm.openai.functions import Functions
 from runward.llm.openai.responses.response import ResponseMerge
 from runward.llm.openai.responses.tools import DeclaredTools, function_tool
 
-VENDOR = "openai-responses"
+PROVIDER = "openai-responses"
 USAGE = {
     "input_tokens": 9,
     "input_tokens_details": {"cached_tokens": 3},
@@ -84,9 +84,9 @@ def test_what_cannot_be_said_anew_is_kept_of_a_message() -> None:
     )
     assert plain.output == (Message("assistant", "Hi"),)
     content: Any = [{"type": "output_text", "text": "Hi", "annotations": [note]}]
-    own = Native(VENDOR, {"id": "msg_1", "content": content})
+    own = Native(PROVIDER, {"id": "msg_1", "content": content})
     assert cited.output == (Message("assistant", "Hi", native=own),)
-    own = Native(VENDOR, {"id": "msg_1", "phase": "commentary"})
+    own = Native(PROVIDER, {"id": "msg_1", "phase": "commentary"})
     assert phased.output == (Message("assistant", "Hi", native=own),)
 
 
@@ -94,10 +94,10 @@ def test_reasoning_knows_what_it_led_to() -> None:
     thought: Any = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     response = whole(thought, CALL)
     assert response.output == (
-        Reasoning(VENDOR, thought | {"leads_to": "fc_1"}),
-        RequestedCall("c1", "a", "{}", native=Native(VENDOR, {"id": "fc_1"})),
+        Reasoning(PROVIDER, thought | {"leads_to": "fc_1"}),
+        RequestedCall("c1", "a", "{}", native=Native(PROVIDER, {"id": "fc_1"})),
     )
-    assert whole(thought).reasoning == (Reasoning(VENDOR, thought | {"leads_to": None}),)
+    assert whole(thought).reasoning == (Reasoning(PROVIDER, thought | {"leads_to": None}),)
 
 
 def test_a_refusal_is_one() -> None:

@@ -1,4 +1,4 @@
-"""The table of what each vendor takes, held against the adapters that it is made from."""
+"""The table of what each provider takes, held against the adapters that it is made from."""
 
 import pytest
 from pydantic import JsonValue
@@ -58,7 +58,7 @@ def test_every_setting_that_the_responses_api_takes_is_sent(name: str) -> None:
     assert responses_body_of(said, settings=given(name)) != responses_body_of(said, settings={})
 
 
-def test_every_vendor_has_a_column_and_every_ability_a_row() -> None:
+def test_every_provider_has_a_column_and_every_ability_a_row() -> None:
     head, _, *rows = capability_table().splitlines()
     assert [f"`{can.provider}`" in head for can in ALL_ABILITIES] == [True] * 5
     assert {row.count("|") for row in rows} == {len(ALL_ABILITIES) + 2}

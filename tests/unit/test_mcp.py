@@ -55,7 +55,7 @@ def names(server: McpServerSpec, *tools: ListedTool) -> list[str]:
 # -- what is listed -------------------------------------------------------------------------------
 
 
-def test_names_are_made_to_fit_what_every_vendor_takes() -> None:
+def test_names_are_made_to_fit_what_every_provider_takes() -> None:
     assert names(spec(), listed("read.file/now é")) == ["box_read_file_now__"]
     assert names(spec(prefix="b"), listed("x" * 100)) == ["b_" + "x" * 62]
 

@@ -1,4 +1,4 @@
-"""Functions of plugins that carry out what vendors know by kind."""
+"""Functions of plugins that carry out what providers know by kind."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_function_that_takes_something_else_is_refused() -> None:
         make_tool(tool(executes="shell")(other))
 
 
-def test_a_kind_that_no_vendor_knows_is_refused() -> None:
+def test_a_kind_that_no_provider_knows_is_refused() -> None:
     declared = tool(executes="telepathy")(shell)  # type: ignore[call-overload]
     with pytest.raises(PluginError, match="must be one of shell, apply_patch, computer"):
         make_tool(declared)

@@ -211,7 +211,7 @@ def test_what_a_model_takes_back_is_not_shown_twice() -> None:
     assert done.data["text"] == TEXT
 
 
-def test_reasoning_and_calls_of_the_vendor_stand_behind_their_turn_s_message() -> None:
+def test_reasoning_and_calls_of_the_provider_stand_behind_their_turn_s_message() -> None:
     hosted: dict[str, Any] = {"call_id": "h1", "tool": "web_search", "hosted": "web_search"}
     of = log()
     sent(

@@ -155,7 +155,9 @@ def test_a_bad_schema_is_refused_with_its_path(schema: Any, path: str, said: str
         ({"type": "object", "properties": {}, "required": ["a"]}, "required"),
     ],
 )
-def test_strict_refuses_what_no_vendor_takes_and_says_how_to_go_on(schema: Any, path: str) -> None:
+def test_strict_refuses_what_no_provider_takes_and_says_how_to_go_on(
+    schema: Any, path: str
+) -> None:
     problem = check_schema(schema, strict=True)[0]
     assert problem.path == f"parameters.{path}"
     assert '"strict": false' in problem.message

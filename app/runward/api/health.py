@@ -88,8 +88,8 @@ async def capabilities(principal: AnyKey, services: ServicesDep) -> Response:
             },
             "model_vendors": [*abilities],
             "models": {
-                vendor: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
-                for vendor, can in abilities.items()
+                provider: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
+                for provider, can in abilities.items()
             },
             "responses_api": True,
             "scopes": sorted(principal.scopes),

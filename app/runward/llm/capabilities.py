@@ -101,9 +101,9 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
             found["native"] = f"Citations and signatures of {owner} are not for {can.provider}."
         match item:
             case Reasoning() if _is_foreign_thought(item, can):
-                found["reasoning"] = f"Reasoning of {item.vendor} is not for {can.provider}."
-            case HostedCall() if item.vendor != can.provider:
-                why = f"What {item.vendor} ran by itself is told to {can.provider} in text."
+                found["reasoning"] = f"Reasoning of {item.provider} is not for {can.provider}."
+            case HostedCall() if item.provider != can.provider:
+                why = f"What {item.provider} ran by itself is told to {can.provider} in text."
                 found["hosted_call"] = why
             case Message(content=content) if not isinstance(content, str):
                 media = {part.type for part in content if isinstance(part, MediaPart)}
@@ -118,11 +118,11 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
 def _foreign_owner(item: Item, can: Abilities) -> str | None:
     """Return the other provider that the item's `native` data belongs to, if there is one."""
     native = item.native if isinstance(item, Message | ToolCall) else None
-    return native.vendor if native is not None and native.vendor != can.provider else None
+    return native.provider if native is not None and native.provider != can.provider else None
 
 
 def _is_foreign_thought(item: Item, can: Abilities) -> bool:
-    return isinstance(item, Reasoning) and item.vendor != can.provider
+    return isinstance(item, Reasoning) and item.provider != can.provider
 
 
 def supported_choice(

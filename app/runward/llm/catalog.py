@@ -70,16 +70,16 @@ class Models:
 
     def __init__(self, by_provider: Mapping[str, ReachableModel | str]) -> None:
         self._offline = OfflineModel()
-        self._by_vendor = by_provider
+        self._by_provider = by_provider
 
     def resolve(self, model: str) -> tuple[Model, str]:
         """Return the model and the provider's own name for it. Raises ModelNotInCatalogError."""
-        vendor, colon, name = model.partition(":")
+        provider, colon, name = model.partition(":")
         if not colon or not name:
             raise ModelNotInCatalogError(f"'{model}' does not name a model. {MODEL_NAME_HELP}")
-        if vendor == "offline" and name in OFFLINE_MODELS:
+        if provider == "offline" and name in OFFLINE_MODELS:
             return self._offline, name
-        match self._by_vendor.get(vendor):
+        match self._by_provider.get(provider):
             case None:
                 raise ModelNotInCatalogError(f"There is no model '{model}'. {MODEL_NAME_HELP}")
             case str(why_not):
@@ -92,15 +92,15 @@ class Models:
     def abilities(self) -> dict[str, Abilities]:
         """Return the abilities of each provider that can be reached."""
         return {"offline": self._offline.abilities} | {
-            vendor: one.abilities for vendor, one in self.reachable.items()
+            provider: one.abilities for provider, one in self.reachable.items()
         }
 
     @property
     def reachable(self) -> dict[str, ReachableModel]:
-        return {v: one for v, one in self._by_vendor.items() if not isinstance(one, str)}
+        return {v: one for v, one in self._by_provider.items() if not isinstance(one, str)}
 
     def model_or_reason(self, provider: str) -> ReachableModel | str:
-        return self._by_vendor[provider]
+        return self._by_provider[provider]
 
 
 class ModelCatalog:
@@ -120,13 +120,15 @@ class ModelCatalog:
         checked_transport: TransportFactory | None = None,
     ) -> None:
         self._openai_base_url = openai_base_url
-        self._vendors = dict(providers or {})
+        self._providers = dict(providers or {})
         self._checked = checked_transport
-        by_vendor: dict[str, ReachableModel | str] = dict(_MISSING)
+        by_provider: dict[str, ReachableModel | str] = dict(_MISSING)
         if openai_api_key or openai_base_url:
-            by_vendor |= _openai(openai_api_key, openai_base_url)
-        by_vendor |= {vendor: _vendor(vendor, access) for vendor, access in self._vendors.items()}
-        self.environment = Models(by_vendor)
+            by_provider |= _openai(openai_api_key, openai_base_url)
+        by_provider |= {
+            provider: _provider(provider, access) for provider, access in self._providers.items()
+        }
+        self.environment = Models(by_provider)
         """The models that the service's environment variables configure."""
         self._own: OrderedDict[frozenset[tuple[str, str]], Models] = OrderedDict()
         self._opened: WeakSet[ReachableModel] = WeakSet(self.environment.reachable.values())
@@ -156,16 +158,16 @@ class ModelCatalog:
             await one.aclose()
 
     def _made(self, own: Mapping[str, str], refused_url: str | None) -> Models:
-        by_vendor: dict[str, ReachableModel | str] = {
-            vendor: self.environment.model_or_reason(vendor) for vendor in _MISSING
+        by_provider: dict[str, ReachableModel | str] = {
+            provider: self.environment.model_or_reason(provider) for provider in _MISSING
         }
         try:
-            by_vendor |= self._own_ways(own, refused_url)
+            by_provider |= self._own_ways(own, refused_url)
         except ValueError:
             text = "one of the project's keys for models holds characters that no key has"
-            by_vendor = dict.fromkeys(_MISSING, text)
+            by_provider = dict.fromkeys(_MISSING, text)
         known = self.environment.reachable.values()
-        models = Models(by_vendor)
+        models = Models(by_provider)
         self._opened.update(one for one in models.reachable.values() if one not in known)
         return models
 
@@ -182,10 +184,10 @@ class ModelCatalog:
             found |= _openai(own.get("OPENAI_API_KEY"), url, self._checked)
         elif "OPENAI_API_KEY" in own:
             found |= _openai(own["OPENAI_API_KEY"], self._openai_base_url)
-        for vendor, name in _KEY_OF.items():
+        for provider, name in _KEY_OF.items():
             if name in own:
-                former = self._vendors.get(vendor, ProviderAccess())
-                found[vendor] = _vendor(vendor, replace(former, key=own[name], aws=None))
+                former = self._providers.get(provider, ProviderAccess())
+                found[provider] = _provider(provider, replace(former, key=own[name], aws=None))
         return found
 
 
@@ -198,5 +200,5 @@ def _openai(
     }
 
 
-def _vendor(vendor: ProviderName, access: ProviderAccess) -> ReachableModel | str:
-    return ProviderModel(vendor, access) if is_installed() else missing_extra_message(vendor)
+def _provider(provider: ProviderName, access: ProviderAccess) -> ReachableModel | str:
+    return ProviderModel(provider, access) if is_installed() else missing_extra_message(provider)

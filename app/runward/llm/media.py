@@ -1,4 +1,4 @@
-"""Images and files as model vendors take them."""
+"""Images and files as model providers take them."""
 
 from runward.domain.run.items import MediaPart
 

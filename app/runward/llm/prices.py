@@ -58,10 +58,10 @@ class Prices:
         look-up loads the table, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
             return own.cost(usage)
-        vendor, _, name = model.partition(":")
-        if vendor in FREE:
+        provider, _, name = model.partition(":")
+        if provider in FREE:
             return 0.0
-        provider = _PROVIDERS.get(vendor)
+        provider = _PROVIDERS.get(provider)
         return None if provider is None else self._listed(provider, name, usage)
 
     async def open(self) -> None:

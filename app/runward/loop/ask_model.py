@@ -48,7 +48,7 @@ log = structlog.get_logger()
 ATTEMPTS: Final = 4
 """Requests to one model before the next one in line is asked."""
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-"""Seconds between attempts; a vendor's Retry-After beyond the longest moves on to the next."""
+"""Seconds between attempts; a provider's Retry-After beyond the longest moves on to the next."""
 MODEL_TIMEOUT: Final = 600.0
 """Seconds for one request, first byte to last; `timeout_seconds` in `model_settings` says
 otherwise."""
@@ -176,10 +176,10 @@ async def _ask_one(
     """Its cost is as far as prices are known. Raises ModelError when the model is not asked
     again: it is not waited for one that is down while there is another."""
     try:
-        model, vendor_name = (await engine.models.of(state.project_id)).resolve(name)
+        model, provider_name = (await engine.models.of(state.project_id)).resolve(name)
     except ModelNotInCatalogError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
-    fitting, losses = fit_request(replace(request, model=vendor_name), model.abilities)
+    fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(engine.secrets, state.project_id))
     watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)

@@ -1,8 +1,8 @@
-"""A circuit breaker (M. Nygard, Release It!, 2007) for each project and model: a vendor that is
+"""A circuit breaker (M. Nygard, Release It!, 2007) for each project and model: a provider that is
 down is not asked by every run again and again, and runs with another model go on there at once.
 
-It counts in this process alone. What counts is that the vendor could not answer: errors of 500 and
-more, broken streams, timeouts. A refused key or request, or a rate limit, is no sign of that.
+It counts in this process alone. What counts is that the provider could not answer: errors of 500
+and more, broken streams, timeouts. A refused key or request, or a rate limit, is no sign of that.
 """
 
 import time
@@ -31,7 +31,7 @@ _DOWN: Final = frozenset(
 )
 
 BreakerKey: TypeAlias = tuple[UUID, str]
-"""A project, and `vendor:model`."""
+"""A project, and `provider:model`."""
 
 
 @dataclass(slots=True)
@@ -87,6 +87,6 @@ class Breakers:
         self._circuits.pop(key, None)
 
     def end_probe(self, key: BreakerKey) -> None:
-        """The request ended without a word on whether the vendor is up."""
+        """The request ended without a word on whether the provider is up."""
         if (circuit := self._circuits.get(key)) is not None:
             circuit.probing = False

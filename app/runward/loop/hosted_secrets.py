@@ -1,4 +1,4 @@
-"""Stored secrets in the settings of tools that a model's vendor runs: put in just before the
+"""Stored secrets in the settings of tools that a model's provider runs: put in just before the
 request, and struck out of what comes back. Nothing of them is stored, logged or shown."""
 
 import re
@@ -96,7 +96,7 @@ class RequestWithSecrets:
         )
 
     def _native(self, native: Native | None) -> Native | None:
-        return native and Native(native.vendor, self._object(native.data))
+        return native and Native(native.provider, self._object(native.data))
 
     def _object(self, value: JsonObject) -> JsonObject:
         return {self._text(key): self._json(inner) for key, inner in value.items()}

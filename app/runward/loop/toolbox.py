@@ -222,7 +222,7 @@ class Toolbox:
     async def find_kinds(
         self, project_id: ProjectId, names: Sequence[str]
     ) -> Mapping[str, HostedKind | None]:
-        """The kind of those that a vendor runs, None for others; what is not registered is not
+        """The kind of those that a provider runs, None for others; what is not registered is not
         among them. Remembered until something about the project's tools changes."""
         known = self._known.setdefault(project_id, {})
         unsure = [name for name in names if name not in known]

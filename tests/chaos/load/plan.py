@@ -194,11 +194,11 @@ def _order(seed: int) -> list[str]:
 
 
 def _inline(random: Random) -> Json:
-    vendor = "openai-responses" if random.random() < 0.25 else "openai"
+    provider = "openai-responses" if random.random() < 0.25 else "openai"
     settings: Json = {"timeout_seconds": 8.0, "first_token_timeout_seconds": 3.0}
     if random.random() < 0.25:
         settings |= {"stream": False, "timeout_seconds": 4.0}
-    model = f"{vendor}:main-{random.randrange(MODEL_NAMES):02d}"
+    model = f"{provider}:main-{random.randrange(MODEL_NAMES):02d}"
     return {"model": model, "model_settings": settings}
 
 

@@ -196,7 +196,7 @@ def test_a_script_cannot_answer_with_a_tool_that_nobody_declared(
     assert "undeclared" in refused(sdk)
 
 
-def test_what_goes_wrong_at_the_vendor_reaches_the_client(
+def test_what_goes_wrong_at_the_provider_reaches_the_client(
     server: ResponsesServer, sdk: openai.OpenAI
 ) -> None:
     server.script(

@@ -69,9 +69,9 @@ def _find_unsupported_settings(config: AgentConfig, abilities: Sequence[Abilitie
     settings = config.model_settings
     losses = [{loss.part for loss in unsupported_settings(settings, one)} for one in abilities]
     everywhere = set[str]().union(*losses).intersection(*losses)
-    vendors = ", ".join(dict.fromkeys(one.provider for one in abilities))
+    providers = ", ".join(dict.fromkeys(one.provider for one in abilities))
     return [
-        f"{what.removeprefix('model_settings.')}: is a setting that {vendors} does not have"
+        f"{what.removeprefix('model_settings.')}: is a setting that {providers} does not have"
         for what in sorted(everywhere)
     ]
 

@@ -266,7 +266,7 @@ def _check_no_agent(spec: ToolSpec) -> list[FieldError]:
 
 
 def _check_hosted(spec: ToolSpec) -> list[FieldError]:
-    """The vendor runs it: what would stand around a call of ours cannot hold."""
+    """The provider runs it: what would stand around a call of ours cannot hold."""
     errors = [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
     if spec.hosted is None:
         return [*errors, FieldError("hosted", "is needed for a tool of type hosted")]

@@ -159,7 +159,7 @@ def _trim(item: Item, max_bytes: int) -> Item:
 
 
 def _estimate_bytes(item: Item) -> int:
-    """Roughly, of what a vendor is sent."""
+    """Roughly, of what a provider is sent."""
     match item:
         case Message(content=content):
             size = _content_bytes(content)
@@ -224,7 +224,7 @@ def _matches(history: Sequence[Sequence[Item]], words: Sequence[str]) -> Iterato
 
 
 def _read_searchable(item: Item) -> tuple[str, str]:
-    """Who says it, and what; a vendor's reasoning is not for others."""
+    """Who says it, and what; a provider's reasoning is not for others."""
     match item:
         case Message(role=role, content=content):
             return role, join_text(content)

@@ -1,4 +1,4 @@
-"""The conversation, vendor-neutral. `runward.llm` translates it at the edge; nothing else does.
+"""The conversation, provider-neutral. `runward.llm` translates it at the edge; nothing else does.
 
 In JSON (the API, and stored): a message is `{role, content}`, the others carry a `type`:
 `tool_call`, `tool_result`, `reasoning`, `hosted_call`.
@@ -37,10 +37,10 @@ MessageContent: TypeAlias = str | tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What a vendor said beside the neutral part of an item (a signature, citations, its own
-    kind of call), in its wire format. It is given back to the same vendor and to no other."""
+    """What a provider said beside the neutral part of an item (a signature, citations, its own
+    kind of call), in its wire format. It is given back to the same provider and to no other."""
 
-    vendor: str
+    provider: str
     data: JsonObject
 
 
@@ -79,22 +79,22 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A vendor's reasoning, kept whole so that it can be given back to the same vendor."""
+    """A provider's reasoning, kept whole so that it can be given back to the same provider."""
 
-    vendor: str
+    provider: str
     data: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class HostedCall:
-    """A call of a tool that the vendor ran by itself, with its result. `kind` as in the tool's
-    `hosted`; `arguments` and `output` are what people read of it, `data` is the vendor's own item
-    (or items), kept whole so that it can be given back to the same vendor."""
+    """A call of a tool that the provider ran by itself, with its result. `kind` as in the tool's
+    `hosted`; `arguments` and `output` are what people read of it, `data` is the provider's own item
+    (or items), kept whole so that it can be given back to the same provider."""
 
     call_id: str
     name: str
     kind: str
-    vendor: str
+    provider: str
     arguments: JsonObject
     output: JsonValue
     data: JsonObject
@@ -135,15 +135,15 @@ def item_to_json(item: Item) -> JsonObject:
             if item.parts:
                 result["content"] = [part_to_json(part) for part in item.parts]
             return result
-        case Reasoning(vendor=vendor, data=data):
-            return {"type": "reasoning", "vendor": vendor, "data": data}
+        case Reasoning(provider=provider, data=data):
+            return {"type": "reasoning", "vendor": provider, "data": data}
         case HostedCall():
             return {
                 "type": "hosted_call",
                 "call_id": item.call_id,
                 "name": item.name,
                 "kind": item.kind,
-                "vendor": item.vendor,
+                "vendor": item.provider,
                 "arguments": item.arguments,
                 "output": item.output,
                 "is_error": item.is_error,
@@ -175,8 +175,8 @@ def item_from_json(data: JsonObject) -> Item:
         case {"type": "tool_result", "call_id": str(call_id), "output": output}:
             parts = parts_from_json(data.get("content"))
             return ToolResult(CallId(call_id), output, data.get("is_error") is True, parts)
-        case {"type": "reasoning", "vendor": str(vendor), "data": dict(reasoning)}:
-            return Reasoning(vendor, reasoning)
+        case {"type": "reasoning", "vendor": str(provider), "data": dict(reasoning)}:
+            return Reasoning(provider, reasoning)
         case {"role": ("user" | "assistant" | "system") as role, "content": content}:
             text = content if isinstance(content, str) else parts_from_json(content)
             return Message(role, text, data.get("refusal") is True, _native_from_json(data))
@@ -185,25 +185,25 @@ def item_from_json(data: JsonObject) -> Item:
             "call_id": str(call_id),
             "name": str(name),
             "kind": str(kind),
-            "vendor": str(vendor),
+            "vendor": str(provider),
             "arguments": dict(given),
             "output": output,
             "data": dict(whole),
         }:
             failed = data.get("is_error") is True
-            return HostedCall(call_id, name, kind, vendor, given, output, whole, is_error=failed)
+            return HostedCall(call_id, name, kind, provider, given, output, whole, is_error=failed)
         case _:
             raise ValueError(f"not an item: {compact(data)[:200]}")
 
 
 def _native_to_json(native: Native | None) -> JsonObject:
-    return {} if native is None else {"native": {"vendor": native.vendor, "data": native.data}}
+    return {} if native is None else {"native": {"vendor": native.provider, "data": native.data}}
 
 
 def _native_from_json(item: JsonObject) -> Native | None:
     match item.get("native"):
-        case {"vendor": str(vendor), "data": dict(data)}:
-            return Native(vendor, data)
+        case {"vendor": str(provider), "data": dict(data)}:
+            return Native(provider, data)
         case _:
             return None
 

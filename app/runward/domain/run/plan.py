@@ -257,8 +257,8 @@ def _find_refusal(
 
 
 def _is_callable(tool: CompiledTool, one: _ParsedCall) -> bool:
-    """What a vendor runs by itself is no function, even if the model thinks so; but a vendor may
-    ask whether it may call a server's tool."""
+    """What a provider runs by itself is no function, even if the model thinks so; but a provider
+    may ask whether it may call a server's tool."""
     hosted = tool.spec.hosted
     return hosted is None or (hosted.kind == "mcp" and one.native is not None)
 

@@ -1,4 +1,4 @@
-"""What a model answered in one turn, whatever the vendor."""
+"""What a model answered in one turn, whatever the provider."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

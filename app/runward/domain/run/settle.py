@@ -33,7 +33,7 @@ from runward.domain.run.tools import CompiledTool
 
 _REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})
 """Types of tools that have done nothing before their result, their child run, or that they wait
-for their client, is committed; a vendor's call is made after that."""
+for their client, is committed; a provider's call is made after that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from runward.domain.run.status import TERMINAL, RunStatus
 
 ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
 APPROVE_OR_REJECT: Final = ("approve", "reject")
-"""Where a vendor carries the call out: it can be allowed or not, but not be changed."""
+"""Where a provider carries the call out: it can be allowed or not, but not be changed."""
 
 
 class SegmentKind(StrEnum):

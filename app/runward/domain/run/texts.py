@@ -7,7 +7,7 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import HostedCall
 
 MAX_HOSTED: Final = 8192
-"""Characters of what a vendor's own tool answered."""
+"""Characters of what a provider's own tool answered."""
 
 TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
 NOT_REACHED: Final = "The tool could not be reached."
@@ -68,7 +68,7 @@ def search_first(name: str) -> str:
 
 
 def hosted_call(item: HostedCall) -> str:
-    """What a model is told of what another vendor ran by itself."""
+    """What a model is told of what another provider ran by itself."""
     outcome = "failed with" if item.is_error else "answered"
     shown = item.output if isinstance(item.output, str) else compact(item.output)
     if len(shown) > MAX_HOSTED:

@@ -1,5 +1,5 @@
 """A search over tools, for agents with more of them than a model is shown at once. It knows no
-vendor: what was found is shown as ordinary tools from the next turn on."""
+provider: what was found is shown as ordinary tools from the next turn on."""
 
 import math
 import re

@@ -35,7 +35,7 @@ continue."""
 
 class ProviderConnection:
     def __init__(self, provider: ProviderName, access: ProviderAccess) -> None:
-        self._vendor: ProviderName = provider
+        self._provider: ProviderName = provider
         self._secret = access.secret
         self._opened: OpenProvider = CLIENT_FACTORIES[provider](access)
         self._models: dict[str, Model] = {}
@@ -54,13 +54,13 @@ class ProviderConnection:
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta) -> Answer:
         model = self._model(request.model)
-        said, standing = messages(request.items, model, self._vendor)
+        said, standing = messages(request.items, model, self._provider)
         strict, room, losses = True, None, list[Loss]()
         while True:
             plan = plan_request(
                 request,
                 model,
-                self._vendor,
+                self._provider,
                 self._definitions,
                 standing,
                 strict=strict,
@@ -71,7 +71,7 @@ class ProviderConnection:
                 return await self._ask(request, model, said, plan, on_delta)
             except _StrictRefusedError:
                 strict = False
-                why = f"{self._vendor}:{request.model} does not take these schemas as strict."
+                why = f"{self._provider}:{request.model} does not take these schemas as strict."
                 losses.append(Loss("strict", why))
             except _NoRoomError as refused:
                 room = refused.room
@@ -88,7 +88,7 @@ class ProviderConnection:
         once = _streamed if request.settings.get("stream") is not False else _whole
         try:
             answers = await _all_of(once, model, messages, plan, shown)
-            answer = read_answers(answers, request.tools, self._vendor)
+            answer = read_answers(answers, request.tools, self._provider)
         except ModelError:
             raise
         except Exception as error:
@@ -97,12 +97,14 @@ class ProviderConnection:
                 raise _StrictRefusedError from error
             if plan.own_limit and (room := remaining_tokens(str(error))) is not None:
                 raise _NoRoomError(room) from error
-            raise model_error(error, self._vendor, self._secret, has_output=shown.begun) from error
+            raise model_error(
+                error, self._provider, self._secret, has_output=shown.begun
+            ) from error
         losses = [*plan.losses]
         if plan.one_call:
             answer, dropped = keep_first_call(answer)
             if dropped:
-                why = f"{self._vendor} asked for {dropped + 1} calls at once; the first is kept."
+                why = f"{self._provider} asked for {dropped + 1} calls at once; the first is kept."
                 losses.append(Loss("parallel_tool_calls", why))
         return Answer(answer.output, answer.finish, answer.usage, tuple(losses))
 

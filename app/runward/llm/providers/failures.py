@@ -83,7 +83,7 @@ def model_error(
         case _ if isinstance(error, lost):
             return failures.broken_stream() if has_output else failures.unreachable()
         case _:  # the three libraries' errors for an unexpected response
-            log.warning("model_answer_unreadable", vendor=provider, error=type(error).__name__)
+            log.warning("model_answer_unreadable", provider=provider, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
             return failures.invalid_response(_told(what, secret))
 

@@ -1,4 +1,4 @@
-"""The most that models can write, where the vendor wants a number or has a low default."""
+"""The most that models can write, where the provider wants a number or has a low default."""
 
 import re
 from typing import Final

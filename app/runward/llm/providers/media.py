@@ -57,9 +57,9 @@ def media_content(part: MediaPart, provider: ProviderName) -> SentMedia | str:
 
 
 def _linked(
-    part: MediaPart, url: str, media_type: str | None, vendor: ProviderName
+    part: MediaPart, url: str, media_type: str | None, provider: ProviderName
 ) -> SentMedia | str:
-    match vendor:
+    match provider:
         case "anthropic" if part.type == "image":
             return ImageUrl(url)
         case "anthropic" if media_type == PDF:

@@ -48,14 +48,14 @@ class ProviderModel:
     def __init__(self, provider: ProviderName, access: ProviderAccess) -> None:
         if not (access.secret.isascii() and access.secret.isprintable()):
             raise ValueError("The model vendor's API key holds characters that no key has.")
-        self._vendor: ProviderName = provider
+        self._provider: ProviderName = provider
         self._access = access
         self._link: ProviderConnection | None = None
         self._opening = asyncio.Lock()
 
     @property
     def abilities(self) -> Abilities:
-        return ABILITIES[self._vendor]
+        return ABILITIES[self._provider]
 
     async def open(self) -> None:
         """Import the libraries on a thread, which takes more than a second."""
@@ -79,26 +79,26 @@ class ProviderModel:
         if self._link is None:
             async with self._opening:
                 if self._link is None:
-                    link = await asyncio.to_thread(_load, self._vendor, self._access)
+                    link = await asyncio.to_thread(_load, self._provider, self._access)
                     link.use_threads()
                     close_with(self, link.aclose)
                     self._link = link
         return self._link
 
 
-def _load(vendor: ProviderName, access: ProviderAccess) -> "ProviderConnection":
+def _load(provider: ProviderName, access: ProviderAccess) -> "ProviderConnection":
     """Open a connection. Imports pydantic-ai and the provider's own library."""
     try:
-        from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `vendors`
+        from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `providers`
     except ImportError as error:
         raise ModelError(
-            "model_misconfigured", missing_extra_message(vendor), transient=False
+            "model_misconfigured", missing_extra_message(provider), transient=False
         ) from error
-    return ProviderConnection(vendor, access)
+    return ProviderConnection(provider, access)
 
 
 def missing_extra_message(provider: str) -> str:
     return (
         f"Models of {provider} need libraries that are not installed here: "
-        "pip install 'runward[vendors]'"
+        "pip install 'runward[providers]'"
     )

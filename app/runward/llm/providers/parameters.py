@@ -106,14 +106,14 @@ def plan_request(
 
 class _Maker:
     def __init__(
-        self, request: ModelRequest, model: Model, vendor: ProviderName, plan: Plan
+        self, request: ModelRequest, model: Model, provider: ProviderName, plan: Plan
     ) -> None:
         self._request = request
         self._model = model
         self._profile = cast(dict[str, Any], model.profile)
-        self._vendor: ProviderName = vendor
+        self._provider: ProviderName = provider
         self._plan = plan
-        self._name = f"{vendor}:{request.model}"
+        self._name = f"{provider}:{request.model}"
 
     def add_settings(self) -> None:
         settings = self._plan.settings
@@ -138,12 +138,12 @@ class _Maker:
             case "reasoning", {"effort": str(effort)}:
                 self._add_effort(effort)
             case "extra_body", dict():
-                settings[_EXTRA[self._vendor]] = value
+                settings[_EXTRA[self._provider]] = value
             case "user", _:
                 settings["anthropic_metadata"] = {"user_id": value}
             case "metadata", _:
                 settings["bedrock_request_metadata"] = value
-            case "service_tier", _ if self._vendor == "anthropic":
+            case "service_tier", _ if self._provider == "anthropic":
                 settings["anthropic_service_tier"] = value
             case "service_tier", _:
                 settings["bedrock_service_tier"] = {"type": value}
@@ -165,15 +165,15 @@ class _Maker:
         request, parameters = self._request, self._plan.parameters
         for spec in request.tools:
             if spec.hosted is not None:
-                parameters.native_tools.append(_native_tool(spec.hosted, self._vendor))
+                parameters.native_tools.append(_native_tool(spec.hosted, self._provider))
                 continue
-            definition, lost = definitions.definition(spec, self._vendor, strict=strict)
+            definition, lost = definitions.definition(spec, self._provider, strict=strict)
             parameters.function_tools.append(definition)
             for loss in lost:
                 self._lose(loss.part, loss.reason)
         if parameters.function_tools:
             self._add_choice()
-        elif not parameters.native_tools and self._vendor != "gemini":
+        elif not parameters.native_tools and self._provider != "gemini":
             self._name_called_tools()
 
     def _name_called_tools(self) -> None:
@@ -195,16 +195,16 @@ class _Maker:
             if forced and settings.get("thinking") and self._no_thought_before_calls():
                 del settings["thinking"]
                 self._lose("model_settings.reasoning", "does not think where a call is demanded")
-        if choice == "none" and self._vendor == "bedrock" and not self._can_forbid():
+        if choice == "none" and self._provider == "bedrock" and not self._can_forbid():
             self._lose("tool_choice", "cannot be kept from calling a tool that it called before")
         if not self._request.parallel_tool_calls and choice != "none":
-            if self._vendor == "anthropic":
+            if self._provider == "anthropic":
                 settings["parallel_tool_calls"] = False
             else:
                 self._plan.one_call = True
 
     def _can_force(self) -> bool:
-        if self._vendor == "bedrock" and not self._is("bedrock_supports_tool_choice"):
+        if self._provider == "bedrock" and not self._is("bedrock_supports_tool_choice"):
             return False
         return self._profile.get("supports_forced_tool_choice", True) is not False
 
@@ -218,26 +218,26 @@ class _Maker:
         if not self._profile.get("supports_forced_tool_choice_with_thinking", True):
             return True
         variant = self._profile.get("bedrock_thinking_variant")
-        return self._vendor == "anthropic" or (
-            self._vendor == "bedrock" and variant not in ("xai", "openai_responses")
+        return self._provider == "anthropic" or (
+            self._provider == "bedrock" and variant not in ("xai", "openai_responses")
         )
 
     def add_output(self) -> None:
         schema, parameters = self._request.output_schema, self._plan.parameters
         if schema is None:
             return
-        beside_tools = self._vendor != "gemini" or self._is("google_supports_tool_combination")
+        beside_tools = self._provider != "gemini" or self._is("google_supports_tool_combination")
         alone = not (parameters.function_tools or parameters.native_tools)
         if not (self._is("supports_json_schema_output") and (beside_tools or alone)):
             self._lose("output_schema", _NOT_TOLD)
             return
-        if self._vendor == "gemini":
+        if self._provider == "gemini":
             told, lost = reduce_for_gemini(schema)
             if lost:
                 self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
         else:
             try:
-                told = enforce_schema(self._vendor, schema)
+                told = enforce_schema(self._provider, schema)
             except UnenforceableError as error:
                 self._lose("output_schema", f"cannot enforce it: {error}; it {_NOT_TOLD}")
                 return
@@ -248,7 +248,7 @@ class _Maker:
         """Drop settings that exclude each other: Claude accepts only the temperature 1 while it
         reasons."""
         settings = self._plan.settings
-        is_claude = self._vendor == "anthropic" or (
+        is_claude = self._provider == "anthropic" or (
             self._profile.get("bedrock_thinking_variant") == "anthropic"
         )
         if is_claude and settings.get("thinking") and settings.get("temperature", 1) != 1:
@@ -260,7 +260,7 @@ class _Maker:
         whose limit it has to choose, whatever the request says."""
         settings = self._plan.settings
         if "max_tokens" not in settings:
-            most = default_max_tokens(self._model, self._vendor, settings.get("thinking"))
+            most = default_max_tokens(self._model, self._provider, settings.get("thinking"))
             if most is not None:
                 settings["max_tokens"] = most if room is None else min(most, room)
                 self._plan.own_limit = room is None
@@ -272,13 +272,13 @@ class _Maker:
         self._plan.losses.append(Loss(what, f"{self._name} {why}."))
 
 
-def _native_tool(hosted: Hosted, vendor: ProviderName) -> AbstractNativeTool:
+def _native_tool(hosted: Hosted, provider: ProviderName) -> AbstractNativeTool:
     names = {
         "web_search": ("user_location", "blocked_domains", "allowed_domains", "max_uses"),
     }.get(hosted.kind, ())
-    known = names if vendor == "anthropic" else ()
+    known = names if provider == "anthropic" else ()
     if unknown := [*(hosted.settings.keys() - set(known)), *hosted.secrets]:
-        text = f"{vendor}'s {hosted.kind} has no setting {', '.join(sorted(unknown))}."
+        text = f"{provider}'s {hosted.kind} has no setting {', '.join(sorted(unknown))}."
         raise ModelError("model_refused_request", text, transient=False)
     if hosted.kind == "web_search":
         return WebSearchTool(**cast(dict[str, Any], hosted.settings))

@@ -78,7 +78,7 @@ def native(part: ModelResponsePart, provider: ProviderName) -> Native | None:
 def text_part(
     content: str, native_data: Native | None, model: Model, provider: ProviderName
 ) -> TextPart:
-    if native_data is None or native_data.vendor != provider:
+    if native_data is None or native_data.provider != provider:
         return TextPart(content)
     citations = None
     with suppress(ValidationError):
@@ -94,7 +94,7 @@ def text_part(
 def provider_details_of(
     native_data: Native | None, provider: ProviderName
 ) -> dict[str, JsonValue] | None:
-    if native_data is None or native_data.vendor != provider:
+    if native_data is None or native_data.provider != provider:
         return None
     details = native_data.data.get("details")
     return details if isinstance(details, dict) else None
@@ -131,7 +131,7 @@ def _hosted_call(
     group: list[NativeToolCallPart | NativeToolReturnPart],
     returned: dict[str, NativeToolReturnPart],
     names: dict[str, str],
-    vendor: ProviderName,
+    provider: ProviderName,
 ) -> HostedCall:
     first = group[0]
     kind = KINDS.get(first.tool_name, first.tool_name)
@@ -141,7 +141,7 @@ def _hosted_call(
         first.tool_call_id,
         names.get(kind, first.tool_name),
         kind,
-        vendor,
+        provider,
         first.args_as_dict() if isinstance(first, NativeToolCallPart) else {},
         output,
         kept,

@@ -59,10 +59,10 @@ def messages(
 
 
 class _Writer:
-    def __init__(self, model: Model, vendor: ProviderName) -> None:
+    def __init__(self, model: Model, provider: ProviderName) -> None:
         self.standing: list[str] = []
         self._model = model
-        self._vendor: ProviderName = vendor
+        self._provider: ProviderName = provider
         self._inline_system = model.profile.get("supports_inline_system_prompts", False)
         self._messages: list[ModelMessage] = []
         self._said: list[ModelResponsePart] = []
@@ -109,7 +109,7 @@ class _Writer:
     def _add_said(self, item: Item) -> None:
         match item:
             case Reasoning():
-                if (part := thinking_part(item, self._model, self._vendor)) is not None:
+                if (part := thinking_part(item, self._model, self._provider)) is not None:
                     self._said.append(part)
             case ToolCall():
                 self._calls[item.call_id] = item.name
@@ -119,10 +119,10 @@ class _Writer:
                         item.arguments,
                         item.call_id,
                         provider_name=self._provider_of(item.native),
-                        provider_details=provider_details_of(item.native, self._vendor),
+                        provider_details=provider_details_of(item.native, self._provider),
                     )
                 )
-            case HostedCall(vendor=self._vendor):
+            case HostedCall(provider=self._provider):
                 self._said += hosted_parts(item)
             case HostedCall():
                 self._said.append(TextPart(texts.hosted_call(item)))
@@ -132,10 +132,10 @@ class _Writer:
                 raise AssertionError(item)
 
     def _add_answer(self, message: Message) -> None:
-        details = provider_details_of(message.native, self._vendor)
+        details = provider_details_of(message.native, self._provider)
         if isinstance(message.content, str):
             if message.content or details:
-                part = text_part(message.content, message.native, self._model, self._vendor)
+                part = text_part(message.content, message.native, self._model, self._provider)
                 self._said.append(part)
             return
         for part in message.content:
@@ -143,10 +143,10 @@ class _Writer:
                 if part.text:
                     self._said.append(TextPart(part.text))
                 continue
-            media = media_content(part, self._vendor)
+            media = media_content(part, self._provider)
             if isinstance(media, str):
                 self._said.append(TextPart(media))
-            elif self._vendor == "gemini" and isinstance(media, BinaryContent):
+            elif self._provider == "gemini" and isinstance(media, BinaryContent):
                 provider = self._provider_of(message.native)
                 self._said.append(FilePart(media, provider_name=provider, provider_details=details))
             else:
@@ -154,7 +154,7 @@ class _Writer:
                 self._attached.append(media)
 
     def _provider_of(self, native: Native | None) -> str | None:
-        own = native is not None and native.vendor == self._vendor
+        own = native is not None and native.provider == self._provider
         return self._model.system if own else None
 
     def _end_response(self) -> None:
@@ -199,11 +199,11 @@ class _Writer:
             content = self._pieces(result.parts)
             return content or EMPTY
         match result.output:
-            case dict() if self._vendor != "anthropic":
+            case dict() if self._provider != "anthropic":
                 return result.output
-            case "" if self._vendor == "anthropic":
+            case "" if self._provider == "anthropic":
                 return []
-            case "" if self._vendor == "bedrock":
+            case "" if self._provider == "bedrock":
                 return EMPTY
             case _:
                 return result.text
@@ -216,7 +216,7 @@ class _Writer:
     def _pieces(self, content: Iterable[Text | MediaPart]) -> list[UserContent]:
         pieces: list[UserContent] = []
         for part in content:
-            piece = part.text if isinstance(part, Text) else media_content(part, self._vendor)
+            piece = part.text if isinstance(part, Text) else media_content(part, self._provider)
             if piece:
                 pieces.append(piece)
         return pieces

@@ -182,7 +182,7 @@ def keep_first_call(answer: Answer) -> tuple[Answer, int]:
 @dataclass(slots=True)
 class _Reader:
     tools: tuple[ToolSpec, ...]
-    vendor: ProviderName
+    provider: ProviderName
     output: list[Output] = field(default_factory=list[Output])
     _pieces: list[str] = field(default_factory=list[str])
     """The pieces of the text that is being read."""
@@ -205,7 +205,7 @@ class _Reader:
                     if isinstance(one, NativeToolCallPart | NativeToolReturnPart)
                 ]
                 self.end_text()
-                self.output += hosted_calls(native_parts, self.tools, self.vendor)
+                self.output += hosted_calls(native_parts, self.tools, self.provider)
             else:
                 for part in some:
                     self._read(part)
@@ -227,7 +227,7 @@ class _Reader:
         self._pieces.clear()
 
     def _read(self, part: ModelResponsePart) -> None:
-        kept = native(part, self.vendor)
+        kept = native(part, self.provider)
         if isinstance(part, TextPart) and kept is None:
             self._pieces.append(clean_text(part.content))
             return
@@ -236,7 +236,7 @@ class _Reader:
             case TextPart():
                 self.output.append(Message("assistant", clean_text(part.content), native=kept))
             case ThinkingPart():
-                self.output.append(reasoning(part, self.vendor))
+                self.output.append(reasoning(part, self.provider))
             case ToolCallPart():
                 call_id, name = clean_text(part.tool_call_id), clean_text(part.tool_name)
                 call = RequestedCall(call_id, name, _written(part.args) or "{}", native=kept)

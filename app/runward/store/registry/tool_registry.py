@@ -236,7 +236,7 @@ async def read_versions(
 async def read_hosted_kinds(
     tx: Tx, project_id: ProjectId, names: Sequence[str]
 ) -> dict[str, HostedKind | None]:
-    """Of the tools that there are: what a vendor knows it as, if a vendor runs it."""
+    """Of the tools that there are: what a provider knows it as, if a provider runs it."""
     rows = await tx.execute(
         select(tools.c.name, tool_versions.c.spec["hosted"]["kind"].as_string().label("kind"))
         .join_from(tools, tool_versions, _CURRENT)

@@ -31,7 +31,7 @@ def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
         call_id=str(item.get("id") or ""),
         name=tools.hosted_name(kind, item.get("server_label")),
         kind=kind,
-        vendor=PROVIDER,
+        provider=PROVIDER,
         arguments=arguments,
         output=output,
         data=item,

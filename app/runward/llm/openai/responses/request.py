@@ -121,8 +121,8 @@ class _Writer:
                 self._add_message(item)
             case HostedCall():
                 self._entries.append(_hosted(item))
-            case Reasoning(vendor=vendor, data=data):
-                if vendor == PROVIDER:
+            case Reasoning(provider=provider, data=data):
+                if provider == PROVIDER:
                     said = {key: value for key, value in data.items() if key != LEADS_TO}
                     self._entries.append(_Entry(said, leads_to=data.get(LEADS_TO)))
 
@@ -179,7 +179,7 @@ class _Writer:
 
 
 def _own(native: Native | None) -> JsonObject | None:
-    return native.data if native is not None and native.vendor == PROVIDER else None
+    return native.data if native is not None and native.provider == PROVIDER else None
 
 
 def _call(call: ToolCall) -> _Entry:
@@ -203,7 +203,7 @@ def _call(call: ToolCall) -> _Entry:
 
 def _hosted(item: HostedCall) -> _Entry:
     plain: JsonObject = {"role": "assistant", "content": texts.hosted_call(item)}
-    if item.vendor != PROVIDER:
+    if item.provider != PROVIDER:
         return _Entry(plain)
     said = {key: value for key, value in item.data.items() if key != "created_by"}
     return _Entry(said, plain=plain)
