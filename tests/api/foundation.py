@@ -19,8 +19,8 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import DBAPIError
 
 from runward.api.app import create_app
-from runward.api.http.answers import created_response, json_response
 from runward.api.http.auth import AnyKey, Operator, RunsReader, RunsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.middleware import should_log
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import (
@@ -31,8 +31,8 @@ from runward.api.http.params import (
     ToolPath,
     WaitSeconds,
 )
+from runward.api.http.responses import created_response, json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
 from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, format_id

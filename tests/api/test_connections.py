@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from runward.api.app import create_app
 from runward.api.http.connections import make_limited_protocol
-from runward.api.http.hosts import AllowedHosts, normalize_host
+from runward.api.http.middleware import AllowedHosts, normalize_host
 from runward.console import pages
 
 TEXT = "sun " * 1000

@@ -12,13 +12,14 @@ from runward.api.events import models as events
 from runward.api.http import models as base
 from runward.api.http.auth import AnyKey
 from runward.api.http.paging import Page
-from runward.api.http.problem_model import Problem
+from runward.api.http.problems import Problem
 from runward.api.http.routes import make_router
 from runward.api.openapi import document
 from runward.api.registry import key_models, tool_models
 from runward.api.registry.tool_models import HIDDEN_VALUE, PatchTool, Tool, apply_patch
 from runward.api.runs import models as runs
 from runward.api.runs import request_models
+from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import StartRun
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.approvals import Decision
@@ -187,7 +188,7 @@ def test_every_field_of_every_model_is_described() -> None:
         *(
             runs.Run,
             events.Event,
-            runs.ToolCall,
+            ToolCall,
             approvals.Approval,
             key_models.Key,
             key_models.Project,

@@ -10,7 +10,7 @@ from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from runward.api.health import readyz
+from runward.api.service import readyz
 from runward.domain.errors import OperatorError, UnavailableError
 from runward.serve import STOP_SIGNALS, run_process
 from runward.settings import Settings

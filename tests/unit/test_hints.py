@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter
 
-from runward.api.http.hints import suggest_field
+from runward.api.http.validation import suggest_field
 from runward.api.responses.models import CreateResponse
 from runward.api.runs.request_models import StartRun
 from runward.llm.settings import check_settings

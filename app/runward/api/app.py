@@ -9,11 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from runward.api.http.compression import CompressionMiddleware
-from runward.api.http.hosts import AllowedHosts
-from runward.api.http.middleware import RequestMiddleware
+from runward.api.http.dependencies import Services
+from runward.api.http.middleware import AllowedHosts, CompressionMiddleware, RequestMiddleware
 from runward.api.http.problems import log_unavailable, make_error_response, make_framework_problem
-from runward.api.http.services import Services
 from runward.api.openapi import docs, document
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from runward.api import health
+from runward.api import service
 from runward.api.app import create_app
-from runward.api.approvals import inbox_routes
+from runward.api.approvals import inbox
 from runward.api.approvals import routes as approvals
 from runward.api.events import routes as events
 from runward.api.mcp import endpoint
@@ -21,7 +21,7 @@ ROUTERS: Final = (
     sessions.routes,
     events.routes,
     approvals.routes,
-    inbox_routes.routes,
+    inbox.routes,
     call_routes.routes,
     call_routes.callbacks,
     tools.routes,
@@ -32,8 +32,8 @@ ROUTERS: Final = (
     policy.routes,
     keys.routes,
     keys.projects,
-    health.routes,
-    health.probes,
+    service.routes,
+    service.probes,
     endpoint.routes,
 )
 

@@ -4,15 +4,14 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from runward.api.approvals import render
-from runward.api.approvals.models import Approval
-from runward.api.http.answers import json_response
+from runward.api.approvals.models import Approval, render_approval
 from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
 from runward.domain import errors as e
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import Prefix, RunId, format_id, parse_id
@@ -39,7 +38,7 @@ async def list_approvals(
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
         return json_response(
-            Page[Approval].from_rows([], pagination.limit, render.approval, lambda one: one.id)
+            Page[Approval].from_rows([], pagination.limit, render_approval, lambda one: one.id)
         )
     async with services.autocommit.connect() as tx:
         found = await approvals.search(
@@ -56,7 +55,7 @@ async def list_approvals(
         Page[Approval].from_rows(
             found,
             pagination.limit,
-            lambda one: render.approval(one, max_arguments_bytes),
+            lambda one: render_approval(one, max_arguments_bytes),
             lambda one: one.id,
         )
     )
@@ -74,7 +73,7 @@ async def get_approval(
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return json_response(render.approval(found, max_arguments_bytes))
+    return json_response(render_approval(found, max_arguments_bytes))
 
 
 @routes.post("/approvals/{approval_id}/decision", response_model=Approval)
@@ -91,7 +90,7 @@ async def decide_approval(
     by = format_id(Prefix.KEY, principal.key_id)
 
     async def decide(tx: Tx) -> Approval:
-        return render.approval(
+        return render_approval(
             await transitions.decide(
                 tx, services.vault, principal.project_id, approval_id, decision, by
             )

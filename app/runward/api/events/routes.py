@@ -10,10 +10,10 @@ from runward.api.events.models import EVENT_STREAM, Event
 from runward.api.events.stream import stream_events
 from runward.api.events.wait import RECHECK_SECONDS
 from runward.api.http.auth import RunsReader
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.paging import Page
 from runward.api.http.params import EventCursor, RunPath, WaitSeconds
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId
 from runward.domain.run.status import TERMINAL

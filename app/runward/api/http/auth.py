@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
-from runward.api.http.dependencies import RouteDependency
-from runward.api.http.services import get_services
+from runward.api.http.dependencies import RouteDependency, get_services
 from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from runward.api.http.hints import suggest_field
+from runward.api.http.validation import suggest_field
 from runward.domain import strict_json
 from runward.domain.errors import (
     FieldError,

@@ -1,4 +1,4 @@
-"""Handler parameters that the route fills in by itself, such as who asks.
+"""Handler parameters that the route fills in by itself, such as the principal and the services.
 
 FastAPI takes 20 us to solve any dependency, even one that only reads an attribute of the request;
 these cost nothing. Elsewhere than in a StrictRoute they are ordinary dependencies.
@@ -6,10 +6,12 @@ these cost nothing. Elsewhere than in a StrictRoute they are ordinary dependenci
 
 from collections.abc import Callable
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Annotated, Any, cast
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
+
+from runward.wiring import Services
 
 _REQUEST = "__request"
 
@@ -51,3 +53,19 @@ def _inject(
         return await handler(**values)
 
     return call
+
+
+def get_services(request: Request) -> Services:
+    return cast(Services, request.app.state.services)
+
+
+class _ServicesDependency(RouteDependency):
+    async def prepare(self, request: Request) -> None:
+        """They are there from the start."""
+
+    def value(self, request: Request) -> Services:
+        return get_services(request)
+
+
+ServicesDep = Annotated[Services, Depends(_ServicesDependency())]
+"""A handler's parameter."""

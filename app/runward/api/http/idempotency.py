@@ -8,8 +8,8 @@ from fastapi import Request, Response
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from runward.api.http.answers import json_response
 from runward.api.http.body import ValidatedRequest
+from runward.api.http.responses import json_response
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.json import compute_digest, parse

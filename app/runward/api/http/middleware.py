@@ -1,11 +1,15 @@
-"""Around every request: its id, HEAD, safe headers, and the last answer when all else failed."""
+"""What surrounds every request: its ID, HEAD, safe headers, the last answer when all else failed,
+the names in `Host`, and compression."""
 
 import logging
 import re
+from collections.abc import Set
 from typing import Final
 from uuid import uuid4
 
 import structlog
+from starlette.datastructures import Headers
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,6 +19,7 @@ from runward.api.http.problems import (
     make_error_response,
     make_framework_problem,
 )
+from runward.domain.errors import BadRequestError
 from runward.store.postgres.db import is_outage, log_fields
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
@@ -128,3 +133,72 @@ def _read_request_id(scope: Scope) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode()
     return f"req_{uuid4().hex}"
+
+
+PROBE_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Asked by address, and the same for everyone."""
+
+_BRACKETED: Final = re.compile(r"\[[^\]]*\]")
+
+
+class AllowedHosts:
+    """`patterns`: names in lower case without ports; `*.example.com` covers subdomains, and `*`
+    every name."""
+
+    def __init__(self, app: ASGIApp, patterns: Set[str]) -> None:
+        self.app = app
+        self._patterns = patterns
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises BadRequestError."""
+        if scope["type"] == "http" and scope["path"] not in PROBE_PATHS:
+            hosts = [value for name, value in scope["headers"] if name == b"host"]
+            if len(hosts) != 1 or not self._allows(normalize_host(hosts[0].decode("latin-1"))):
+                raise BadRequestError(
+                    "The Host of this request is not a name of this service. If it should be, "
+                    "add it to RUNWARD_ALLOWED_HOSTS."
+                )
+        await self.app(scope, receive, send)
+
+    def _allows(self, host: str) -> bool:
+        if host in self._patterns or "*" in self._patterns:
+            return True
+        parents = host.split(".")[1:]
+        return any(
+            f"*.{'.'.join(parents[at:])}" in self._patterns for at in range(min(len(parents), 32))
+        )
+
+
+def normalize_host(host: str) -> str:
+    """Without port, brackets and the root's dot, in lower case."""
+    name = host[1:].partition("]")[0] if _BRACKETED.match(host) else host.partition(":")[0]
+    return name.lower().removesuffix(".")
+
+
+_WEIGHT: Final = re.compile(r"q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
+
+
+class CompressionMiddleware(GZipMiddleware):
+    """The middleware of the framework compresses wherever the header has the word gzip, also for
+    `gzip;q=0`."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = ",".join(Headers(scope=scope).getlist("accept-encoding"))
+            others = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
+            taken = [(b"accept-encoding", b"gzip")] if accepts_gzip(given) else []
+            scope = {**scope, "headers": [*others, *taken]}
+        await super().__call__(scope, receive, send)
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """By the value of an Accept-Encoding header. False where it is malformed or says both."""
+    weights = dict[str, list[float]]()
+    for given in accept_encoding.split(","):
+        coding, _, weight = given.partition(";")
+        weight = weight.strip().lower()
+        read = _WEIGHT.fullmatch(weight)
+        value = 1.0 if not weight else float(weight[2:]) if read else 0.0
+        weights.setdefault(coding.strip().lower(), []).append(value)
+    of_gzip = [*weights.get("gzip", []), *weights.get("x-gzip", [])] or weights.get("*", [0.0])
+    return min(of_gzip) > 0

@@ -13,9 +13,8 @@ from pydantic import TypeAdapter
 
 from runward.api.http import body
 from runward.api.http.auth import Requirement
-from runward.api.http.conditional import apply_etag
-from runward.api.http.dependencies import RouteDependency, extract_dependencies
-from runward.api.http.services import get_services
+from runward.api.http.dependencies import RouteDependency, extract_dependencies, get_services
+from runward.api.http.responses import apply_etag
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from runward.domain.json import clean_text
 

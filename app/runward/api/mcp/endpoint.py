@@ -25,7 +25,7 @@ from runward.api.events.stream import (
 )
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
-from runward.api.http.services import get_services
+from runward.api.http.dependencies import get_services
 from runward.api.mcp import protocol
 from runward.api.mcp.calls import McpRunSession, McpToolCall, cancel_request, format_client
 from runward.api.mcp.listing import find_target, list_page

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import JsonValue
 
-from runward.api.runs import render
+from runward.api.runs.call_models import render_wait
 from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import MediaPart, Part, TextPart
@@ -58,7 +58,7 @@ def build_waiting_result(
         f'Call the tool {RESULT_TOOL} with {{"run_id": "{shown}"}} later: it answers with the '
         "result. Do not make this call again: it would be another one."
     )
-    actions: list[JsonValue] = [render.wait_entry(one).model_dump(mode="json") for one in waiting]
+    actions: list[JsonValue] = [render_wait(one).model_dump(mode="json") for one in waiting]
     about: JsonObject = {"run_id": shown, "status": status, "waiting_for": actions}
     return _build_result(run_id, [_text_block("\n".join(lines))], {STRUCTURED: about})
 
@@ -78,7 +78,7 @@ def describe_wait(one: WaitingCall) -> str:
             f"(POST /v1/approvals/{approval}/decision)"
         )
     path = f"POST /v1/runs/{run}/tool_calls/{what.call.id}"
-    match render.wait_entry(one).type:
+    match render_wait(one).type:
         case "tool_result":
             return f"the result of '{what.call.tool}' ({path}/result)"
         case "callback":

@@ -10,7 +10,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from runward.api.http.answers import json_response
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router as strict_router
 from runward.api.openapi.tidy import Json
 

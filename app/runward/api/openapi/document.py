@@ -13,8 +13,7 @@ from pydantic_core import to_json
 from runward.api.http.auth import Requirement
 from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
-from runward.api.http.problem_model import Problem
-from runward.api.http.problems import MEDIA_TYPE
+from runward.api.http.problems import MEDIA_TYPE, Problem
 from runward.api.http.routes import StrictRoute
 from runward.api.openapi import errors, examples, links, names, schemas, tidy, webhooks
 from runward.api.openapi.descriptions import (

@@ -11,8 +11,8 @@ from runward.api.openapi.item_data import ShownPart
 from runward.api.openapi.tidy import Json
 from runward.api.responses.inputs import ItemIn, PartIn
 from runward.api.responses.models import JsonSchemaIn, PlainText, ToolIn
-from runward.api.runs.action_models import RequiredAction
-from runward.api.runs.input_models import Input, InputPart
+from runward.api.runs.call_models import RequiredAction
+from runward.api.runs.request_models import Input, InputPart
 from runward.domain.events.values import CallProgress, DecisionKind
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrail, Hook, Moment, RunStage, ToolStage

@@ -11,7 +11,7 @@ from typing_extensions import get_original_bases
 from runward.api.openapi import webhook_data
 from runward.api.openapi.item_data import ITEMS
 from runward.api.openapi.tidy import Json
-from runward.api.runs.action_models import RequiredAction
+from runward.api.runs.call_models import RequiredAction
 from runward.domain.events.base import NewEvent, TransientEvent
 from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.registry.guards import Guardrail, Hook

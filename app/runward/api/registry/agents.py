@@ -1,23 +1,132 @@
 """/v1/agents: what runs are started from by name."""
 
-from typing import Annotated, Final
+from copy import copy
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Request, Response
+from pydantic import ConfigDict, Field, JsonValue
+from pydantic.fields import FieldInfo
 
-from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.models import EXAMPLE_TIME, Metadata, create_request_model, with_example
 from runward.api.http.paging import MAX_LIMIT, Page, Pagination
 from runward.api.http.params import AgentPath, IdempotencyKey
+from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.registry import render
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools
-from runward.api.registry.agent_models import Agent, PatchAgent, RegisterAgent
 from runward.api.registry.guards import ensure_guards
 from runward.domain import errors as e
+from runward.domain.registry.tools import ToolName
+from runward.domain.run.config import AgentConfig, AgentKind
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
+from runward.store.registry.agents import RegisteredAgent
+
+_AGENT_EXAMPLE: Final[dict[str, Any]] = {
+    "name": "clerk",
+    "description": "Pays invoices.",
+    "model": "offline:rules",
+    "instructions": "Pay what is asked for.",
+    "tools": ["pay"],
+    "metadata": {},
+}
+
+Description = Annotated[str, Field(max_length=4096)]
+
+
+class RegisterAgent(AgentConfig):
+    """An agent: the same fields as in an inline run, under a name."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True, json_schema_extra=with_example(**_AGENT_EXAMPLE)
+    )
+
+    kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
+    name: ToolName
+    """What runs call it by."""
+    description: Description | None = None
+    """For people, and for agents that may hand over to it."""
+    metadata: Metadata = Field(default_factory=dict[str, JsonValue])
+    """The caller's own notes: up to 64 keys and 16 KiB."""
+
+    def to_config(self) -> AgentConfig:
+        given = self.model_fields_set & AgentConfig.model_fields.keys()
+        return AgentConfig.model_construct(None, **{name: getattr(self, name) for name in given})
+
+
+class Agent(RegisterAgent):
+    """A registered agent, as it is now."""
+
+    model_config = ConfigDict(
+        strict=False,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+        json_schema_extra=with_example(
+            object="agent",
+            version=1,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
+            **_AGENT_EXAMPLE,
+        ),
+    )
+
+    object: Literal["agent"] = "agent"
+    """`agent`."""
+    version: int
+    """Counts the changes, from 1."""
+    created_at: datetime
+    """When it was registered."""
+    updated_at: datetime
+    """When this version was made."""
+
+    @classmethod
+    def from_config(cls, config: AgentConfig, **fields: Any) -> "Agent":
+        """`fields`: the other fields. Without validation: the agent was validated before."""
+        return cls.model_construct(None, **(dict(config) | fields))
+
+
+def _make_optional(field: FieldInfo) -> Any:
+    changed = copy(field)
+    changed.default, changed.default_factory = None, None
+    return (changed.annotation, changed)
+
+
+_AgentPatchFields = create_request_model(
+    "_Optional",
+    {
+        name: _make_optional(field)
+        for name, field in RegisterAgent.model_fields.items()
+        if name != "name"
+    },
+)
+
+
+class PatchAgent(_AgentPatchFields):
+    """What to change; a field that is given replaces the old value whole."""
+
+    def get_given(self, name: str, default: Any) -> Any:
+        """What the client gave, null included, or else `default`."""
+        return getattr(self, name) if name in self.model_fields_set else default
+
+    def apply_to(self, config: AgentConfig) -> AgentConfig:
+        given = self.model_fields_set & AgentConfig.model_fields.keys()
+        return config.model_copy(update={name: getattr(self, name) for name in given})
+
+
+def render_agent(one: RegisteredAgent) -> Agent:
+    return Agent.from_config(
+        one.config,
+        name=one.name,
+        description=one.description,
+        metadata=one.metadata,
+        version=one.version,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
+    )
+
 
 routes = make_router("Agents")
 
@@ -50,7 +159,7 @@ async def register_agent(
         )
         if made is None:
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
-        return render.agent(made)
+        return render_agent(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
@@ -73,7 +182,7 @@ async def list_agents(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Agent].from_rows(found, pagination.limit, render.agent, lambda agent: agent.name)
+        Page[Agent].from_rows(found, pagination.limit, render_agent, lambda agent: agent.name)
     )
 
 
@@ -97,7 +206,7 @@ async def get_agent(
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
-    return json_response(render.agent(found))
+    return json_response(render_agent(found))
 
 
 @routes.get("/agents/{name}/versions", response_model=Page[Agent])
@@ -121,7 +230,7 @@ async def list_agent_versions(
             tx, principal.project_id, name, before=after, limit=limit + 1
         )
     return json_response(
-        Page[Agent].from_rows(found, limit, render.agent, lambda agent: str(agent.version))
+        Page[Agent].from_rows(found, limit, render_agent, lambda agent: str(agent.version))
     )
 
 
@@ -156,7 +265,7 @@ async def change_agent(
         )
     services.toolbox.forget(principal.project_id)
     assert changed is not None
-    return json_response(render.agent(changed))
+    return json_response(render_agent(changed))
 
 
 @routes.delete("/agents/{name}", status_code=204)

@@ -14,7 +14,9 @@ from runward.api.http.models import (
     UtcDatetime,
     with_example,
 )
+from runward.domain.ids import Prefix, format_id
 from runward.domain.registry.scopes import Scope
+from runward.store.access import keys
 
 MAX_NAME_LENGTH: Final = 200
 """Characters."""
@@ -116,3 +118,19 @@ class Project(ResponseModel):
     """Any text."""
     created_at: datetime
     """When it was made."""
+
+
+def render_key(one: keys.Key) -> Key:
+    return Key(
+        id=format_id(Prefix.KEY, one.id),
+        name=one.name,
+        scopes=[Scope(scope) for scope in one.scopes],
+        created_at=one.created_at,
+        expires_at=one.expires_at,
+        revoked_at=one.revoked_at,
+        last_used_at=one.last_used_at,
+    )
+
+
+def render_project(one: keys.Project) -> Project:
+    return Project(id=format_id(Prefix.PROJECT, one.id), name=one.name, created_at=one.created_at)

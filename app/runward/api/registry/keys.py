@@ -2,15 +2,22 @@
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import json_response
 from runward.api.http.auth import Admin, Operator
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, KeyPath, ProjectPath
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.registry import render
-from runward.api.registry.key_models import CreateKey, CreateProject, Key, NewKey, Project
+from runward.api.registry.key_models import (
+    CreateKey,
+    CreateProject,
+    Key,
+    NewKey,
+    Project,
+    render_key,
+    render_project,
+)
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.registry.scopes import Principal
@@ -51,7 +58,7 @@ async def list_keys(principal: Admin, services: ServicesDep, pagination: Paginat
             descending=pagination.descending,
         )
     return json_response(
-        Page[Key].from_rows(found, pagination.limit, render.key, lambda key: key.id)
+        Page[Key].from_rows(found, pagination.limit, render_key, lambda key: key.id)
     )
 
 
@@ -62,7 +69,7 @@ async def get_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -> R
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(render.key(found))
+    return json_response(render_key(found))
 
 
 @routes.delete("/keys/{key_id}", response_model=Key)
@@ -72,7 +79,7 @@ async def revoke_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(render.key(found))
+    return json_response(render_key(found))
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
@@ -89,7 +96,7 @@ async def create_project(
         made = await keys.add_project(tx, project.name)
         specs = services.plugins.specs
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
-        return render.project(made)
+        return render_project(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     return await respond_once(services, what, create, status=201)
@@ -108,7 +115,7 @@ async def list_projects(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Project].from_rows(found, pagination.limit, render.project, lambda one: one.id)
+        Page[Project].from_rows(found, pagination.limit, render_project, lambda one: one.id)
     )
 
 
@@ -152,7 +159,7 @@ async def _create_key(
             secret=secret,
             expires_at=body.expires_at,
         )
-        return NewKey(**dict(render.key(made)), key=secret)
+        return NewKey(**dict(render_key(made)), key=secret)
 
     return await respond_once(
         services, request_key, create, status=201, collection_path=collection_path

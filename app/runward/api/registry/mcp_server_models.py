@@ -15,9 +15,16 @@ from runward.api.http.models import (
     with_example,
 )
 from runward.api.registry.tool_models import HIDDEN_VALUE, hide_header_values
+from runward.domain.ids import Prefix, format_id
 from runward.domain.registry.mcp_auth import Credentials, OAuth
-from runward.domain.registry.mcp_servers import McpServerSpec, SkippedServerTool, ToolFilter
+from runward.domain.registry.mcp_servers import (
+    McpServerSpec,
+    SkippedServerTool,
+    ToolFilter,
+    offered_tools,
+)
 from runward.domain.registry.tools import SecretRef
+from runward.store.registry.mcp_servers import RegisteredServer
 
 _SERVER_EXAMPLE: Final[dict[str, Any]] = {
     "name": "files",
@@ -195,3 +202,18 @@ class PatchMcpServer(_ServerPatchFields):
     def apply_to(self, spec: McpServerSpec) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
         return spec.model_copy(update={name: getattr(self, name) for name in given})
+
+
+def render_server(server: RegisteredServer, credentials: Credentials) -> McpServer:
+    made = offered_tools(server.spec, server.listed)
+    return McpServer.from_spec(
+        server.spec,
+        credentials,
+        [spec.name for spec in made.specs],
+        made.skipped,
+        id=format_id(Prefix.MCP_SERVER, server.id),
+        version=server.version,
+        listed_at=server.listed_at,
+        created_at=server.created_at,
+        updated_at=server.updated_at,
+    )

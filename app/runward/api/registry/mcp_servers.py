@@ -4,14 +4,13 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, has_stored_response, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, McpServerPath
+from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.registry import render
 from runward.api.registry.mcp_checks import (
     apply_patch,
     check_server,
@@ -21,7 +20,12 @@ from runward.api.registry.mcp_checks import (
     read_credentials,
     seal_newest_token,
 )
-from runward.api.registry.mcp_server_models import McpServer, PatchMcpServer, RegisterMcpServer
+from runward.api.registry.mcp_server_models import (
+    McpServer,
+    PatchMcpServer,
+    RegisterMcpServer,
+    render_server,
+)
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
@@ -188,7 +192,7 @@ async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
 
 
 def _render_server(services: Services, server: RegisteredServer) -> McpServer:
-    return render.mcp_server(server, server.credentials(services.vault))
+    return render_server(server, server.credentials(services.vault))
 
 
 def _forget_caches(services: Services, project_id: ProjectId) -> None:

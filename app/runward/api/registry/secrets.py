@@ -1,17 +1,56 @@
 """/v1/secrets: what a project keeps encrypted and refers to by name."""
 
-from fastapi import Response
+from datetime import datetime
+from typing import Annotated, Literal
 
-from runward.api.http.answers import json_response, no_content
+from fastapi import Response
+from pydantic import ConfigDict, Field
+
 from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.dependencies import ServicesDep
+from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import NewSecretPath, SecretPath
+from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.registry.secret_models import PutSecret, Secret
 from runward.domain import errors as e
 from runward.store.access import secrets
 from runward.store.access.secrets import StoredSecret
+
+
+class PutSecret(RequestModel):
+    """A secret's value. It is stored encrypted and never shown again."""
+
+    model_config = ConfigDict(json_schema_extra=with_example(value="sk-…"))
+
+    value: Annotated[str, Field(min_length=1, max_length=16_384)]
+    """From 1 to 16384 characters."""
+
+
+class Secret(ResponseModel):
+    """A stored secret, without its value."""
+
+    model_config = ConfigDict(
+        json_schema_extra=with_example(
+            object="secret",
+            name="CRM_TOKEN",
+            version=2,
+            created_at=EXAMPLE_TIME,
+            updated_at=EXAMPLE_TIME,
+        )
+    )
+
+    object: Literal["secret"] = "secret"
+    """`secret`."""
+    name: str
+    """Unique in the project; what other resources refer to it by."""
+    version: int
+    """Counts the values that it has had, from 1."""
+    created_at: datetime
+    """When it was made."""
+    updated_at: datetime
+    """When it got this value."""
+
 
 routes = make_router("Secrets")
 

@@ -1,20 +1,145 @@
 """GET /v1/tools/{name}/calls: what has been called of a tool, in all runs."""
 
 from dataclasses import asdict
+from datetime import datetime
+from typing import Literal
 
 from fastapi import Response
+from pydantic import ConfigDict
 
-from runward.api.http.answers import json_response
 from runward.api.http.auth import RunsReader
+from runward.api.http.dependencies import ServicesDep
+from runward.api.http.models import EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ToolPath
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.registry import render
-from runward.api.registry.tool_history_models import CallFigures, RecentCall, RecentCallPage
 from runward.domain import errors as e
-from runward.domain.ids import Prefix
+from runward.domain.ids import Prefix, format_id
+from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.store.registry import tool_history, tool_registry
+from runward.store.registry.tool_history import PastCall
+
+_CALL = {
+    "id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+    "object": "tool_call",
+    "call_id": "call_1",
+    "run_id": RUN_ID,
+    "agent": "clerk",
+    "tool": "pay",
+    "tool_version": 1,
+    "phase": "settled",
+    "outcome": "failed",
+    "attempt": 3,
+    "created_at": EXAMPLE_TIME,
+    "started_at": EXAMPLE_TIME,
+    "ended_at": EXAMPLE_TIME,
+    "duration_ms": 84.312,
+    "error": {"code": "tool_error", "message": "HTTP 503"},
+}
+
+
+class CallError(ResponseModel):
+    """Why a call did not succeed."""
+
+    code: str
+    """The call's `reason` where it has one, else its `outcome`."""
+    message: str
+    """For operators: up to 500 characters of the call's `detail`, else of what the model reads."""
+
+
+class RecentCall(ResponseModel):
+    """A call of a tool, without what was sent and what came of it: its run's ledger has those."""
+
+    model_config = ConfigDict(json_schema_extra=with_example(**_CALL))
+
+    id: str
+    """Unique everywhere."""
+    object: Literal["tool_call"] = "tool_call"
+    """`tool_call`."""
+    call_id: str
+    """The model's own id, unique in its run."""
+    run_id: str
+    """Whose call it is."""
+    agent: str | None
+    """The agent that asked for it; null for an inline run."""
+    tool: str
+    """The tool's name."""
+    tool_version: int | None
+    """The version that was called; null where there was none."""
+    phase: CallPhase
+    """Where the call is."""
+    outcome: CallOutcome | None
+    """How it ended; null until `phase` is `settled`."""
+    attempt: int
+    """How often it was sent, or was about to be; 0 if never."""
+    created_at: datetime
+    """When the model asked for it."""
+    started_at: datetime | None
+    """When it was sent last."""
+    ended_at: datetime | None
+    """When it was settled."""
+    duration_ms: float | None
+    """Milliseconds from its last start to its end, waiting for callbacks and people included; null
+    for a call that was never sent or has not ended."""
+    error: CallError | None
+    """Null for a call that succeeded or is open."""
+
+
+class CallFigures(ResponseModel):
+    """Of the newest 100 calls of the tool."""
+
+    calls: int
+    """How many there are: 0 to 100."""
+    failed: int
+    """How many of them failed, timed out, or have an outcome that nobody knows."""
+    timed: int
+    """Number of these calls that were sent and have ended; the percentiles cover them."""
+    p50_ms: float | None
+    """Half of them took no longer, by `duration_ms`; null if none has one."""
+    p95_ms: float | None
+    """95 of 100 took no longer."""
+
+
+class RecentCallPage(Page[RecentCall]):
+    """A page of the calls of a tool. Pass `last_id` as `after` to get the next one."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True,
+        json_schema_extra=with_example(
+            object="list",
+            data=[_CALL],
+            first_id=_CALL["id"],
+            last_id=_CALL["id"],
+            has_more=False,
+            summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
+        ),
+    )
+
+    summary: CallFigures
+    """Whatever the page, of the newest calls."""
+
+
+def render_recent_call(tool: str, one: PastCall) -> RecentCall:
+    failed = one.outcome not in (None, CallOutcome.COMPLETED)
+    code = str(one.reason or one.outcome)
+    return RecentCall(
+        id=format_id(Prefix.CALL, one.id),
+        call_id=one.call_id,
+        run_id=format_id(Prefix.RUN, one.run_id),
+        agent=one.agent,
+        tool=tool,
+        tool_version=one.tool_version,
+        phase=one.phase,
+        outcome=one.outcome,
+        attempt=one.attempt,
+        created_at=one.created_at,
+        started_at=one.started_at,
+        ended_at=one.ended_at,
+        duration_ms=one.duration_ms,
+        error=CallError(code=code, message=one.message or "") if failed else None,
+    )
+
 
 routes = make_router("Tools")
 
@@ -39,6 +164,6 @@ async def list_calls_of_tool(
             descending=pagination.descending,
         )
     page = Page[RecentCall].from_rows(
-        found, pagination.limit, lambda one: render.recent_call(name, one), lambda call: call.id
+        found, pagination.limit, lambda one: render_recent_call(name, one), lambda call: call.id
     )
     return json_response(RecentCallPage(summary=CallFigures(**asdict(figures)), **dict(page)))

@@ -16,6 +16,7 @@ from runward.api.http.models import (
     with_example,
 )
 from runward.domain.errors import FieldError, InvalidRequestError
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.provider_tools import (
     EXECUTORS,
@@ -32,6 +33,7 @@ from runward.domain.registry.tools import (
     ToolType,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
+from runward.store.registry.tool_registry import RegisteredTool
 
 _TOOL_EXAMPLE: Final[JsonObject] = {
     "name": "pay",
@@ -342,3 +344,16 @@ def dump_overrides(patch: PatchTool) -> JsonObject:
     """What the client gave, as JSON."""
     given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
     return given
+
+
+def render_tool(one: RegisteredTool) -> Tool:
+    return Tool.from_spec(one.spec, **list_tool_row_fields(one))
+
+
+def list_tool_row_fields(tool: RegisteredTool) -> dict[str, object]:
+    return {
+        "id": format_id(Prefix.TOOL, tool.id),
+        "version": tool.version,
+        "created_at": tool.created_at,
+        "updated_at": tool.updated_at,
+    }

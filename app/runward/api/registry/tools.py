@@ -5,14 +5,13 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import ToolsReader, ToolsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, ToolPath
+from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.registry import render
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
     NewTool,
@@ -24,6 +23,8 @@ from runward.api.registry.tool_models import (
     TryTool,
     apply_patch,
     dump_overrides,
+    list_tool_row_fields,
+    render_tool,
 )
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -75,7 +76,7 @@ async def register_tool(
         made = await tool_registry.add_tool(tx, services.vault, principal.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
-        return NewTool.from_spec(made.spec, **render.tool_about(made), secret=secret)
+        return NewTool.from_spec(made.spec, **list_tool_row_fields(made), secret=secret)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -98,7 +99,7 @@ async def list_tools(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Tool].from_rows(found, pagination.limit, render.tool, lambda tool: tool.name)
+        Page[Tool].from_rows(found, pagination.limit, render_tool, lambda tool: tool.name)
     )
 
 
@@ -109,7 +110,7 @@ async def get_tool(principal: ToolsReader, services: ServicesDep, name: ToolPath
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
-    return json_response(render.tool(found))
+    return json_response(render_tool(found))
 
 
 @routes.patch("/tools/{name}", response_model=Tool)
@@ -126,7 +127,7 @@ async def change_tool(
         changed = await _apply_change(services, principal, before, patch)
         if changed is not None:
             services.toolbox.forget(principal.project_id)
-            return json_response(render.tool(changed))
+            return json_response(render_tool(changed))
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Request, Response
 
 from runward.api.events.stream import Frames, respond_with_stream, start_stream
-from runward.api.http.answers import json_response
 from runward.api.http.auth import RunsReader, RunsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest
 from runward.api.http.paging import Pagination, slice_page
 from runward.api.http.params import IdempotencyKey
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
 from runward.api.responses import continuation, log_reader, run_request
 from runward.api.responses.compaction import make_unseal, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation

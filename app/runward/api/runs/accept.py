@@ -1,4 +1,5 @@
-"""From a request to an accepted run: everything it names is checked, then it is one commit."""
+"""Accept a run, or a run that continues another: everything that the request names is checked, then
+one commit starts the run."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -9,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.cancel import cancel
-from runward.api.runs.request_models import StartRun
+from runward.api.runs.request_models import ContinueRun, StartRun, build_messages
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
 from runward.domain import errors as e
 from runward.domain.events.kinds import RunStartedEvent
@@ -24,7 +25,7 @@ from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx, mint, sqlstate
-from runward.store.runs import sessions, views
+from runward.store.runs import continuation, sessions, views
 from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
 from runward.store.runs.views import RunView
 from runward.wiring import Services
@@ -243,3 +244,39 @@ def _build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
         started_at=accepted.at if new.lease else None,
         ended_at=None,
     )
+
+
+async def accept_continuation(
+    services: Services,
+    principal: Principal,
+    run_id: RunId,
+    body: ContinueRun,
+    request_key: IdempotentRequest,
+) -> AcceptResult:
+    """After this the new run is committed. Raises AppErrors."""
+
+    async def start() -> AcceptResult:
+        async with services.autocommit.connect() as tx:
+            messages = () if body.input is None else build_messages(body.input)
+            found = await continuation.prepare(
+                tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
+            )
+        new = request_key.with_key(
+            replace(found.run, state=replace(found.run.state, created_by=principal.key_id))
+        )
+        accepted = await _accept(services, new, found.session_id)
+        return replace(accepted, run=replace(accepted.run, agent=found.agent))
+
+    return await accept_once(services, request_key, start)
+
+
+async def _accept(services: Services, new: NewRun, session_id: SessionId | None) -> AcceptResult:
+    """Raises AppErrors."""
+    if session_id is None:
+        return await accept_in_transaction(services, new, continuation.copy_history)
+    try:
+        return await accept_in_session(
+            services, new, session_id, after_accept=continuation.copy_history
+        )
+    except e.SessionNotFoundError:
+        raise e.ConflictError("The session of this run has been deleted.") from None

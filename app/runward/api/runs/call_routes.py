@@ -2,20 +2,20 @@
 unknown outcome."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import Path, Request, Response
+from pydantic import ConfigDict
 
-from runward.api.http.answers import json_response
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.runs import render
-from runward.api.runs.models import ToolCall
+from runward.api.runs.call_models import ToolCall, render_tool_call
 from runward.api.runs.request_models import ClientResult
-from runward.api.service_models import Accepted
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.resolve import Callback, Resolution
@@ -31,6 +31,15 @@ EARLY_RETRY_SECONDS: Final = 0.1
 """A tool may call back before its own 202 has arrived; that is waited for, for so long."""
 
 
+class Accepted(ResponseModel):
+    """What a tool said has been taken in."""
+
+    model_config = ConfigDict(json_schema_extra=with_example(accepted=True))
+
+    accepted: Literal[True]
+    """true."""
+
+
 @routes.get("/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall)
 async def get_tool_call(
     principal: RunsReader,
@@ -44,7 +53,7 @@ async def get_tool_call(
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
-    return json_response(render.tool_call(run_id, found[0], max_arguments_bytes))
+    return json_response(render_tool_call(run_id, found[0], max_arguments_bytes))
 
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
@@ -112,7 +121,7 @@ async def give_tool_result(
 
 async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
     [call] = await views.list_calls(tx, project_id, run_id, call_id=call_id)
-    return render.tool_call(run_id, call)
+    return render_tool_call(run_id, call)
 
 
 @callbacks.post("/callbacks/{token}", response_model=Accepted, responses={410: {}})

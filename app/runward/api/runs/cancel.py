@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from runward.api.http.services import Services
+from runward.api.http.dependencies import Services
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move

@@ -1,9 +1,10 @@
-"""A run, its events and its ledger, as answers show them."""
+"""Runs and their conversations, as responses show them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, JsonValue
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -14,11 +15,16 @@ from runward.api.http.models import (
     ResponseModel,
     with_example,
 )
-from runward.api.runs.action_models import CallbackWait, RequiredAction
-from runward.domain.events.values import Reason
+from runward.api.runs.call_models import (
+    CallbackWait,
+    RequiredAction,
+    render_wait,
+)
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
+from runward.store.access import keys
+from runward.store.runs.views import RunView, WaitingCall
 
 
 class Usage(ResponseModel):
@@ -206,101 +212,36 @@ class ItemPage(ResponseModel):
     """Whether there is anything after this page."""
 
 
-class OmittedArgument(ResponseModel):
-    """An argument that was left out of an answer because of its size."""
-
-    name: str | None
-    """Name of the argument. Null for all further arguments together."""
-    bytes: int
-    """Size of its JSON in bytes."""
-
-
-class ToolCall(ResponseModel):
-    """One row of a run's ledger: a call from the model's request to its result."""
-
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
-            object="tool_call",
-            call_id="call_1",
-            run_id=RUN_ID,
-            turn=1,
-            tool="pay",
-            tool_version=1,
-            arguments={"amount": 500},
-            omitted_arguments=[],
-            original_arguments=None,
-            digest=DIGEST,
-            requests=None,
-            phase="settled",
-            attempt=1,
-            approval_id=APPROVAL_ID,
-            child_run_id=None,
-            outcome="completed",
-            reason=None,
-            output={"paid": True},
-            is_error=False,
-            detail=None,
-            metadata=None,
-            timeout_seconds=30,
-            created_at=EXAMPLE_TIME,
-            started_at=EXAMPLE_TIME,
-            deadline_at=None,
-            ended_at=EXAMPLE_TIME,
-        )
+def render_run(view: RunView, waiting: Sequence[WaitingCall] = ()) -> Run:
+    details, error = view.incomplete_details, view.error
+    entries = [render_wait(one) for one in waiting]
+    return Run.model_construct(
+        id=format_id(Prefix.RUN, view.id),
+        status=view.status,
+        agent=view.agent,
+        model=view.config.get("model"),
+        session_id=format_id(Prefix.SESSION, view.session_id) if view.session_id else None,
+        continued_from=format_id(Prefix.RUN, view.continued_from) if view.continued_from else None,
+        parent_run_id=format_id(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
+        created_by=render_actor(view.created_by),
+        turn=view.turn,
+        usage=Usage.model_construct(None, **view.usage),
+        output=view.output,
+        output_parsed=view.output_parsed,
+        error=None if error is None else RunError.model_construct(None, **error),
+        incomplete_details=None
+        if details is None
+        else IncompleteDetails.model_construct(None, **details),
+        required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
+        waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
+        last_sequence=view.last_seq,
+        created_at=view.created_at,
+        started_at=view.started_at,
+        ended_at=view.ended_at,
+        context=view.context,
+        metadata=view.metadata,
     )
 
-    id: str
-    """Unique everywhere: the `webhook-id` and `Idempotency-Key` that the tool got."""
-    object: Literal["tool_call"] = "tool_call"
-    """`tool_call`."""
-    call_id: str
-    """The model's own id, unique in its run."""
-    run_id: str
-    """Whose call it is."""
-    turn: int
-    """The turn whose response asked for it."""
-    tool: str
-    """The tool's name, as the model wrote it."""
-    tool_version: int | None
-    """Null for a tool that does not exist."""
-    arguments: JsonObject
-    """What is sent, or was."""
-    omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
-    """Arguments that were left out because of `max_arguments_bytes`."""
-    original_arguments: JsonObject | None = None
-    """The model's own, where a person changed them."""
-    digest: str
-    """Of tool, version, target and arguments."""
-    requests: JsonValue = None
-    """What a webhook tool asks while `phase` is `awaiting_input`, in its own words."""
-    phase: CallPhase
-    """Where the call is."""
-    attempt: int
-    """How often it was sent, or was about to be."""
-    approval_id: str | None = None
-    """The approval that it needed."""
-    child_run_id: str | None = None
-    """The run that was started for it, where its tool is an agent."""
-    outcome: CallOutcome | None = None
-    """How it ended; null until `phase` is `settled`."""
-    reason: Reason | None = None
-    """Why it failed, was rejected or was not run."""
-    output: JsonValue = None
-    """What the model reads, whole."""
-    is_error: bool = False
-    """Whether the model is told that it failed."""
-    detail: str | None = None
-    """For operators."""
-    metadata: JsonObject | None = None
-    """What the tool said beside its output; the model never sees it."""
-    timeout_seconds: float | None = None
-    """Of the last attempt."""
-    created_at: datetime
-    """When the model asked for it."""
-    started_at: datetime | None = None
-    """When it was sent last."""
-    deadline_at: datetime | None = None
-    """Until when its callback, or the client's result, may come."""
-    ended_at: datetime | None = None
-    """When it was settled."""
+
+def render_actor(key: keys.ActingKey | None) -> Actor | None:
+    return key and Actor(id=format_id(Prefix.KEY, key.id), name=key.name)

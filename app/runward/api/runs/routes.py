@@ -8,21 +8,25 @@ from fastapi import Header, Request, Response
 from runward.api.events.models import EVENT_STREAM
 from runward.api.events.stream import Frames, follow_from_start, start_stream
 from runward.api.events.wait import wait_until_settled
-from runward.api.http.answers import json_response
 from runward.api.http.auth import RunsReader, RunsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, Pagination, slice_page
 from runward.api.http.params import IdempotencyKey, RunPath, WaitSeconds
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
-from runward.api.runs import render
-from runward.api.runs.accept import AcceptResult, accept
+from runward.api.runs.accept import AcceptResult, accept, accept_continuation
+from runward.api.runs.call_models import ToolCall, render_tool_call
 from runward.api.runs.cancel import cancel
-from runward.api.runs.continuation import accept_continuation
 from runward.api.runs.filters import RunFilterParams
-from runward.api.runs.input_models import build_messages
-from runward.api.runs.models import ItemPage, Run, ToolCall
-from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, StartRun
+from runward.api.runs.models import ItemPage, Run, render_run
+from runward.api.runs.request_models import (
+    CancelRun,
+    ContinueRun,
+    SendInput,
+    StartRun,
+    build_messages,
+)
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
@@ -103,7 +107,7 @@ def _make_headers(accepted: AcceptResult) -> dict[str, str]:
 
 def _render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
     actor = ActingKey(principal.key_id, principal.key_name)
-    return render.run(replace(accepted.run, created_by=actor))
+    return render_run(replace(accepted.run, created_by=actor))
 
 
 @routes.get("/runs", response_model=Page[Run])
@@ -119,7 +123,7 @@ async def list_runs(
     these, and the next page goes on after it."""
     if run_filter is None:
         return json_response(
-            Page[Run].from_rows([], pagination.limit, render.run, lambda run: run.id)
+            Page[Run].from_rows([], pagination.limit, render_run, lambda run: run.id)
         )
     async with services.autocommit.connect() as tx:
         found = await search.search_runs(
@@ -135,7 +139,7 @@ async def list_runs(
     page = Page[Run].from_rows(
         found.runs,
         pagination.limit,
-        lambda run: render.run(run, waiting.get(run.id, ())),
+        lambda run: render_run(run, waiting.get(run.id, ())),
         lambda run: run.id,
     )
     if found.resume_after is not None:
@@ -170,9 +174,9 @@ async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
     if view is None:
         raise e.RunNotFoundError
     if view.status in TERMINAL or view.turn == 0:
-        return render.run(view)
+        return render_run(view)
     waiting = await views.list_waiting_calls(tx, project_id, [run_id])
-    return render.run(view, waiting[run_id])
+    return render_run(view, waiting[run_id])
 
 
 @routes.get("/runs/{run_id}/items", response_model=ItemPage)
@@ -207,7 +211,7 @@ async def list_tool_calls(
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.list_calls(tx, principal.project_id, run_id)
-    shown = [render.tool_call(run_id, one) for one in found]
+    shown = [render_tool_call(run_id, one) for one in found]
     return json_response(slice_page(shown, pagination, lambda call: call.id))
 
 

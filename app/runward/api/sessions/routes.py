@@ -5,13 +5,13 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from runward.api.http.answers import json_response, no_content
 from runward.api.http.auth import RunsReader, RunsWriter
+from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
 from runward.api.http.params import IdempotencyKey, SessionPath
+from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
 from runward.api.sessions.models import (
     CreateSession,
     ForkSession,

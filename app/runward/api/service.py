@@ -1,25 +1,127 @@
 """Is the process alive, can it serve, what can it do, and how is it doing."""
 
 import asyncio
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import ConfigDict
 from sqlalchemy.exc import DBAPIError
 
-from runward.api.http.answers import json_response
 from runward.api.http.auth import AnyKey
+from runward.api.http.dependencies import ServicesDep
+from runward.api.http.models import ResponseModel, with_example
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.http.services import ServicesDep
 from runward.api.openapi.descriptions import VERSION
-from runward.api.service_models import Alive, Capabilities, Ready
 from runward.domain import errors as e
 from runward.domain.registry.guards import Moment, RunStage, ToolStage
+from runward.domain.registry.scopes import Scope
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
 from runward.store import readiness
 from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
+
+
+class Alive(ResponseModel):
+    """The process answers."""
+
+    model_config = ConfigDict(json_schema_extra=with_example(status="ok"))
+
+    status: Literal["ok"]
+    """`ok`."""
+
+
+class Ready(ResponseModel):
+    """The process can serve."""
+
+    model_config = ConfigDict(json_schema_extra=with_example(status="ready"))
+
+    status: Literal["ready"]
+    """`ready`."""
+
+
+class LoadedPlugins(ResponseModel):
+    """The functions of plugins that the process that answers has loaded."""
+
+    tools: list[str]
+    """Their tools, by name."""
+    guardrails: list[str]
+    """Their guardrails, by name."""
+    hooks: list[str]
+    """Their hooks, by name."""
+
+
+class McpAbilities(ResponseModel):
+    """What can be done with MCP servers."""
+
+    installed: bool
+    """Whether the SDK is there."""
+    commands: list[str]
+    """Which commands the operator allows."""
+
+
+class ModelAbilities(ResponseModel):
+    """What the models of a vendor know."""
+
+    hosted: list[str]
+    """Kinds of tools that the vendor runs."""
+    executors: list[str]
+    """Kinds of the vendor's own tools that a webhook or plugin can carry out."""
+
+
+class Capabilities(ResponseModel):
+    """What this installation can do."""
+
+    model_config = ConfigDict(
+        json_schema_extra=with_example(
+            object="capabilities",
+            version="0.1.0",
+            tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],
+            builtin_tools=["search_tools"],
+            agent_kinds=["llm", "sequential", "parallel", "loop"],
+            guardrail_stages=["pre_approval", "input", "output", "run_input", "run_output"],
+            hooks=["before_model", "after_model", "before_tool", "after_tool"],
+            plugins={"tools": [], "guardrails": [], "hooks": []},
+            mcp={"installed": False, "commands": []},
+            model_vendors=["offline", "openai"],
+            models={
+                "offline": {"hosted": [], "executors": []},
+                "openai": {"hosted": [], "executors": []},
+            },
+            responses_api=True,
+            scopes=["runs:read", "runs:write"],
+        )
+    )
+
+    object: Literal["capabilities"] = "capabilities"
+    """`capabilities`."""
+    version: str
+    """Runward's."""
+    tool_types: list[str]
+    """How tools can be executed."""
+    builtin_tools: list[str]
+    """Tools that are always there, by name."""
+    agent_kinds: list[AgentKind]
+    """What agents can do."""
+    guardrail_stages: list[ToolStage | RunStage]
+    """When guardrails can be asked."""
+    hooks: list[Moment]
+    """What hooks can stand before or after."""
+    plugins: LoadedPlugins
+    """Of the process that answers."""
+    mcp: McpAbilities
+    """What can be done with MCP servers."""
+    model_vendors: list[str]
+    """What stands before the colon in the names of models."""
+    models: dict[str, ModelAbilities]
+    """What the models of each vendor know."""
+    responses_api: bool
+    """Whether /v1/responses is there."""
+    scopes: list[Scope]
+    """What the key that asks may do."""
+
 
 READY_SECONDS: Final = 5.0
 
