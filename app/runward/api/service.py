@@ -129,13 +129,13 @@ probes: APIRouter = make_router("Service", prefix="")
 routes: APIRouter = make_router("Service")
 
 
-@probes.get("/healthz", response_model=Alive)
+@probes.get("/healthz", response_model=Alive, summary="Is the process alive?")
 async def healthz() -> Response:
     """The process answers."""
     return json_response({"status": "ok"})
 
 
-@probes.get("/readyz", response_model=Ready)
+@probes.get("/readyz", response_model=Ready, summary="Can the process serve?")
 async def readyz(services: ServicesDep) -> Response:
     """The process can serve: it is not stopping, the database answers and takes writes, its schema
     is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
@@ -159,13 +159,15 @@ def _describe_outage(error: Exception) -> str:
     return "The database cannot be reached."
 
 
-@probes.get("/metrics", response_class=PlainTextResponse)
+@probes.get("/metrics", response_class=PlainTextResponse, summary="Show Prometheus' metrics")
 async def metrics() -> Response:
     """Prometheus' text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
-@routes.get("/capabilities", response_model=Capabilities)
+@routes.get(
+    "/capabilities", response_model=Capabilities, summary="Show what this installation can do"
+)
 async def capabilities(principal: AnyKey, services: ServicesDep) -> Response:
     """What this installation can do. `plugins` are those of the process that answers."""
     plugins = services.plugins

@@ -76,7 +76,9 @@ async def get_approval(
     return json_response(render_approval(found, max_arguments_bytes))
 
 
-@routes.post("/approvals/{approval_id}/decision", response_model=Approval)
+@routes.post(
+    "/approvals/{approval_id}/decision", response_model=Approval, summary="Decide about a call"
+)
 async def decide_approval(
     principal: ApprovalsDecider,
     services: ServicesDep,

@@ -32,6 +32,7 @@ routes = make_router("Runs")
         200: {"content": {"text/event-stream": {"schema": EVENT_STREAM}}},
         204: {"description": "The run has ended, and the client has all its events."},
     },
+    summary="Poll or stream the events of a run",
 )
 async def list_events(
     principal: RunsReader,

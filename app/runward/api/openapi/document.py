@@ -17,16 +17,20 @@ from runward.api.http.problems import MEDIA_TYPE, Problem
 from runward.api.http.routes import StrictRoute
 from runward.api.openapi import errors, examples, links, names, schemas, tidy, webhooks
 from runward.api.openapi.descriptions import (
-    FIELDS,
     INTRODUCTION,
     LICENSE,
     SERVERS,
-    SUMMARIES,
     TAGS,
 )
 from runward.api.openapi.tidy import Json
 from runward.api.responses.response_models import OpenAIError
 
+_DESCRIBED_LAST: Final = (
+    *("Agent", "Concurrency", "Limits", "NewTool", "PluginGuardrail", "PluginHook"),
+    *("RegisterAgent", "RegisterMcpServer", "RegisterTool", "Remember", "Retry", "SecretRef"),
+    *("Tool", "ToolFilter", "WebhookGuardrail", "WebhookHook"),
+)
+"""Schemas whose descriptions stand after the defaults, so that openapi.json keeps its bytes."""
 _REFS: Final = "#/components/schemas/{model}"
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PROBLEMS: Final[Mapping[int, str]] = {
@@ -126,7 +130,7 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
         where = " on a key of the project `default`" if needed.operator else ""
         operation["description"] = f"{text}\n\nNeeds the scope {words}{where}.".lstrip()
     operation["security"] = _list_security(needed)
-    operation["summary"] = SUMMARIES.get(route.name) or route.name.replace("_", " ").capitalize()
+    operation["summary"] = route.summary or _summarize(route.name)
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
     theirs = OPENAI_PATH.fullmatch(route.path_format) is not None
@@ -143,6 +147,13 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
     if method == "GET" and "200" in responses:
         responses["304"] = {"description": _UNCHANGED, "headers": _REQUEST_ID | _ETAG}
     operation["responses"] = dict(sorted(responses.items()))
+
+
+def _summarize(name: str) -> str:
+    """Return `Show a run` for `get_run`: what a route without a `summary` does."""
+    verb, _, noun = name.replace("get_", "show_").replace("mcp", "MCP").partition("_")
+    article = "" if verb == "list" else "an " if noun[0] in "aeM" else "a "
+    return f"{verb.capitalize()} {article}{noun.replace('_', ' ')}"
 
 
 def _list_security(needed: Requirement | None) -> list[Json]:
@@ -178,11 +189,10 @@ def _add_components(document: Json) -> None:
         error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
         known.update(error.pop("$defs"))
         known["OpenAIError"] = error
-    for name, fields in _fields(known):
-        for field, text in fields.items():
-            for schema in (known.get(name), known.get(f"{name}-Input")):
-                if schema is not None and field in schema.get("properties", {}):
-                    schema["properties"][field].setdefault("description", text)
+    for name in _DESCRIBED_LAST:
+        for field, schema in known.get(name, {}).get("properties", {}).items():
+            if field != "object" and "description" in schema:
+                schema["description"] = schema.pop("description")
     shown = errors.build_examples()
     components["responses"] = {
         _get_component_name(s): _make_response(s, text, shown[s]) for s, text in _PROBLEMS.items()
@@ -204,14 +214,6 @@ def _add_components(document: Json) -> None:
             "operation lists its scopes. The key needs one of them.",
         }
     }
-
-
-def _fields(known: Json) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Schema, and what its fields are. An agent's mean what they mean in an inline run."""
-    yield from FIELDS.items()
-    inline: Json = known.get("StartRun", {}).get("properties", {})
-    shared = {field: about["description"] for field, about in inline.items()}
-    yield from ((name, shared) for name in ("RegisterAgent", "PatchAgent", "Agent"))
 
 
 def _complete_examples(document: Json, routes: Iterable[StrictRoute]) -> None:

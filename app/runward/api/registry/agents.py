@@ -20,7 +20,7 @@ from runward.api.registry.agent_checks import check_agent, check_hosted_tools
 from runward.api.registry.guards import ensure_guards
 from runward.domain import errors as e
 from runward.domain.registry.tools import ToolName
-from runward.domain.run.config import AgentConfig, AgentKind
+from runward.domain.run.config import AgentConfig, AgentFields
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
 from runward.store.registry.agents import RegisteredAgent
@@ -37,14 +37,13 @@ _AGENT_EXAMPLE: Final[dict[str, Any]] = {
 Description = Annotated[str, Field(max_length=4096)]
 
 
-class RegisterAgent(AgentConfig):
+class RegisterAgent(AgentFields):
     """An agent: the same fields as in an inline run, under a name."""
 
     model_config = ConfigDict(
         use_attribute_docstrings=True, json_schema_extra=with_example(**_AGENT_EXAMPLE)
     )
 
-    kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
     name: ToolName
     """What runs call it by."""
     description: Description | None = None
@@ -52,17 +51,12 @@ class RegisterAgent(AgentConfig):
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     """The caller's own notes: up to 64 keys and 16 KiB."""
 
-    def to_config(self) -> AgentConfig:
-        given = self.model_fields_set & AgentConfig.model_fields.keys()
-        return AgentConfig.model_construct(None, **{name: getattr(self, name) for name in given})
-
 
 class Agent(RegisterAgent):
     """A registered agent, as it is now."""
 
     model_config = ConfigDict(
         strict=False,
-        use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
         json_schema_extra=with_example(
             object="agent",
@@ -209,7 +203,9 @@ async def get_agent(
     return json_response(render_agent(found))
 
 
-@routes.get("/agents/{name}/versions", response_model=Page[Agent])
+@routes.get(
+    "/agents/{name}/versions", response_model=Page[Agent], summary="List the versions of an agent"
+)
 async def list_agent_versions(
     principal: ToolsReader,
     services: ServicesDep,

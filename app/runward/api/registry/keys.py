@@ -119,7 +119,12 @@ async def list_projects(
     )
 
 
-@projects.post("/projects/{project_id}/keys", status_code=201, response_model=NewKey)
+@projects.post(
+    "/projects/{project_id}/keys",
+    status_code=201,
+    response_model=NewKey,
+    summary="Create a key of a project",
+)
 async def create_project_key(
     principal: Operator,
     services: ServicesDep,

@@ -40,7 +40,6 @@ class RegisterMcpServer(McpServerSpec):
     """A server of the Model Context Protocol: either `url` (streamable HTTP) or `command`."""
 
     model_config = ConfigDict(
-        use_attribute_docstrings=True,
         json_schema_extra=with_example(
             **_SERVER_EXAMPLE,
             headers={"X-Api-Key": {"secret": "FILES_KEY"}},

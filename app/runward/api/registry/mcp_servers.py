@@ -130,7 +130,10 @@ async def change_mcp_server(
 
 
 @routes.post(
-    "/mcp_servers/{name}/refresh", response_model=McpServer, responses=_UNREACHABLE_RESPONSE
+    "/mcp_servers/{name}/refresh",
+    response_model=McpServer,
+    responses=_UNREACHABLE_RESPONSE,
+    summary="List an MCP server's tools again",
 )
 async def refresh_mcp_server(
     principal: ToolsWriter,

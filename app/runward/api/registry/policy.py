@@ -78,14 +78,14 @@ class PolicySecret(BaseModel):
 routes = make_router("Policy")
 
 
-@routes.get("/policy", response_model=Policy)
+@routes.get("/policy", response_model=Policy, summary="Show the policy")
 async def get_policy(principal: ToolsReader, services: ServicesDep) -> Response:
     """The project's policy as it is now."""
     async with services.autocommit.connect() as tx:
         return json_response(_render_policy(await policies.get_policy(tx, principal.project_id)))
 
 
-@routes.put("/policy", response_model=Policy)
+@routes.put("/policy", response_model=Policy, summary="Set the policy")
 async def put_policy(principal: ToolsWriter, services: ServicesDep, policy: PutPolicy) -> Response:
     """Replace the policy whole. It holds for every run of the project from its next step on,
     those that are under way too."""
@@ -98,7 +98,11 @@ async def put_policy(principal: ToolsWriter, services: ServicesDep, policy: PutP
     return json_response(_render_policy(stored))
 
 
-@routes.post("/policy/rotate_secret", response_model=PolicySecret)
+@routes.post(
+    "/policy/rotate_secret",
+    response_model=PolicySecret,
+    summary="Replace the project's signing secret",
+)
 async def rotate_policy_secret(
     principal: ToolsWriter,
     services: ServicesDep,

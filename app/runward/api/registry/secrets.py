@@ -60,6 +60,7 @@ routes = make_router("Secrets")
     status_code=201,
     response_model=Secret,
     responses={200: {"model": Secret, "description": "There was one: it has this value now."}},
+    summary="Set a secret",
 )
 async def put_secret(
     principal: ToolsWriter, services: ServicesDep, name: NewSecretPath, secret: PutSecret
@@ -94,7 +95,7 @@ async def list_secrets(
     )
 
 
-@routes.get("/secrets/{name}", response_model=Secret)
+@routes.get("/secrets/{name}", response_model=Secret, summary="Show a secret, without its value")
 async def get_secret(principal: ToolsReader, services: ServicesDep, name: SecretPath) -> Response:
     """One secret, without its value."""
     async with services.autocommit.connect() as tx:

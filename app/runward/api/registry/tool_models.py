@@ -90,13 +90,13 @@ def _convert_field(name: str, field: FieldInfo) -> Any:
 
 def _convert_register_field(name: str, field: FieldInfo) -> Any:
     if name == "type":
-        about = Field(default="webhook")
+        about = Field(default="webhook", description=field.description)
         return Annotated[
             Literal["webhook", "agent", "client", "hosted"], BeforeValidator(_reject_code_types)
         ], about
     annotation, changed = _convert_field(name, field)
     if name == "parameters":
-        changed = Field(default_factory=dict)
+        changed = Field(default_factory=dict, description=field.description)
     return annotation, changed
 
 

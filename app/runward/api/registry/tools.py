@@ -172,7 +172,11 @@ async def delete_tool(principal: ToolsWriter, services: ServicesDep, name: ToolP
     return no_content()
 
 
-@routes.post("/tools/{name}/rotate_secret", response_model=ToolSecret)
+@routes.post(
+    "/tools/{name}/rotate_secret",
+    response_model=ToolSecret,
+    summary="Replace a tool's signing secret",
+)
 async def rotate_tool_secret(
     principal: ToolsWriter,
     services: ServicesDep,

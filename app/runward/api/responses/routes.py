@@ -170,7 +170,11 @@ async def cancel_response(
     return json_response(log.shape(log.snapshot))
 
 
-@routes.get("/responses/{response_id}/input_items", response_model=InputItems)
+@routes.get(
+    "/responses/{response_id}/input_items",
+    response_model=InputItems,
+    summary="List what a response was given",
+)
 async def list_input_items(
     principal: RunsReader, services: ServicesDep, response_id: ResponsePath, walk: Pagination
 ) -> Response:
@@ -192,7 +196,12 @@ async def list_input_items(
     return json_response(slice_page(shown, walk, lambda item: str(item["id"])))
 
 
-@routes.post("/responses/compact", response_model=Compaction, responses={404: {}})
+@routes.post(
+    "/responses/compact",
+    response_model=Compaction,
+    responses={404: {}},
+    summary="Seal a conversation",
+)
 async def compact_response(
     principal: RunsWriter, services: ServicesDep, body: CompactResponse
 ) -> Response:

@@ -40,7 +40,9 @@ class Accepted(ResponseModel):
     """true."""
 
 
-@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall)
+@routes.get(
+    "/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall, summary="Get tool call"
+)
 async def get_tool_call(
     principal: RunsReader,
     services: ServicesDep,
@@ -56,7 +58,11 @@ async def get_tool_call(
     return json_response(render_tool_call(run_id, found[0], max_arguments_bytes))
 
 
-@routes.post("/runs/{run_id}/tool_calls/{call_id:path}/resolve", response_model=ToolCall)
+@routes.post(
+    "/runs/{run_id}/tool_calls/{call_id:path}/resolve",
+    response_model=ToolCall,
+    summary="Settle a call whose outcome is unknown",
+)
 async def resolve_tool_call(
     principal: ApprovalsDecider,
     services: ServicesDep,
@@ -84,7 +90,11 @@ async def resolve_tool_call(
     return shown
 
 
-@routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result", response_model=ToolCall)
+@routes.post(
+    "/runs/{run_id}/tool_calls/{call_id:path}/result",
+    response_model=ToolCall,
+    summary="Give the result of a client's tool",
+)
 async def give_tool_result(
     principal: RunsWriter,
     services: ServicesDep,
@@ -124,7 +134,12 @@ async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     return render_tool_call(run_id, call)
 
 
-@callbacks.post("/callbacks/{token}", response_model=Accepted, responses={410: {}})
+@callbacks.post(
+    "/callbacks/{token}",
+    response_model=Accepted,
+    responses={410: {}},
+    summary="Deliver progress or a result",
+)
 async def call_back(
     services: ServicesDep,
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],

@@ -6,19 +6,8 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from runward.api.http.models import Metadata, RequestModel, with_example
 from runward.domain.json import JsonObject
-from runward.domain.registry.guards import Guardrails, Hooks
 from runward.domain.registry.tools import ToolName
-from runward.domain.run.config import (
-    MAX_TOOLS,
-    AgentConfig,
-    AgentKind,
-    History,
-    Limits,
-    ModelName,
-    OnMaxTurns,
-    ToolChoice,
-    ToolUseBehavior,
-)
+from runward.domain.run.config import AgentFields, ModelNames
 from runward.domain.run.items import MediaPart, Message, Part, TextPart
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
 
@@ -118,7 +107,18 @@ _RUN_FIELDS = {
 """What may stand beside `agent`; all else belongs to the agent."""
 
 
-class StartRun(RequestModel):
+class _RunFields(RequestModel):
+    """The fields that come first in openapi.json; `AgentFields` describes the last two."""
+
+    input: Input
+    """What the run is about: a text, or messages of a conversation so far."""
+    agent: ToolName | None = None
+    """The name of a registered agent. Then the agent's own fields cannot stand beside it."""
+    model: ModelNames | None = None
+    instructions: str = ""
+
+
+class StartRun(AgentFields, _RunFields):
     """A run: either a registered `agent`, or a `model` with everything else inline."""
 
     model_config = ConfigDict(
@@ -132,61 +132,6 @@ class StartRun(RequestModel):
         )
     )
 
-    input: Input
-    """What the run is about: a text, or messages of a conversation so far."""
-    agent: ToolName | None = None
-    """The name of a registered agent. Then the agent's own fields cannot stand beside it."""
-    model: (
-        ModelName | Annotated[tuple[ModelName, ...], Field(min_length=1, max_length=8)] | None
-    ) = None
-    """`vendor:model`, such as `openai:gpt-5.2` or `offline:rules`; or several, tried in order when
-    the first cannot answer."""
-    instructions: Annotated[str, Field(max_length=262_144)] = ""
-    """What the model is told first, before the input."""
-    kind: AgentKind = "llm"
-    """`llm` asks the model; `sequential`, `parallel` and `loop` run `agents` instead, and have no
-    model."""
-    tools: Annotated[tuple[ToolName, ...], Field(max_length=MAX_TOOLS)] = ()
-    """The names of registered tools that the model may call. Of more than 64 it is shown a search
-    over them."""
-    handoffs: Annotated[tuple[ToolName, ...], Field(max_length=16)] = ()
-    """The names of agents that may take the run over: a tool `transfer_to_NAME` for each."""
-    agents: Annotated[tuple[ToolName, ...], Field(max_length=32)] = ()
-    """Of a workflow: the names of the agents that it runs, in order."""
-    max_iterations: Annotated[int, Field(ge=1, le=100)] = 10
-    """Of a loop: how often it runs its agents at most."""
-    tool_choice: ToolChoice = "auto"
-    """Whether the model may, must not or must call a tool, or which one: `auto`, `none`,
-    `required` or `{"name": …}`."""
-    reset_tool_choice: bool = True
-    """After the first tool call `tool_choice` becomes `auto`, so that the model can end."""
-    parallel_tool_calls: bool = True
-    """Whether the model may ask for several calls at once."""
-    model_settings: Annotated[dict[str, JsonValue], Field(max_length=64)] = Field(
-        default_factory=dict[str, JsonValue]
-    )
-    """What the model's vendor understands: `temperature`, `max_output_tokens`, `reasoning` …"""
-    output_schema: JsonObject | None = None
-    """A JSON Schema that the final output must match; it is then in `output_parsed`."""
-    repair_attempts: Annotated[int, Field(ge=0, le=5)] = 1
-    """How often the model is told what is wrong with its output before the run ends
-    `incomplete`."""
-    tool_use_behavior: ToolUseBehavior = "run_llm_again"
-    """Whether the model sees every result, or the result of the first tool, or of one in
-    `stop_at`, is the run's output."""
-    on_unknown_tool: Literal["return_error", "fail_run"] = "return_error"
-    """What a call of a tool that is not there does."""
-    on_max_turns: OnMaxTurns = "incomplete"
-    """What happens at `limits.max_turns`: end `incomplete`, ask the model for one last answer
-    without tools, end `failed`, or end `completed` with a fixed output."""
-    limits: Limits = Limits()
-    """What the run may use over its whole life."""
-    hooks: Hooks = ()
-    """What is asked before or after each model call and each tool call."""
-    guardrails: Guardrails = ()
-    """What checks the run's input, its calls and its final output."""
-    history: History = History()
-    """What of the session's earlier runs the model is shown."""
     session_id: Annotated[str, Field(max_length=64)] | None = None
     """The session that the run belongs to: it sees what was said there before."""
     on_conflict: Literal["queue", "reject", "cancel_previous"] | None = None
@@ -204,11 +149,6 @@ class StartRun(RequestModel):
         if self.agent is not None and own:
             raise ValueError(f"{min(own)} belongs to the agent and cannot stand beside it")
         return self
-
-    def to_config(self) -> AgentConfig:
-        """Of an inline run, one that names a model."""
-        fields = self.model_fields_set & AgentConfig.model_fields.keys()
-        return AgentConfig.model_construct(None, **{name: getattr(self, name) for name in fields})
 
     def to_messages(self) -> tuple[Message, ...]:
         return build_messages(self.input)

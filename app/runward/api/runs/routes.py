@@ -152,6 +152,7 @@ async def list_runs(
     "/runs/{run_id}",
     response_model=Run,
     responses={202: {"description": "With `wait`: the run has not settled.", "model": Run}},
+    summary="Show a run, or wait for it",
 )
 async def get_run(
     principal: RunsReader, services: ServicesDep, run_id: RunPath, wait: WaitSeconds
@@ -179,7 +180,9 @@ async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
     return render_run(view, waiting[run_id])
 
 
-@routes.get("/runs/{run_id}/items", response_model=ItemPage)
+@routes.get(
+    "/runs/{run_id}/items", response_model=ItemPage, summary="List the conversation of a run"
+)
 async def list_items(
     principal: RunsReader,
     services: ServicesDep,
@@ -199,7 +202,11 @@ async def list_items(
     return json_response(slice_page(shown, pagination, lambda item: str(item["id"])))
 
 
-@routes.get("/runs/{run_id}/tool_calls", response_model=Page[ToolCall])
+@routes.get(
+    "/runs/{run_id}/tool_calls",
+    response_model=Page[ToolCall],
+    summary="List the tool calls of a run",
+)
 async def list_tool_calls(
     principal: RunsReader,
     services: ServicesDep,
@@ -215,7 +222,12 @@ async def list_tool_calls(
     return json_response(slice_page(shown, pagination, lambda call: call.id))
 
 
-@routes.post("/runs/{run_id}/input", status_code=202, response_model=Run)
+@routes.post(
+    "/runs/{run_id}/input",
+    status_code=202,
+    response_model=Run,
+    summary="Send another message to a run",
+)
 async def send_input(
     principal: RunsWriter,
     services: ServicesDep,
@@ -241,7 +253,12 @@ async def send_input(
     return shown
 
 
-@routes.post("/runs/{run_id}/continue", status_code=202, response_model=Run)
+@routes.post(
+    "/runs/{run_id}/continue",
+    status_code=202,
+    response_model=Run,
+    summary="Go on from an incomplete run",
+)
 async def continue_run(
     principal: RunsWriter,
     services: ServicesDep,

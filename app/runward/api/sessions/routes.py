@@ -113,7 +113,11 @@ async def delete_session(
     return no_content()
 
 
-@routes.get("/sessions/{session_id}/items", response_model=SessionItemPage)
+@routes.get(
+    "/sessions/{session_id}/items",
+    response_model=SessionItemPage,
+    summary="List the conversation of a session",
+)
 async def list_session_items(
     principal: RunsReader,
     services: ServicesDep,

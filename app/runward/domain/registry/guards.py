@@ -18,28 +18,50 @@ Moment: TypeAlias = Literal["before_model", "after_model", "before_tool", "after
 
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 TargetUrl = Annotated[str, Field(min_length=1, max_length=2048)]
-GuardSeconds = Annotated[float, Field(ge=0.01, le=60)]
+GuardSeconds = Annotated[
+    float,
+    Field(
+        ge=0.01,
+        le=60,
+        description="For its answer. A guardrail that is slower rejects, a hook that is slower has "
+        "failed.",
+    ),
+]
+GuardStage = Annotated[
+    Stage,
+    Field(
+        description="When it is asked: before a person is (`pre_approval`), before the call "
+        "(`input`), about its result (`output`); of an agent or a project also about what a run is "
+        "given (`run_input`) and its final output (`run_output`)."
+    ),
+]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
 
 
 class WebhookGuardrail(_Frozen):
     """A signed POST whose answer is the verdict."""
 
-    stage: Stage
+    stage: GuardStage
     type: Literal["webhook"]
+    """`webhook`: a signed POST."""
     url: TargetUrl
+    """Where it is asked."""
     timeout_seconds: GuardSeconds = 10.0
 
 
 class PluginGuardrail(_Frozen):
     """A plugin's function, by the name that it is registered under."""
 
-    stage: Stage
+    stage: GuardStage
     type: Literal["plugin"]
+    """`plugin`: a function of a plugin."""
     name: PluginName
+    """What the plugin registered it as."""
     timeout_seconds: GuardSeconds = 10.0
 
 
@@ -51,8 +73,11 @@ class WebhookHook(_Frozen):
     """A signed POST whose answer may take the place of the model's or the tool's."""
 
     on: Moment
+    """What it stands before or after."""
     type: Literal["webhook"]
+    """`webhook`: a signed POST."""
     url: TargetUrl
+    """Where it is asked."""
     timeout_seconds: GuardSeconds = 10.0
 
 
@@ -60,8 +85,11 @@ class PluginHook(_Frozen):
     """A plugin's function, by the name that it is registered under."""
 
     on: Moment
+    """What it stands before or after."""
     type: Literal["plugin"]
+    """`plugin`: a function of a plugin."""
     name: PluginName
+    """What the plugin registered it as."""
     timeout_seconds: GuardSeconds = 10.0
 
 

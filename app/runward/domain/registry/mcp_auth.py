@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from runward.domain.errors import FieldError
 from runward.domain.registry.tools import Frozen, SecretRef
@@ -26,6 +26,8 @@ OAuthSecret: TypeAlias = (
 class OAuth(Frozen):
     """Access tokens by OAuth 2.1, without a person: by the client's own credentials, or by a
     refresh token that somebody has fetched before."""
+
+    model_config = ConfigDict(use_attribute_docstrings=False)  # openapi.json has `McpOAuth`'s
 
     client_id: Annotated[str, Field(min_length=1, max_length=2048, pattern=_PRINTABLE)]
     client_secret: OAuthSecret | None = None

@@ -43,7 +43,7 @@ class ToolFilter(Frozen):
     """Which of the server's tools are taken, by the names that the server gives them."""
 
     allow: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] | None = None
-    """Only these; null: all."""
+    """Only these, by the server's names; null: all."""
     deny: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] = ()
     """Never these."""
 
@@ -55,13 +55,27 @@ class McpServerSpec(Frozen):
     """One registered server: an address to call, or a command to start."""
 
     name: ToolName
+    """Unique in the project."""
     url: Annotated[str, Field(max_length=2048)] | None = None
+    """Where it is called, by streamable HTTP."""
     command: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    (
+        "What is started instead, to be spoken to over its standard input and output. Only what "
+        "the operator allows."
+    )
     args: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()
+    """The command's arguments."""
     tools: ToolFilter = ToolFilter()
+    """Which of its tools are taken."""
     prefix: Annotated[str, Field(pattern=PREFIX_PATTERN)] | None = None
+    """What the names of its tools begin with, before an underscore; null: its name."""
     approval: ServerApproval | None = None
+    (
+        "Whether a person is asked before a call of its tools; null: `never` for those that are "
+        "annotated with `readOnlyHint`, `always` for the others."
+    )
     timeout_seconds: Seconds | None = None
+    """For one call of its tools."""
 
     @property
     def target(self) -> JsonObject:

@@ -24,8 +24,11 @@ class Remember(Frozen):
     """The decision also covers later calls of the same tool version by the same agent."""
 
     scope: Literal["run", "session"]
+    """`run`: the rest of this run; `session`: its session's later runs too."""
     exact_arguments: bool = False
+    """Only calls with the very same arguments."""
     expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
+    """For how long."""
 
 
 class _Decision(Frozen):
@@ -35,24 +38,34 @@ class _Decision(Frozen):
 
 class Approve(_Decision):
     decision: Literal["approve"]
+    """`approve`: the call is sent as it is."""
     remember: Remember | None = None
+    """Decide likewise about later calls."""
 
 
 class Reject(_Decision):
     decision: Literal["reject"]
+    """`reject`: the call is never sent."""
     message: Annotated[str, Field(max_length=4096)] | None = None
+    """What the model is told."""
     remember: Remember | None = None
+    """Decide likewise about later calls."""
 
 
 class Edit(_Decision):
     decision: Literal["edit"]
+    """`edit`: the call is sent with other arguments."""
     arguments: JsonObject
+    """The new arguments, whole; the tool's schema checks them."""
     message: Annotated[str, Field(max_length=4096)] | None = None
+    """Why, for the log."""
 
 
 class Respond(_Decision):
     decision: Literal["respond"]
+    """`respond`: the tool is not called; this is its result."""
     output: JsonValue
+    """The result, any JSON."""
 
 
 Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]

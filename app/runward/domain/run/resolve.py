@@ -42,18 +42,23 @@ def _check_size(value: JsonValue) -> JsonValue:
 
 class ResolvedCompleted(Frozen):
     resolution: Literal["completed"]
+    """`completed`: it took effect."""
     output: JsonValue
+    """What it answered, for the model."""
 
 
 class ResolvedFailed(Frozen):
     resolution: Literal["failed"]
+    """`failed`: it did not take effect."""
     message: Annotated[str, Field(max_length=4096)]
+    """What the model is told."""
 
 
 class ResolvedRetry(Frozen):
     """Send the call again: the person knows that it did not take effect."""
 
     resolution: Literal["retry"]
+    """`retry`: it did not take effect; send it again."""
 
 
 Resolution: TypeAlias = Annotated[
@@ -63,26 +68,36 @@ Resolution: TypeAlias = Annotated[
 
 class Progress(Frozen):
     status: Literal["progress"]
+    """`progress`: still working."""
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
+    """From 0 to 1."""
     message: Annotated[str, Field(max_length=4096)] | None = None
+    """For whoever watches; the model does not see it."""
 
 
 class CallbackCompleted(Frozen):
     status: Literal["completed"]
+    """`completed`: here is the result."""
     output: JsonValue
+    """The result, any JSON."""
 
 
 class CallbackFailed(Frozen):
     status: Literal["failed"]
+    """`failed`: there will be no result."""
     message: Annotated[str, Field(max_length=4096)]
+    """What went wrong, for the model."""
 
 
 class InputRequired(Frozen):
     """The tool needs to know more, from whoever started the run."""
 
     status: Literal["input_required"]
+    """`input_required`: the caller must say more."""
     requests: Annotated[JsonValue, AfterValidator(_check_size)]
+    ("What is to be said, in words or a form that the caller understands; at most 64 KiB of JSON.")
     state: Annotated[JsonValue, AfterValidator(_check_size)] = None
+    """Given back unseen with the answer; at most 64 KiB of JSON."""
 
 
 Answer: TypeAlias = CallbackCompleted | CallbackFailed
