@@ -36,6 +36,10 @@ def format_id(prefix: Prefix, value: UUID) -> str:
     return f"{prefix}_{value.hex}"
 
 
+def format_optional_id(prefix: Prefix, value: UUID | None) -> str | None:
+    return None if value is None else format_id(prefix, value)
+
+
 def parse_id(prefix: Prefix, text: str) -> UUID | None:
     """None: `text` is not an id of this kind, which callers answer like an unknown one."""
     head, _, digits = text.partition("_")

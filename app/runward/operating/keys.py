@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from runward.api.registry.key_models import MAX_NAME_LENGTH, render_key
+from runward.api.registry.key_models import MAX_NAME_LENGTH, Key
 from runward.cli.connection import JsonBody
 from runward.cli.keys import print_created, print_keys, print_revoked
 from runward.domain.ids import Prefix, parse_id
@@ -112,7 +112,7 @@ async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]
 
 def _encode_key(key: keys.Key) -> JsonBody:
     """As the API shows it."""
-    return render_key(key).model_dump(mode="json")
+    return Key.from_row(key).model_dump(mode="json")
 
 
 def _parse_project(shown: str) -> Any:

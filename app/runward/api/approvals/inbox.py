@@ -1,8 +1,7 @@
 """/v1/required_actions: the inbox of a project, and its models."""
 
-from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from fastapi import Query, Response
 from pydantic import ConfigDict
@@ -12,7 +11,7 @@ from runward.api.http.dependencies import ServicesDep
 from runward.api.http.models import APPROVAL_ID, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.domain.ids import Prefix, format_id
+from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.store.runs import required_actions
 
 _ACTION = {
@@ -44,6 +43,14 @@ class PendingAction(ResponseModel):
     """When the call began to wait, or was last sent."""
     expires_at: datetime | None = None
     """When the wait ends by itself. Null for `resolve`, which waits without a limit."""
+
+    @classmethod
+    def from_row(cls, action: required_actions.PendingAction) -> Self:
+        return cls.from_attributes(
+            action,
+            run_id=format_id(Prefix.RUN, action.run_id),
+            approval_id=format_optional_id(Prefix.APPROVAL, action.approval_id),
+        )
 
 
 class PendingCounts(ResponseModel):
@@ -100,22 +107,8 @@ async def list_required_actions(
         found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
     return json_response(
         RequiredActionList(
-            data=[_render_action(one) for one in found],
-            counts=PendingCounts(**asdict(counts)),
+            data=[PendingAction.from_row(one) for one in found],
+            counts=PendingCounts.from_attributes(counts),
             has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
         )
-    )
-
-
-def _render_action(action: required_actions.PendingAction) -> PendingAction:
-    return PendingAction(
-        type=action.type,
-        run_id=format_id(Prefix.RUN, action.run_id),
-        call_id=action.call_id,
-        tool=action.tool,
-        approval_id=None
-        if action.approval_id is None
-        else format_id(Prefix.APPROVAL, action.approval_id),
-        requested_at=action.requested_at,
-        expires_at=action.expires_at,
     )

@@ -1,7 +1,7 @@
 """An approval, as answers show it. What may be decided is in `runward.domain.run.approvals`."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -14,8 +14,8 @@ from runward.api.http.models import (
     ResponseModel,
     with_example,
 )
-from runward.api.runs.call_models import OmittedArgument, render_omitted_arguments
-from runward.api.runs.models import Actor, render_actor
+from runward.api.runs.call_models import OmittedArgument
+from runward.api.runs.models import Actor
 from runward.domain.events.values import ApprovalStatus, DecisionKind
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
@@ -37,6 +37,12 @@ class StartedRun(ResponseModel):
     input: str | None
     """The last message that a user gave it, its text alone, up to 2,000 characters; null if there
     is none."""
+
+    @classmethod
+    def from_row(cls, run: approvals.RootRun) -> Self:
+        return cls.from_attributes(
+            run, id=format_id(Prefix.RUN, run.id), created_by=Actor.from_row(run.created_by)
+        )
 
 
 class Approval(ResponseModel):
@@ -123,48 +129,21 @@ class Approval(ResponseModel):
     message: str | None
     """The decider's words."""
 
-
-def render_approval(one: approvals.Approval, max_arguments_bytes: int | None = None) -> Approval:
-    decision = one.decision or {}
-    arguments, omitted = omit_large(one.arguments, max_arguments_bytes)
-    message, edited = decision.get("message"), decision.get("arguments")
-    return Approval(
-        id=format_id(Prefix.APPROVAL, one.id),
-        run_id=format_id(Prefix.RUN, one.run_id),
-        call_id=one.call_id,
-        tool=one.tool,
-        tool_version=one.tool_version,
-        url=one.url,
-        arguments=arguments,
-        omitted_arguments=render_omitted_arguments(omitted),
-        edited_arguments=edited if isinstance(edited, dict) else None,
-        digest=one.digest,
-        status=one.status,
-        allowed_decisions=list(one.allowed_decisions),
-        path=list(one.path),
-        agent=one.agent,
-        run=one.run and _render_started_run(one.run),
-        model_message=one.model_message,
-        requested_at=one.requested_at,
-        expires_at=one.expires_at,
-        decided_at=one.decided_at,
-        decided_by=one.decided_by,
-        decider=_render_decider(one),
-        message=message if isinstance(message, str) else None,
-    )
-
-
-def _render_decider(approval: approvals.Approval) -> Actor | None:
-    if approval.decided_by is None or approval.decider_name is None:
-        return None
-    return Actor(id=approval.decided_by, name=approval.decider_name)
-
-
-def _render_started_run(run: approvals.RootRun) -> StartedRun:
-    return StartedRun(
-        id=format_id(Prefix.RUN, run.id),
-        agent=run.agent,
-        created_by=render_actor(run.created_by),
-        created_at=run.created_at,
-        input=run.input,
-    )
+    @classmethod
+    def from_row(cls, approval: approvals.Approval, max_arguments_bytes: int | None = None) -> Self:
+        decision = approval.decision or {}
+        arguments, omitted = omit_large(approval.arguments, max_arguments_bytes)
+        message, edited = decision.get("message"), decision.get("arguments")
+        return cls.from_attributes(
+            approval,
+            id=format_id(Prefix.APPROVAL, approval.id),
+            run_id=format_id(Prefix.RUN, approval.run_id),
+            arguments=arguments,
+            omitted_arguments=[OmittedArgument(name=one.name, bytes=one.size) for one in omitted],
+            edited_arguments=edited if isinstance(edited, dict) else None,
+            run=approval.run and StartedRun.from_row(approval.run),
+            decider=Actor(id=approval.decided_by, name=approval.decider_name)
+            if approval.decided_by is not None and approval.decider_name is not None
+            else None,
+            message=message if isinstance(message, str) else None,
+        )

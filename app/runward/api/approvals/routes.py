@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from runward.api.approvals.models import Approval, render_approval
+from runward.api.approvals.models import Approval
 from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
 from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
@@ -38,7 +38,7 @@ async def list_approvals(
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
         return json_response(
-            Page[Approval].from_rows([], pagination.limit, render_approval, lambda one: one.id)
+            Page[Approval].from_rows([], pagination.limit, Approval.from_row, lambda one: one.id)
         )
     async with services.autocommit.connect() as tx:
         found = await approvals.search(
@@ -55,7 +55,7 @@ async def list_approvals(
         Page[Approval].from_rows(
             found,
             pagination.limit,
-            lambda one: render_approval(one, max_arguments_bytes),
+            lambda one: Approval.from_row(one, max_arguments_bytes),
             lambda one: one.id,
         )
     )
@@ -73,7 +73,7 @@ async def get_approval(
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return json_response(render_approval(found, max_arguments_bytes))
+    return json_response(Approval.from_row(found, max_arguments_bytes))
 
 
 @routes.post(
@@ -92,7 +92,7 @@ async def decide_approval(
     by = format_id(Prefix.KEY, principal.key_id)
 
     async def decide(tx: Tx) -> Approval:
-        return render_approval(
+        return Approval.from_row(
             await transitions.decide(
                 tx, services.vault, principal.project_id, approval_id, decision, by
             )

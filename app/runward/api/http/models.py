@@ -1,7 +1,9 @@
 """What request and response models have in common."""
 
+from collections.abc import Collection
+from copy import copy
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -12,7 +14,10 @@ from pydantic import (
     JsonValue,
     create_model,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json
+
+from runward.domain.registry.tools import Frozen
 
 MAX_METADATA_BYTES: Final = 16_384
 
@@ -38,13 +43,16 @@ class ResponseModel(BaseModel):
         json_schema_serialization_defaults_required=True,
     )
 
+    @classmethod
+    def from_attributes(cls, row: object, **fields: Any) -> Self:
+        """Return the model of a row: the row's attributes that have the names of fields, and
+        `fields`."""
+        names = cls.model_fields.keys() - fields.keys()
+        return cls(**{name: getattr(row, name) for name in names if hasattr(row, name)}, **fields)
 
-class RequestModel(BaseModel):
+
+class RequestModel(Frozen):
     """A request's body: unknown fields are refused and nothing is coerced."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
 
 
 def create_request_model(name: str, fields: dict[str, Any]) -> type[RequestModel]:
@@ -54,6 +62,21 @@ def create_request_model(name: str, fields: dict[str, Any]) -> type[RequestModel
     """
     without_docstrings = {"use_attribute_docstrings": False}
     return create_model(name, __base__=RequestModel, __cls_kwargs__=without_docstrings, **fields)
+
+
+def make_optional(model: type[BaseModel], *, without: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a model, each of which may be left out, for `create_request_model`."""
+    return {
+        name: (field.annotation, remove_default(field))
+        for name, field in model.model_fields.items()
+        if name not in without
+    }
+
+
+def remove_default(field: FieldInfo) -> FieldInfo:
+    changed = copy(field)
+    changed.default, changed.default_factory = None, None
+    return changed
 
 
 def with_example(**value: Any) -> Any:

@@ -1,17 +1,21 @@
 """/v1/agents: what runs are started from by name."""
 
-from copy import copy
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import Query, Request, Response
 from pydantic import ConfigDict, Field, JsonValue
-from pydantic.fields import FieldInfo
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import ServicesDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
-from runward.api.http.models import EXAMPLE_TIME, Metadata, create_request_model, with_example
+from runward.api.http.models import (
+    EXAMPLE_TIME,
+    Metadata,
+    create_request_model,
+    make_optional,
+    with_example,
+)
 from runward.api.http.paging import MAX_LIMIT, Page, Pagination
 from runward.api.http.params import AgentPath, IdempotencyKey
 from runward.api.http.responses import json_response, no_content
@@ -77,24 +81,22 @@ class Agent(RegisterAgent):
     """When this version was made."""
 
     @classmethod
-    def from_config(cls, config: AgentConfig, **fields: Any) -> "Agent":
-        """`fields`: the other fields. Without validation: the agent was validated before."""
-        return cls.model_construct(None, **(dict(config) | fields))
-
-
-def _make_optional(field: FieldInfo) -> Any:
-    changed = copy(field)
-    changed.default, changed.default_factory = None, None
-    return (changed.annotation, changed)
+    def from_row(cls, agent: RegisteredAgent) -> Self:
+        """Without validation: the agent was validated before."""
+        return cls.model_construct(
+            None,
+            **dict(agent.config),
+            name=agent.name,
+            description=agent.description,
+            metadata=agent.metadata,
+            version=agent.version,
+            created_at=agent.created_at,
+            updated_at=agent.updated_at,
+        )
 
 
 _AgentPatchFields = create_request_model(
-    "_Optional",
-    {
-        name: _make_optional(field)
-        for name, field in RegisterAgent.model_fields.items()
-        if name != "name"
-    },
+    "_Optional", make_optional(RegisterAgent, without={"name"})
 )
 
 
@@ -108,18 +110,6 @@ class PatchAgent(_AgentPatchFields):
     def apply_to(self, config: AgentConfig) -> AgentConfig:
         given = self.model_fields_set & AgentConfig.model_fields.keys()
         return config.model_copy(update={name: getattr(self, name) for name in given})
-
-
-def render_agent(one: RegisteredAgent) -> Agent:
-    return Agent.from_config(
-        one.config,
-        name=one.name,
-        description=one.description,
-        metadata=one.metadata,
-        version=one.version,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
-    )
 
 
 routes = make_router("Agents")
@@ -153,7 +143,7 @@ async def register_agent(
         )
         if made is None:
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
-        return render_agent(made)
+        return Agent.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
@@ -176,7 +166,7 @@ async def list_agents(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Agent].from_rows(found, pagination.limit, render_agent, lambda agent: agent.name)
+        Page[Agent].from_rows(found, pagination.limit, Agent.from_row, lambda agent: agent.name)
     )
 
 
@@ -200,7 +190,7 @@ async def get_agent(
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
-    return json_response(render_agent(found))
+    return json_response(Agent.from_row(found))
 
 
 @routes.get(
@@ -226,7 +216,7 @@ async def list_agent_versions(
             tx, principal.project_id, name, before=after, limit=limit + 1
         )
     return json_response(
-        Page[Agent].from_rows(found, limit, render_agent, lambda agent: str(agent.version))
+        Page[Agent].from_rows(found, limit, Agent.from_row, lambda agent: str(agent.version))
     )
 
 
@@ -261,7 +251,7 @@ async def change_agent(
         )
     services.toolbox.forget(principal.project_id)
     assert changed is not None
-    return json_response(render_agent(changed))
+    return json_response(Agent.from_row(changed))
 
 
 @routes.delete("/agents/{name}", status_code=204)

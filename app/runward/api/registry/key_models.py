@@ -1,7 +1,7 @@
 """API keys and projects."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field
 
@@ -80,6 +80,10 @@ class Key(ResponseModel):
     last_used_at: datetime | None
     """When it was last used, to within a minute. Null if it never was."""
 
+    @classmethod
+    def from_row(cls, row: keys.Key, **fields: Any) -> Self:
+        return cls.from_attributes(row, id=format_id(Prefix.KEY, row.id), **fields)
+
 
 class NewKey(Key):
     """A key just made."""
@@ -119,18 +123,6 @@ class Project(ResponseModel):
     created_at: datetime
     """When it was made."""
 
-
-def render_key(one: keys.Key) -> Key:
-    return Key(
-        id=format_id(Prefix.KEY, one.id),
-        name=one.name,
-        scopes=[Scope(scope) for scope in one.scopes],
-        created_at=one.created_at,
-        expires_at=one.expires_at,
-        revoked_at=one.revoked_at,
-        last_used_at=one.last_used_at,
-    )
-
-
-def render_project(one: keys.Project) -> Project:
-    return Project(id=format_id(Prefix.PROJECT, one.id), name=one.name, created_at=one.created_at)
+    @classmethod
+    def from_row(cls, project: keys.Project) -> Self:
+        return cls.from_attributes(project, id=format_id(Prefix.PROJECT, project.id))

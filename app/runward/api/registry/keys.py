@@ -15,8 +15,6 @@ from runward.api.registry.key_models import (
     Key,
     NewKey,
     Project,
-    render_key,
-    render_project,
 )
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId
@@ -58,7 +56,7 @@ async def list_keys(principal: Admin, services: ServicesDep, pagination: Paginat
             descending=pagination.descending,
         )
     return json_response(
-        Page[Key].from_rows(found, pagination.limit, render_key, lambda key: key.id)
+        Page[Key].from_rows(found, pagination.limit, Key.from_row, lambda key: key.id)
     )
 
 
@@ -69,7 +67,7 @@ async def get_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -> R
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(render_key(found))
+    return json_response(Key.from_row(found))
 
 
 @routes.delete("/keys/{key_id}", response_model=Key)
@@ -79,7 +77,7 @@ async def revoke_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(render_key(found))
+    return json_response(Key.from_row(found))
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
@@ -96,7 +94,7 @@ async def create_project(
         made = await keys.add_project(tx, project.name)
         specs = services.plugins.specs
         await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
-        return render_project(made)
+        return Project.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     return await respond_once(services, what, create, status=201)
@@ -115,7 +113,7 @@ async def list_projects(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Project].from_rows(found, pagination.limit, render_project, lambda one: one.id)
+        Page[Project].from_rows(found, pagination.limit, Project.from_row, lambda one: one.id)
     )
 
 
@@ -164,7 +162,7 @@ async def _create_key(
             secret=secret,
             expires_at=body.expires_at,
         )
-        return NewKey(**dict(render_key(made)), key=secret)
+        return NewKey.from_row(made, key=secret)
 
     return await respond_once(
         services, request_key, create, status=201, collection_path=collection_path

@@ -1,17 +1,16 @@
 """MCP servers, as they are registered, changed and shown."""
 
-from copy import copy
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
-from pydantic.fields import FieldInfo
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
     MCP_SERVER_ID,
     ResponseModel,
     create_request_model,
+    make_optional,
     with_example,
 )
 from runward.api.registry.tool_models import HIDDEN_VALUE, hide_header_values
@@ -19,7 +18,6 @@ from runward.domain.ids import Prefix, format_id
 from runward.domain.registry.mcp_auth import Credentials, OAuth
 from runward.domain.registry.mcp_servers import (
     McpServerSpec,
-    SkippedServerTool,
     ToolFilter,
     offered_tools,
 )
@@ -149,22 +147,25 @@ class McpServer(ResponseModel):
     """When this version was made."""
 
     @classmethod
-    def from_spec(
-        cls,
-        spec: McpServerSpec,
-        credentials: Credentials,
-        tool_names: list[str],
-        skipped: tuple[SkippedServerTool, ...],
-        **row_fields: Any,
-    ) -> "McpServer":
-        fields = dict(spec) | {
-            "args": list(spec.args),
+    def from_row(cls, server: RegisteredServer, credentials: Credentials) -> Self:
+        """Without validation: the server was validated before."""
+        offered = offered_tools(server.spec, server.listed)
+        fields = dict(server.spec) | {
+            "args": list(server.spec.args),
             "headers": hide_header_values(credentials.headers),
             "oauth": None if credentials.oauth is None else _render_oauth(credentials.oauth),
-            "tool_names": tool_names,
-            "skipped": [SkippedTool(tool=one.tool, reason=one.reason) for one in skipped],
+            "tool_names": [spec.name for spec in offered.specs],
+            "skipped": [SkippedTool.from_attributes(tool) for tool in offered.skipped],
         }
-        return cls.model_construct(None, **fields, **row_fields)
+        return cls.model_construct(
+            None,
+            **fields,
+            id=format_id(Prefix.MCP_SERVER, server.id),
+            version=server.version,
+            listed_at=server.listed_at,
+            created_at=server.created_at,
+            updated_at=server.updated_at,
+        )
 
 
 def _render_oauth(credentials: OAuth) -> McpOAuth:
@@ -178,19 +179,8 @@ def _hide_value(value: str | SecretRef | None) -> str | SecretRef | None:
     return HIDDEN_VALUE if isinstance(value, str) else value
 
 
-def _make_optional(field: FieldInfo) -> Any:
-    changed = copy(field)
-    changed.default, changed.default_factory = None, None
-    return (changed.annotation, changed)
-
-
 _ServerPatchFields = create_request_model(
-    "_Optional",
-    {
-        name: _make_optional(field)
-        for name, field in RegisterMcpServer.model_fields.items()
-        if name != "name"
-    },
+    "_Optional", make_optional(RegisterMcpServer, without={"name"})
 )
 
 
@@ -201,18 +191,3 @@ class PatchMcpServer(_ServerPatchFields):
     def apply_to(self, spec: McpServerSpec) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
         return spec.model_copy(update={name: getattr(self, name) for name in given})
-
-
-def render_server(server: RegisteredServer, credentials: Credentials) -> McpServer:
-    made = offered_tools(server.spec, server.listed)
-    return McpServer.from_spec(
-        server.spec,
-        credentials,
-        [spec.name for spec in made.specs],
-        made.skipped,
-        id=format_id(Prefix.MCP_SERVER, server.id),
-        version=server.version,
-        listed_at=server.listed_at,
-        created_at=server.created_at,
-        updated_at=server.updated_at,
-    )

@@ -24,7 +24,6 @@ from runward.api.registry.mcp_server_models import (
     McpServer,
     PatchMcpServer,
     RegisterMcpServer,
-    render_server,
 )
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
@@ -195,7 +194,7 @@ async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
 
 
 def _render_server(services: Services, server: RegisteredServer) -> McpServer:
-    return render_server(server, server.credentials(services.vault))
+    return McpServer.from_row(server, server.credentials(services.vault))
 
 
 def _forget_caches(services: Services, project_id: ProjectId) -> None:

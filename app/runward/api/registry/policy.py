@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import ServicesDep
@@ -60,15 +60,12 @@ class Policy(ResponseModel):
     """When it was set last."""
 
 
-class PolicySecret(BaseModel):
+class PolicySecret(ResponseModel):
     """The project's new signing secret for guardrails and hooks; the one before stays valid for a
     while."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        json_schema_extra=with_example(secret="whsec_…"),  # noqa: S106  # an example
+        json_schema_extra=with_example(secret="whsec_…")  # noqa: S106  # an example
     )
 
     secret: str
@@ -82,7 +79,9 @@ routes = make_router("Policy")
 async def get_policy(principal: ToolsReader, services: ServicesDep) -> Response:
     """The project's policy as it is now."""
     async with services.autocommit.connect() as tx:
-        return json_response(_render_policy(await policies.get_policy(tx, principal.project_id)))
+        return json_response(
+            Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
+        )
 
 
 @routes.put("/policy", response_model=Policy, summary="Set the policy")
@@ -95,7 +94,7 @@ async def put_policy(principal: ToolsWriter, services: ServicesDep, policy: PutP
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
     services.policies.forget(principal.project_id)
-    return json_response(_render_policy(stored))
+    return json_response(Policy.from_attributes(stored))
 
 
 @routes.post(
@@ -122,12 +121,3 @@ async def rotate_policy_secret(
     shown = await respond_once(services, what, rotate)
     services.policies.forget(principal.project_id)
     return shown
-
-
-def _render_policy(stored: policies.StoredPolicy) -> Policy:
-    return Policy(
-        hooks=list(stored.hooks),
-        guardrails=list(stored.guardrails),
-        version=stored.version,
-        updated_at=stored.updated_at,
-    )

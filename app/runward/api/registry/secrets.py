@@ -15,7 +15,6 @@ from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.store.access import secrets
-from runward.store.access.secrets import StoredSecret
 
 
 class PutSecret(RequestModel):
@@ -73,8 +72,8 @@ async def put_secret(
     services.mcp.forget(principal.project_id)
     services.engine.models.forget(principal.project_id)
     if stored.version > 1:
-        return json_response(_render_secret(stored))
-    return json_response(_render_secret(stored), 201, {"Location": f"/v1/secrets/{name}"})
+        return json_response(Secret.from_attributes(stored))
+    return json_response(Secret.from_attributes(stored), 201, {"Location": f"/v1/secrets/{name}"})
 
 
 @routes.get("/secrets", response_model=Page[Secret])
@@ -91,7 +90,9 @@ async def list_secrets(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Secret].from_rows(found, pagination.limit, _render_secret, lambda secret: secret.name)
+        Page[Secret].from_rows(
+            found, pagination.limit, Secret.from_attributes, lambda secret: secret.name
+        )
     )
 
 
@@ -102,7 +103,7 @@ async def get_secret(principal: ToolsReader, services: ServicesDep, name: Secret
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
         raise e.SecretNotFoundError
-    return json_response(_render_secret(found))
+    return json_response(Secret.from_attributes(found))
 
 
 @routes.delete("/secrets/{name}", status_code=204)
@@ -116,12 +117,3 @@ async def delete_secret(
     services.mcp.forget(principal.project_id)
     services.engine.models.forget(principal.project_id)
     return no_content()
-
-
-def _render_secret(secret: StoredSecret) -> Secret:
-    return Secret(
-        name=secret.name,
-        version=secret.version,
-        created_at=secret.created_at,
-        updated_at=secret.updated_at,
-    )

@@ -1,8 +1,7 @@
 """GET /v1/tools/{name}/calls: what has been called of a tool, in all runs."""
 
-from dataclasses import asdict
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from fastapi import Response
 from pydantic import ConfigDict
@@ -85,6 +84,18 @@ class RecentCall(ResponseModel):
     error: CallError | None
     """Null for a call that succeeded or is open."""
 
+    @classmethod
+    def from_row(cls, tool: str, call: PastCall) -> Self:
+        failed = call.outcome not in (None, CallOutcome.COMPLETED)
+        code = str(call.reason or call.outcome)
+        return cls.from_attributes(
+            call,
+            id=format_id(Prefix.CALL, call.id),
+            run_id=format_id(Prefix.RUN, call.run_id),
+            tool=tool,
+            error=CallError(code=code, message=call.message or "") if failed else None,
+        )
+
 
 class CallFigures(ResponseModel):
     """Of the newest 100 calls of the tool."""
@@ -120,27 +131,6 @@ class RecentCallPage(Page[RecentCall]):
     """Whatever the page, of the newest calls."""
 
 
-def render_recent_call(tool: str, one: PastCall) -> RecentCall:
-    failed = one.outcome not in (None, CallOutcome.COMPLETED)
-    code = str(one.reason or one.outcome)
-    return RecentCall(
-        id=format_id(Prefix.CALL, one.id),
-        call_id=one.call_id,
-        run_id=format_id(Prefix.RUN, one.run_id),
-        agent=one.agent,
-        tool=tool,
-        tool_version=one.tool_version,
-        phase=one.phase,
-        outcome=one.outcome,
-        attempt=one.attempt,
-        created_at=one.created_at,
-        started_at=one.started_at,
-        ended_at=one.ended_at,
-        duration_ms=one.duration_ms,
-        error=CallError(code=code, message=one.message or "") if failed else None,
-    )
-
-
 routes = make_router("Tools")
 
 
@@ -164,6 +154,6 @@ async def list_calls_of_tool(
             descending=pagination.descending,
         )
     page = Page[RecentCall].from_rows(
-        found, pagination.limit, lambda one: render_recent_call(name, one), lambda call: call.id
+        found, pagination.limit, lambda one: RecentCall.from_row(name, one), lambda call: call.id
     )
-    return json_response(RecentCallPage(summary=CallFigures(**asdict(figures)), **dict(page)))
+    return json_response(RecentCallPage(summary=CallFigures.from_attributes(figures), **dict(page)))

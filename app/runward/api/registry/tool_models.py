@@ -5,14 +5,16 @@ from copy import copy
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self, Union, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
     TOOL_ID,
     RequestModel,
+    ResponseModel,
     create_request_model,
+    remove_default,
     with_example,
 )
 from runward.domain.errors import FieldError, InvalidRequestError
@@ -187,10 +189,17 @@ class Tool(ToolSpec):
     """When this version was made."""
 
     @classmethod
-    def from_spec(cls, spec: ToolSpec, **row_fields: Any) -> Self:
-        """`about`: the other fields. Without validation: the spec was validated before."""
-        fields = dict(spec) | {"headers": hide_header_values(spec.headers)}
-        return cls.model_construct(None, **fields, **row_fields)
+    def from_row(cls, tool: RegisteredTool, **fields: Any) -> Self:
+        """Without validation: the specification was validated before."""
+        return cls.model_construct(
+            None,
+            **dict(tool.spec) | {"headers": hide_header_values(tool.spec.headers)},
+            id=format_id(Prefix.TOOL, tool.id),
+            version=tool.version,
+            created_at=tool.created_at,
+            updated_at=tool.updated_at,
+            **fields,
+        )
 
 
 def hide_header_values(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretRef]:
@@ -216,14 +225,11 @@ class NewTool(Tool):
     """`whsec_…`: what its calls are signed with. Shown this once."""
 
 
-class ToolSecret(BaseModel):
+class ToolSecret(ResponseModel):
     """A tool's new signing secret; the one before stays valid for a while."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        json_schema_extra=with_example(secret="whsec_…"),  # noqa: S106  # an example
+        json_schema_extra=with_example(secret="whsec_…")  # noqa: S106  # an example
     )
 
     secret: str
@@ -241,14 +247,10 @@ class TryTool(RequestModel):
     """What a run's `context` would be."""
 
 
-class ToolTrial(BaseModel):
+class ToolTrial(ResponseModel):
     """How one call of a tool ended."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
         json_schema_extra=with_example(
             outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
         ),
@@ -293,10 +295,9 @@ _NOT_NULL_FIELDS: Final = frozenset(
 
 def _make_optional(name: str, field: FieldInfo) -> Any:
     annotation, changed = _convert_field(name, field)
-    changed.default, changed.default_factory = None, None
     if name in PLUGIN_POLICY_FIELDS:
         annotation |= None
-    return annotation, changed
+    return annotation, remove_default(changed)
 
 
 _ToolPatchFields = create_request_model(
@@ -344,16 +345,3 @@ def dump_overrides(patch: PatchTool) -> JsonObject:
     """What the client gave, as JSON."""
     given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
     return given
-
-
-def render_tool(one: RegisteredTool) -> Tool:
-    return Tool.from_spec(one.spec, **list_tool_row_fields(one))
-
-
-def list_tool_row_fields(tool: RegisteredTool) -> dict[str, object]:
-    return {
-        "id": format_id(Prefix.TOOL, tool.id),
-        "version": tool.version,
-        "created_at": tool.created_at,
-        "updated_at": tool.updated_at,
-    }

@@ -23,8 +23,6 @@ from runward.api.registry.tool_models import (
     TryTool,
     apply_patch,
     dump_overrides,
-    list_tool_row_fields,
-    render_tool,
 )
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -76,7 +74,7 @@ async def register_tool(
         made = await tool_registry.add_tool(tx, services.vault, principal.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
-        return NewTool.from_spec(made.spec, **list_tool_row_fields(made), secret=secret)
+        return NewTool.from_row(made, secret=secret)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -99,7 +97,7 @@ async def list_tools(
             descending=pagination.descending,
         )
     return json_response(
-        Page[Tool].from_rows(found, pagination.limit, render_tool, lambda tool: tool.name)
+        Page[Tool].from_rows(found, pagination.limit, Tool.from_row, lambda tool: tool.name)
     )
 
 
@@ -110,7 +108,7 @@ async def get_tool(principal: ToolsReader, services: ServicesDep, name: ToolPath
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
-    return json_response(render_tool(found))
+    return json_response(Tool.from_row(found))
 
 
 @routes.patch("/tools/{name}", response_model=Tool)
@@ -127,7 +125,7 @@ async def change_tool(
         changed = await _apply_change(services, principal, before, patch)
         if changed is not None:
             services.toolbox.forget(principal.project_id)
-            return json_response(render_tool(changed))
+            return json_response(Tool.from_row(changed))
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 

@@ -1,8 +1,7 @@
 """Tool calls, and what a run waits for: the entries of `required_actions` and of `waiting_for`."""
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue
 
@@ -15,10 +14,10 @@ from runward.api.http.models import (
     with_example,
 )
 from runward.domain.events.values import DecisionKind, Reason
-from runward.domain.ids import Prefix, RunId, format_id
+from runward.domain.ids import Prefix, RunId, format_id, format_optional_id
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallOutcome, CallPhase
-from runward.domain.run.large_arguments import LargeArgument, omit_large
+from runward.domain.run.large_arguments import omit_large
 from runward.store.runs import approvals
 from runward.store.runs.views import CallView, WaitingCall
 
@@ -210,87 +209,56 @@ class ToolCall(ResponseModel):
     ended_at: datetime | None = None
     """When it was settled."""
 
+    @classmethod
+    def from_row(
+        cls, run_id: RunId, view: CallView, max_arguments_bytes: int | None = None
+    ) -> Self:
+        call, result = view.call, view.call.result
+        arguments, omitted = omit_large(call.arguments, max_arguments_bytes)
+        fields: dict[str, Any] = {}
+        if result is not None:
+            names = ("outcome", "reason", "is_error", "detail", "metadata")
+            fields = {name: getattr(result, name) for name in names}
+            fields["output"] = result.output if result.full is None else result.full
+        if call.phase is CallPhase.AWAITING_INPUT and call.exchange is not None:
+            fields["requests"] = call.exchange.requests
+        return cls.from_attributes(
+            call,
+            id=format_id(Prefix.CALL, call.uuid),
+            call_id=call.id,
+            run_id=format_id(Prefix.RUN, run_id),
+            tool_version=call.version,
+            arguments=arguments,
+            omitted_arguments=[OmittedArgument(name=one.name, bytes=one.size) for one in omitted],
+            original_arguments=call.original,
+            approval_id=format_optional_id(Prefix.APPROVAL, call.approval_id),
+            child_run_id=format_optional_id(Prefix.RUN, call.child),
+            created_at=view.created_at,
+            started_at=view.started_at,
+            deadline_at=view.deadline_at,
+            ended_at=view.ended_at,
+            **fields,
+        )
+
 
 def render_wait(waiting: WaitingCall) -> RequiredAction | CallbackWait:
-    run_id, path, one = format_id(Prefix.RUN, waiting.run_id), list(waiting.path), waiting.subject
-    if isinstance(one, approvals.Approval):
-        return ApprovalAction(
-            approval_id=format_id(Prefix.APPROVAL, one.id),
-            run_id=run_id,
-            call_id=one.call_id,
-            tool=one.tool,
-            agent=one.agent,
-            arguments=one.arguments,
-            digest=one.digest,
-            expires_at=one.expires_at,
-            allowed_decisions=list(one.allowed_decisions),
-            path=path,
-        )
-    if one.call.phase in (CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT):
-        asks = one.call.phase is CallPhase.AWAITING_INPUT and one.call.exchange
-        return ResultAction(
-            run_id=run_id,
-            call_id=one.call.id,
-            tool=one.call.tool,
-            arguments=one.call.arguments,
-            requests=asks.requests if asks else None,
-            path=path,
-        )
-    if one.call.phase is CallPhase.AWAITING_CALLBACK:
-        return CallbackWait(
-            run_id=run_id,
-            call_id=one.call.id,
-            tool=one.call.tool,
-            arguments=one.call.arguments,
-            deadline_at=one.deadline_at,
-            path=path,
-        )
-    return ResolveAction(
-        run_id=run_id,
-        call_id=one.call.id,
-        tool=one.call.tool,
-        arguments=one.call.arguments,
-        path=path,
-    )
-
-
-def render_omitted_arguments(omitted: Sequence[LargeArgument]) -> list[OmittedArgument]:
-    return [OmittedArgument(name=one.name, bytes=one.size) for one in omitted]
-
-
-def render_tool_call(
-    run_id: RunId, view: CallView, max_arguments_bytes: int | None = None
-) -> ToolCall:
-    call, result = view.call, view.call.result
-    arguments, omitted = omit_large(call.arguments, max_arguments_bytes)
-    asks = call.exchange if call.phase is CallPhase.AWAITING_INPUT else None
-    return ToolCall(
-        id=format_id(Prefix.CALL, call.uuid),
-        call_id=call.id,
-        run_id=format_id(Prefix.RUN, run_id),
-        turn=call.turn,
-        tool=call.tool,
-        tool_version=call.version,
-        arguments=arguments,
-        omitted_arguments=render_omitted_arguments(omitted),
-        original_arguments=call.original,
-        digest=call.digest,
-        requests=asks.requests if asks else None,
-        phase=call.phase,
-        attempt=call.attempt,
-        approval_id=None
-        if call.approval_id is None
-        else format_id(Prefix.APPROVAL, call.approval_id),
-        child_run_id=None if call.child is None else format_id(Prefix.RUN, call.child),
-        outcome=result.outcome if result else None,
-        reason=result.reason if result else None,
-        output=(result.output if result.full is None else result.full) if result else None,
-        is_error=result.is_error if result else False,
-        detail=result.detail if result else None,
-        metadata=result.metadata if result else None,
-        timeout_seconds=call.timeout_seconds,
-        created_at=view.created_at,
-        started_at=view.started_at,
-        deadline_at=view.deadline_at,
-        ended_at=view.ended_at,
-    )
+    subject = waiting.subject
+    fields: dict[str, Any] = {
+        "run_id": format_id(Prefix.RUN, waiting.run_id),
+        "path": waiting.path,
+    }
+    if isinstance(subject, approvals.Approval):
+        approval_id = format_id(Prefix.APPROVAL, subject.id)
+        return ApprovalAction.from_attributes(subject, approval_id=approval_id, **fields)
+    call = subject.call
+    fields["call_id"] = call.id
+    match call.phase:
+        case CallPhase.AWAITING_RESULT:
+            return ResultAction.from_attributes(call, **fields)
+        case CallPhase.AWAITING_INPUT:
+            requests = call.exchange and call.exchange.requests
+            return ResultAction.from_attributes(call, requests=requests, **fields)
+        case CallPhase.AWAITING_CALLBACK:
+            return CallbackWait.from_attributes(call, deadline_at=subject.deadline_at, **fields)
+        case _:
+            return ResolveAction.from_attributes(call, **fields)

@@ -14,7 +14,7 @@ from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.runs.call_models import ToolCall, render_tool_call
+from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import ClientResult
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
@@ -55,7 +55,7 @@ async def get_tool_call(
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
-    return json_response(render_tool_call(run_id, found[0], max_arguments_bytes))
+    return json_response(ToolCall.from_row(run_id, found[0], max_arguments_bytes))
 
 
 @routes.post(
@@ -131,7 +131,7 @@ async def give_tool_result(
 
 async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> ToolCall:
     [call] = await views.list_calls(tx, project_id, run_id, call_id=call_id)
-    return render_tool_call(run_id, call)
+    return ToolCall.from_row(run_id, call)
 
 
 @callbacks.post(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import ConfigDict, JsonValue
 
@@ -20,10 +20,10 @@ from runward.api.runs.call_models import (
     RequiredAction,
     render_wait,
 )
-from runward.domain.ids import Prefix, format_id
+from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.json import JsonObject
 from runward.domain.run.status import RunStatus
-from runward.store.access import keys
+from runward.store.access.keys import ActingKey
 from runward.store.runs.views import RunView, WaitingCall
 
 
@@ -53,6 +53,10 @@ class Actor(ResponseModel):
     """The key's id."""
     name: str
     """What the key is called; it keeps its name when it is revoked."""
+
+    @classmethod
+    def from_row(cls, key: ActingKey | None) -> Self | None:
+        return key and cls.from_attributes(key, id=format_id(Prefix.KEY, key.id))
 
 
 class RunError(ResponseModel):
@@ -175,6 +179,36 @@ class Run(ResponseModel):
     metadata: JsonObject
     """As it was given."""
 
+    @classmethod
+    def from_row(cls, view: RunView, waiting: Sequence[WaitingCall] = ()) -> Self:
+        """Without validation, which would take most of the time of a list of runs."""
+        details, error = view.incomplete_details, view.error
+        entries = [render_wait(call) for call in waiting]
+        return cls.model_construct(
+            id=format_id(Prefix.RUN, view.id),
+            status=view.status,
+            agent=view.agent,
+            model=view.config.get("model"),
+            session_id=format_optional_id(Prefix.SESSION, view.session_id),
+            continued_from=format_optional_id(Prefix.RUN, view.continued_from),
+            parent_run_id=format_optional_id(Prefix.RUN, view.parent_run_id),
+            created_by=Actor.from_row(view.created_by),
+            turn=view.turn,
+            usage=Usage.model_construct(None, **view.usage),
+            output=view.output,
+            output_parsed=view.output_parsed,
+            error=error and RunError.model_construct(None, **error),
+            incomplete_details=details and IncompleteDetails.model_construct(None, **details),
+            required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
+            waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
+            last_sequence=view.last_seq,
+            created_at=view.created_at,
+            started_at=view.started_at,
+            ended_at=view.ended_at,
+            context=view.context,
+            metadata=view.metadata,
+        )
+
 
 class ItemPage(ResponseModel):
     """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
@@ -210,38 +244,3 @@ class ItemPage(ResponseModel):
     """The id of the last item; null if the page is empty."""
     has_more: bool
     """Whether there is anything after this page."""
-
-
-def render_run(view: RunView, waiting: Sequence[WaitingCall] = ()) -> Run:
-    details, error = view.incomplete_details, view.error
-    entries = [render_wait(one) for one in waiting]
-    return Run.model_construct(
-        id=format_id(Prefix.RUN, view.id),
-        status=view.status,
-        agent=view.agent,
-        model=view.config.get("model"),
-        session_id=format_id(Prefix.SESSION, view.session_id) if view.session_id else None,
-        continued_from=format_id(Prefix.RUN, view.continued_from) if view.continued_from else None,
-        parent_run_id=format_id(Prefix.RUN, view.parent_run_id) if view.parent_run_id else None,
-        created_by=render_actor(view.created_by),
-        turn=view.turn,
-        usage=Usage.model_construct(None, **view.usage),
-        output=view.output,
-        output_parsed=view.output_parsed,
-        error=None if error is None else RunError.model_construct(None, **error),
-        incomplete_details=None
-        if details is None
-        else IncompleteDetails.model_construct(None, **details),
-        required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
-        waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
-        last_sequence=view.last_seq,
-        created_at=view.created_at,
-        started_at=view.started_at,
-        ended_at=view.ended_at,
-        context=view.context,
-        metadata=view.metadata,
-    )
-
-
-def render_actor(key: keys.ActingKey | None) -> Actor | None:
-    return key and Actor(id=format_id(Prefix.KEY, key.id), name=key.name)

@@ -16,10 +16,10 @@ from runward.api.http.params import IdempotencyKey, RunPath, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.accept import AcceptResult, accept, accept_continuation
-from runward.api.runs.call_models import ToolCall, render_tool_call
+from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
 from runward.api.runs.filters import RunFilterParams
-from runward.api.runs.models import ItemPage, Run, render_run
+from runward.api.runs.models import ItemPage, Run
 from runward.api.runs.request_models import (
     CancelRun,
     ContinueRun,
@@ -107,7 +107,7 @@ def _make_headers(accepted: AcceptResult) -> dict[str, str]:
 
 def _render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
     actor = ActingKey(principal.key_id, principal.key_name)
-    return render_run(replace(accepted.run, created_by=actor))
+    return Run.from_row(replace(accepted.run, created_by=actor))
 
 
 @routes.get("/runs", response_model=Page[Run])
@@ -123,7 +123,7 @@ async def list_runs(
     these, and the next page goes on after it."""
     if run_filter is None:
         return json_response(
-            Page[Run].from_rows([], pagination.limit, render_run, lambda run: run.id)
+            Page[Run].from_rows([], pagination.limit, Run.from_row, lambda run: run.id)
         )
     async with services.autocommit.connect() as tx:
         found = await search.search_runs(
@@ -139,7 +139,7 @@ async def list_runs(
     page = Page[Run].from_rows(
         found.runs,
         pagination.limit,
-        lambda run: render_run(run, waiting.get(run.id, ())),
+        lambda run: Run.from_row(run, waiting.get(run.id, ())),
         lambda run: run.id,
     )
     if found.resume_after is not None:
@@ -175,9 +175,9 @@ async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
     if view is None:
         raise e.RunNotFoundError
     if view.status in TERMINAL or view.turn == 0:
-        return render_run(view)
+        return Run.from_row(view)
     waiting = await views.list_waiting_calls(tx, project_id, [run_id])
-    return render_run(view, waiting[run_id])
+    return Run.from_row(view, waiting[run_id])
 
 
 @routes.get(
@@ -218,7 +218,7 @@ async def list_tool_calls(
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.list_calls(tx, principal.project_id, run_id)
-    shown = [render_tool_call(run_id, one) for one in found]
+    shown = [ToolCall.from_row(run_id, one) for one in found]
     return json_response(slice_page(shown, pagination, lambda call: call.id))
 
 

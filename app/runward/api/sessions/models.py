@@ -1,7 +1,7 @@
 """Sessions, as they are made, changed and shown."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
@@ -13,8 +13,10 @@ from runward.api.http.models import (
     ResponseModel,
     with_example,
 )
+from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.json import JsonObject
 from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit
+from runward.store.runs.sessions import StoredSession
 
 SESSION_ID: Final = "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
 
@@ -119,6 +121,14 @@ class Session(ResponseModel):
     """When it was made."""
     updated_at: datetime
     """When it was changed, or a run of it ended."""
+
+    @classmethod
+    def from_row(cls, session: StoredSession) -> Self:
+        return cls.from_attributes(
+            session,
+            id=format_id(Prefix.SESSION, session.id),
+            forked_from=format_optional_id(Prefix.SESSION, session.forked_from),
+        )
 
 
 class SessionItemPage(ResponseModel):

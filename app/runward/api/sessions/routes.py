@@ -52,7 +52,7 @@ async def create_session(
             state=session.state,
             on_conflict=session.on_conflict,
         )
-        return _render_session(made)
+        return Session.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     return await respond_once(services, what, create, status=201, collection_path="/v1/sessions")
@@ -73,7 +73,7 @@ async def list_sessions(
         )
     return json_response(
         Page[Session].from_rows(
-            found, pagination.limit, _render_session, lambda session: session.id
+            found, pagination.limit, Session.from_row, lambda session: session.id
         )
     )
 
@@ -87,7 +87,7 @@ async def get_session(
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
-    return json_response(_render_session(found))
+    return json_response(Session.from_row(found))
 
 
 @routes.patch("/sessions/{session_id}", response_model=Session)
@@ -99,7 +99,7 @@ async def change_session(
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
         )
-    return json_response(_render_session(changed))
+    return json_response(Session.from_row(changed))
 
 
 @routes.delete("/sessions/{session_id}", status_code=204)
@@ -146,7 +146,7 @@ async def fork_session(
         made = await sessions.fork(
             tx, principal.project_id, session_id, run_id=run_id, name=asked.name
         )
-        return _render_session(made)
+        return Session.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     return await respond_once(services, what, make, status=201, collection_path="/v1/sessions")
@@ -191,18 +191,3 @@ def _parse_run_id(shown: str) -> RunId:
     if value is None:
         raise e.RunNotFoundError("This session has no such run.")
     return RunId(value)
-
-
-def _render_session(session: sessions.StoredSession) -> Session:
-    return Session(
-        id=format_id(Prefix.SESSION, session.id),
-        name=session.name,
-        metadata=session.metadata,
-        state=session.state,
-        on_conflict=session.on_conflict,
-        forked_from=None
-        if session.forked_from is None
-        else format_id(Prefix.SESSION, session.forked_from),
-        created_at=session.created_at,
-        updated_at=session.updated_at,
-    )
