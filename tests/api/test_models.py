@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, cast
+from uuid import UUID
 
 import pytest
 from fastapi import Body, FastAPI
@@ -26,6 +27,7 @@ from runward.domain.run.approvals import Decision
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import MediaPart, Message, TextPart
 from runward.domain.run.resolve import Callback, Resolution
+from runward.store.registry.tool_registry import RegisteredTool
 
 PAY = {"name": "pay", "parameters": {"type": "object"}, "url": "https://x.example", "headers": {}}
 
@@ -120,7 +122,7 @@ def test_a_patch_keeps_to_the_tools_rules(patch: str) -> None:
 def test_a_tool_shows_no_header_values() -> None:
     spec = ToolSpec.model_validate({**PAY, "headers": {"Authorization": "Bearer secret"}})
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    shown = Tool.from_spec(spec, id="tool_1", version=2, created_at=now, updated_at=now)
+    shown = Tool.from_row(RegisteredTool(UUID(int=1), spec, 2, now, now))
     assert shown.headers == {"Authorization": HIDDEN_VALUE}
     assert "secret" not in shown.model_dump_json()
     assert shown.model_dump(mode="json")["object"] == "tool"

@@ -152,8 +152,8 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
 def _summarize(name: str) -> str:
     """Return `Show a run` for `get_run`: what a route without a `summary` does."""
     verb, _, noun = name.replace("get_", "show_").replace("mcp", "MCP").partition("_")
-    article = "" if verb == "list" else "an " if noun[0] in "aeM" else "a "
-    return f"{verb.capitalize()} {article}{noun.replace('_', ' ')}"
+    article = "" if verb == "list" else "an " if noun.startswith(("a", "e", "M")) else "a "
+    return f"{verb.capitalize()} {article}{noun.replace('_', ' ')}" if noun else verb.capitalize()
 
 
 def _list_security(needed: Requirement | None) -> list[Json]:
