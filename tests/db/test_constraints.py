@@ -1,13 +1,15 @@
 """The database defends itself: what the code must never do, it cannot."""
 
+import re
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import CheckConstraint, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.run.status import TERMINAL
 from runward.store.postgres.db import UnsafeDatabaseError, check_safety, open_database, sqlstate
+from runward.store.postgres.tables import metadata
 from tests.db.store import Store, pay, step
 
 CHECK, NOT_NULL, UNIQUE, FOREIGN = "23514", "23502", "23505", "23503"
@@ -150,3 +152,30 @@ async def test_a_database_that_forgets_commits_is_refused(store: Store) -> None:
     with pytest.raises(UnsafeDatabaseError):
         await check_safety(forgetful)
     await forgetful.close()
+
+
+async def test_indexes_and_constraints_list_the_same_values_as_the_tables(store: Store) -> None:
+    """Migrations have the values as text, and Alembic does not compare them."""
+    rows = await store.sql(
+        "SELECT indexname AS name, indexdef AS definition FROM pg_indexes"
+        " WHERE schemaname = 'public' UNION ALL SELECT conname, pg_get_constraintdef(oid)"
+        " FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+    )
+    migrated = {row.name: listed_values(row.definition) for row in rows}
+    conditions = {
+        str(index.name): index.dialect_options["postgresql"]["where"]
+        for table in metadata.tables.values()
+        for index in table.indexes
+    } | {
+        str(constraint.name): constraint.sqltext
+        for table in metadata.tables.values()
+        for constraint in table.constraints
+        if isinstance(constraint, CheckConstraint)
+    }
+    expected = {name: listed_values(str(condition)) for name, condition in conditions.items()}
+    assert {name: migrated[name] for name in expected} == expected
+    assert {"queued", "in_progress", "requires_action"} in expected.values()
+
+
+def listed_values(condition: str) -> set[str]:
+    return set(re.findall(r"'([a-z_]+)'", condition))

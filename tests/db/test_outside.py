@@ -32,6 +32,7 @@ from runward.store.runs.gate import Committed, Ending, VersionChanged
 from runward.store.runs.quarantine import Quarantine
 from runward.worker.reaper import Reaper
 from tests.db.store import PROJECT, Store, pay, step
+from tests.db.test_toolbox import statements
 
 T = TypeVar("T")
 APPROVE = Approve(decision="approve")
@@ -101,6 +102,13 @@ async def test_a_decision_is_written_with_who_made_it_and_wakes_the_run(store: S
     [claimed] = await store.claim()
     assert claimed.calls[C1].phase is CallPhase.READY
     assert claimed.calls[C1].approved_digest == claimed.calls[C1].digest
+
+
+async def test_a_decision_reads_the_approval_before_and_after_it(store: Store) -> None:
+    [approval] = await store.pending((await store.waiting(pay("c1"))).id)
+    sent = statements(store)
+    await decide(store, approval)
+    assert sum("FROM approvals" in statement for statement in sent) == 2
 
 
 async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: Store) -> None:

@@ -11,7 +11,7 @@ from runward.api.mcp import results
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallPhase
+from runward.domain.run.calls import CLIENT_PHASES
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.store.live import events
 from runward.store.live.events import StoredEvent
@@ -28,7 +28,6 @@ ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
 HEARTBEAT_SECONDS: Final = 10.0
 """At least so often something is said, so that a client that resets its timeout goes on waiting."""
 _PAGE: Final = 500
-_CLIENT_PHASES: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
 """What whoever started the run gives over the REST API. MCP has no way for that."""
 
 
@@ -92,7 +91,7 @@ async def _load_result(
 def _is_stuck(status: RunStatus, waiting: list[WaitingCall]) -> bool:
     """Whether nothing goes on, and something is wanted that comes over the REST API alone."""
     return status is RunStatus.REQUIRES_ACTION and any(
-        not isinstance(one.subject, Approval) and one.subject.call.phase in _CLIENT_PHASES
+        not isinstance(one.subject, Approval) and one.subject.call.phase in CLIENT_PHASES
         for one in waiting
     )
 

@@ -49,6 +49,12 @@ WAITING: Final = frozenset(
 )
 
 
+CLIENT_PHASES: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
+"""The call waits for the client of the run."""
+ACTION_PHASES: Final = CLIENT_PHASES | {CallPhase.AWAITING_RESOLUTION}
+"""The call is a required action of its own, without an approval."""
+
+
 class CallOutcome(StrEnum):
     """How a settled call ended. `tool_call.*` events and the ledger say the same word."""
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run.calls import CallPhase
+from runward.domain.run.calls import ACTION_PHASES, CallPhase
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
@@ -281,7 +281,7 @@ tool_calls = Table(
         "tool_calls_inbox",
         "project_id",
         "id",
-        where="phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result')",
+        where=f"phase IN ({list_values(ACTION_PHASES)})",
     ),
     partial_index(
         "tool_calls_callback_deadline", "deadline_at", where="phase = 'awaiting_callback'"

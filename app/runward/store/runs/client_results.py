@@ -4,7 +4,7 @@ answer to what a tool asks."""
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.calls import CLIENT_PHASES, Call, CallPhase
 from runward.domain.run.resolve import (
     Answer,
     CallbackCompleted,
@@ -19,8 +19,6 @@ from runward.domain.run.team import UNREGISTERED
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.runs.locked_run import load_tool, lock_run, resume_run
-
-_WAITING_PHASES = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
 
 
 async def submit_result(
@@ -41,12 +39,12 @@ async def submit_result(
         raise e.CallNotFoundError
     if call.version is None:
         raise e.CallNotWaitingError
-    if call.version == UNREGISTERED and call.phase not in _WAITING_PHASES:
+    if call.version == UNREGISTERED and call.phase not in CLIENT_PHASES:
         return _check_repeated(call, answer)  # the agent that has the run now may not have its tool
     tool = await load_tool(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:
         raise e.CallNotWaitingError
-    if call.phase not in _WAITING_PHASES or call.received is not None:
+    if call.phase not in CLIENT_PHASES or call.received is not None:
         return _check_repeated(call, answer)
     changes = Changes()
     if call.phase is CallPhase.AWAITING_INPUT and isinstance(answer, CallbackCompleted):

@@ -8,6 +8,8 @@ from typing import Final, Literal, TypeAlias
 from sqlalchemy import text
 
 from runward.domain.ids import ApprovalId, ProjectId, RunId
+from runward.domain.run.calls import ACTION_PHASES
+from runward.store.postgres.columns import list_values
 from runward.store.postgres.db import Tx
 
 ActionType: TypeAlias = Literal["approval", "resolve", "tool_result"]
@@ -45,7 +47,7 @@ WITH pending AS (
     call_id, tool, NULL, id, coalesce(started_at, created_at),
     CASE WHEN phase <> 'awaiting_resolution' THEN deadline_at END, NULL
   FROM tool_calls WHERE project_id = :project_id AND received IS NULL
-    AND phase IN ('awaiting_input', 'awaiting_resolution', 'awaiting_result'))
+    AND phase IN ({list_values(ACTION_PHASES)}))
 SELECT *, count(*) FILTER (WHERE type = 'approval') OVER () AS approvals,
   count(*) FILTER (WHERE type = 'resolve') OVER () AS resolves,
   count(*) FILTER (WHERE type = 'tool_result') OVER () AS tool_results
