@@ -11,9 +11,8 @@ from typing import Final
 
 from sqlalchemy import delete, func, insert, select
 
-from runward.domain.ids import KeyId, ProjectId
-from runward.domain.registry.scopes import Principal, Scope
-from runward.store.access.keys import DEFAULT_PROJECT
+from runward.domain.registry.scopes import Principal
+from runward.store.access.keys import IS_VALID, principal_from_row
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import api_keys, console_sessions, projects
 
@@ -68,7 +67,7 @@ async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
             _key.project_id,
             _key.id,
             _key.scopes,
-            _key.name.label("key_name"),
+            _key.name,
             projects.c.name.label("project_name"),
             _session.expires_at.label("session_ends"),
             _key.expires_at.label("key_ends"),
@@ -76,19 +75,14 @@ async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
         .join_from(console_sessions, api_keys)
         .join(projects, projects.c.id == _key.project_id)
         .where(_session.token_hmac == digest, _session.expires_at > func.clock_timestamp())
-        .where(_key.revoked_at.is_(None))
-        .where(_key.expires_at.is_(None) | (_key.expires_at > func.clock_timestamp()))
+        .where(IS_VALID)
     )
     row = (await tx.execute(query)).one_or_none()
     if row is None:
         return None
-    scopes = frozenset(Scope(scope) for scope in row.scopes)
-    operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
-    who = Principal(
-        ProjectId(row.project_id), KeyId(row.id), row.key_name, scopes, operator, digest
-    )
+    principal = principal_from_row(row, session=digest)
     ends = [row.session_ends] if row.key_ends is None else [row.session_ends, row.key_ends]
-    return ConsoleSession(who, row.key_name, row.project_name, min(ends))
+    return ConsoleSession(principal, row.name, row.project_name, min(ends))
 
 
 async def authenticate(tx: Tx, digest: bytes) -> Principal | None:

@@ -58,6 +58,10 @@ class Project:
     created_at: datetime
 
 
+IS_VALID: Final = api_keys.c.revoked_at.is_(None) & (
+    api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.clock_timestamp())
+)
+"""The key is neither revoked nor expired."""
 _KEY: Final = RowMapping(Key, api_keys)
 _PROJECT: Final = RowMapping(Project, projects)
 
@@ -80,28 +84,29 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
                 api_keys.c.name,
                 api_keys.c.scopes,
                 (used.is_(None) | (used < func.now() - USE_INTERVAL)).label("use_is_due"),
-            )
-            .where(api_keys.c.secret_hmac == key_digest)
-            .where(api_keys.c.revoked_at.is_(None))
-            .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
+            ).where(api_keys.c.secret_hmac == key_digest, IS_VALID)
         )
     ).one_or_none()
     if row is None:
         return None
     if row.use_is_due:
         await _record_use(tx, row.project_id, row.id)
+    return principal_from_row(row)
+
+
+def principal_from_row(row: Any, session: bytes | None = None) -> Principal:
+    """Return the principal of a key. `session`: the digest of a console session's token."""
     scopes = frozenset(Scope(scope) for scope in row.scopes)
     operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
-    return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator)
+    return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator, session)
 
 
 async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
     """Return whether the key is neither revoked nor expired."""
     found = await tx.execute(
-        select(api_keys.c.id)
-        .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
-        .where(api_keys.c.revoked_at.is_(None))
-        .where(api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.now()))
+        select(api_keys.c.id).where(
+            api_keys.c.project_id == project_id, api_keys.c.id == key_id, IS_VALID
+        )
     )
     return found.one_or_none() is not None
 
