@@ -39,6 +39,7 @@ class Processes:
         *,
         lease_seconds: float | None = None,
         env: dict[str, str] | None = None,
+        site: Path | None = None,
     ) -> Service:
         service = Service(
             command,
@@ -46,6 +47,7 @@ class Processes:
             openai_base_url=self._model.base_url,
             lease_seconds=lease_seconds,
             env=env,
+            site=site,
         )
         self.started.append(service)
         return service.start()

@@ -52,7 +52,6 @@ def root(tmp_path: Path) -> Path:
 def client(start: Processes, site: Path, root: Path, responses: ResponsesServer) -> Client:
     """Without Codex's sandbox: not every machine that runs tests can have it."""
     env = {
-        "PYTHONPATH": str(site),
         "CODEX_TOOL_ROOT": str(root),
         "CODEX_TOOL_COMMAND": node_program("codex"),
         "CODEX_TOOL_BASE_URL": responses.base_url,
@@ -60,7 +59,7 @@ def client(start: Processes, site: Path, root: Path, responses: ResponsesServer)
         "CODEX_TOOL_SANDBOX": "danger-full-access",
         "RUNWARD_SECRET_OPENAI_API_KEY": KEY,
     }
-    return start.client(start("serve", env=env))
+    return start.client(start("serve", env=env, site=site))
 
 
 def command(call_id: str, line: str, *, patience_ms: int = 30_000) -> Call:

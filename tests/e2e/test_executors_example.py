@@ -34,8 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(start: Processes, site: Path, tmp_path: Path) -> Client:
-    env = {"PYTHONPATH": str(site), "EXECUTORS_ROOT": str(tmp_path)}
-    return start.client(start("serve", env=env))
+    return start.client(start("serve", env={"EXECUTORS_ROOT": str(tmp_path)}, site=site))
 
 
 def approve_all(client: Client, run_id: str) -> dict[str, Any]:
@@ -97,8 +96,8 @@ def test_a_model_that_knows_the_kinds_is_given_its_own_tools(
             answer(Reasoning(), Shell("c2", ("cat add.py", "exit 3"), max_output_length=100)),
             answer(Text("2")),
         )
-        env = {"PYTHONPATH": str(site), "EXECUTORS_ROOT": str(tmp_path)}
-        client = start.client(start("serve", env=env | {"OPENAI_BASE_URL": responses.base_url}))
+        env = {"EXECUTORS_ROOT": str(tmp_path), "OPENAI_BASE_URL": responses.base_url}
+        client = start.client(start("serve", env=env, site=site))
         tools = ["shell", "apply_patch"]
         run = client.start_run(model="openai-responses:main", tools=tools, input="add")
         assert client.settle(run["id"])["status"] == "requires_action"

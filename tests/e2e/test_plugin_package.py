@@ -23,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(start: Processes, site: Path) -> Iterator[Client]:
-    yield start.client(start("serve", env={"PYTHONPATH": str(site)}))
+    yield start.client(start("serve", site=site))
 
 
 @pytest.mark.timeout(180)
@@ -68,7 +68,7 @@ def test_the_packages_own_tests_pass(site: Path) -> None:
 def test_tools_of_a_plugin_that_is_gone_are_hidden_and_can_be_disabled(
     start: Processes, site: Path
 ) -> None:
-    start("serve", env={"PYTHONPATH": str(site)}).terminate()
+    start("serve", site=site).terminate()
     client = start.client(start("serve"))
     assert [tool["name"] for tool in client.call("GET", "/v1/tools", order="asc")["data"]] == TOOLS
     asked = run(client, "convert(amount=10)")
@@ -76,7 +76,7 @@ def test_tools_of_a_plugin_that_is_gone_are_hidden_and_can_be_disabled(
     changed = client.call("PATCH", "/v1/tools/convert", {"enabled": False})
     assert (changed["enabled"], changed["version"]) == (False, 2)
     assert client.request("PATCH", "/v1/tools/convert", {"enabled": None}).status_code == 409
-    again = start.client(start("serve", env={"PYTHONPATH": str(site)}))
+    again = start.client(start("serve", site=site))
     assert again.call("GET", "/v1/tools/convert") == changed
 
 

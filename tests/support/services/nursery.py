@@ -171,7 +171,7 @@ def _become(order: Order, prepare: Prepare | None) -> None:
     os.environ.update(order["env"])
     time.tzset()
     os.chdir(order["folder"])
-    sys.path[0] = order["folder"]
+    sys.path[:1] = [order["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     uuid_utils.reseed_rng()
     gc.enable()
     pid = os.getpid()

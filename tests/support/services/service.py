@@ -57,10 +57,11 @@ class Service:
         folder: Path = ROOT,
         forks: Forks | None = None,
         forked: bool = True,
+        site: Path | None = None,
     ) -> None:
-        """`folder` holds the package `runward` that runs. Without `forked`, with another folder,
-        and with variables that Python or the linker reads at its start, the process is started
-        from nothing."""
+        """`folder` holds the package `runward` that runs, `site` packages with plugins. Without
+        `forked`, with another folder, and with variables that Python or the linker reads at its
+        start, the process is started from nothing."""
         self._command = command
         self._folder = folder
         self._env = inherited_environment() | {
@@ -77,6 +78,8 @@ class Service:
         self._env |= env or {}
         at_start = any(name.startswith(READ_AT_START) for name in self._env)
         self._forked = forked and folder == ROOT and not at_start
+        if site is not None:
+            self._env["PYTHONPATH"] = str(site)
         self._forks = forks
         self._port = 0
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
