@@ -27,6 +27,8 @@ COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 	$(if $(UPGRADE),--upgrade)
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# Each process of the tests would otherwise compile everything that it imports again.
+unit test chaos crash stateful environments contract hostile: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
