@@ -179,7 +179,7 @@ def migrate(as_json: AsJson = False) -> None:
 @app.command(rich_help_panel=SERVICE_PANEL)
 def models(as_json: AsJson = False) -> None:
     """Say what models of each provider can be told."""
-    from runward.llm.capability_table import capabilities_by_provider, capability_table
+    from runward.llm.capabilities import capabilities_by_provider, capability_table
 
     print_result(capabilities_by_provider(), capability_table(), as_json=as_json)
 

@@ -53,17 +53,15 @@ from runward.store.runs.gate import StepWriter
 from runward.store.runs.group_commit import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.tools import signing
-from runward.tools.base import ToolInvoker
+from runward.tools.base import AgentInvoker, ClientInvoker, HostedInvoker, ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.mcp import sdk
-from runward.tools.mcp.credentials import ensure_valid_credentials
-from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.link import ConnectableServer, ensure_valid_credentials
 from runward.tools.mcp.sessions import McpInvoker
 from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
-from runward.tools.signed_post import SignedPostClient
-from runward.tools.waiting import AgentInvoker, ClientInvoker, HostedInvoker
+from runward.tools.signing import SignedPostClient
 from runward.tools.webhook.invoker import ReadSecrets, WebhookInvoker
 
 

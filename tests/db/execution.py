@@ -24,7 +24,7 @@ from runward.store.registry import tool_registry
 from runward.store.runs.gate import Step, StepOutcome
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient, RunGuardrail
-from runward.tools.signed_post import SignedPostClient
+from runward.tools.signing import SignedPostClient
 from runward.wiring import Services, open_services
 from tests.db.store import PROJECT, Store, new_run
 

@@ -15,7 +15,7 @@ from runward.loop.leased_run import Engine
 from runward.loop.policies import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
-from runward.tools.waiting import AgentInvoker, ClientInvoker
+from runward.tools.base import AgentInvoker, ClientInvoker
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE
 from tests.model.worker import (

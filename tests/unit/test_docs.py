@@ -16,7 +16,7 @@ from runward.domain.registry.scopes import Scope
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
 from runward.domain.run.status import TERMINAL, RunStatus
-from runward.llm.capability_table import capability_table
+from runward.llm.capabilities import capability_table
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel
 from runward.settings import Settings

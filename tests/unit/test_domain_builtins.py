@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.registry.builtin_names import RESERVED_NAMES, is_reserved
-from runward.domain.registry.tools import ToolSpec
+from runward.domain.registry.tools import RESERVED_NAMES, ToolSpec, is_reserved
 from runward.domain.run import texts
 from runward.domain.run.builtins import (
     BUILTINS,

@@ -38,7 +38,7 @@ from runward.loop.run_tools import CallsInFlight
 from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient
-from runward.tools.signed_post import SignedPostClient
+from runward.tools.signing import SignedPostClient
 from tests.unit.domain_cases import call, response, said, state, tool, wants
 
 RUN = "run_00000000000000000000000000000002"

@@ -34,8 +34,7 @@ from runward.domain.registry.guards import (
 from runward.domain.run import texts
 from runward.egress.client import Egress
 from runward.tools.guards import MAX_MESSAGE_BYTES, MAX_VERDICT_BYTES, GuardClient, GuardQuestion
-from runward.tools.signed_post import SignedPostClient
-from runward.tools.signing import make_secret
+from runward.tools.signing import SignedPostClient, make_secret
 from tests.unit.raw_server import Line, RawServer, answer, saying
 
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")

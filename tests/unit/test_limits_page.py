@@ -3,7 +3,7 @@
 import re
 from inspect import getsource
 
-from runward.domain.registry.builtin_names import TRANSFER_PREFIX
+from runward.domain.registry.tools import TRANSFER_PREFIX
 from runward.domain.run import decide
 from runward.domain.run.builtins import BUILTINS, MAX_READ_BYTES, MIN_READ_BYTES, READ_BYTES
 from runward.domain.run.config import MAX_TOOLS, MAX_VISIBLE_TOOLS, Limits

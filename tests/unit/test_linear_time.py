@@ -22,13 +22,13 @@ from runward.domain.schema.strict import NullRemover, close_objects, strict_form
 from runward.domain.schema.subschemas import Effort, Subschemas
 from runward.domain.schema.validator import Validator, check_schema, parse_arguments
 from runward.llm.base import ModelError
-from runward.llm.body_limit import PIECE_BYTES, limit_body
 from runward.llm.failures import MAX_CALLS
 from runward.llm.frames import EventLines
 from runward.llm.openai.chat.response import ChatMerge
-from runward.llm.openai.functions import Functions, is_strict
+from runward.llm.openai.request_parts import Functions, is_strict
 from runward.llm.openai.responses.response import ResponseMerge as ResponsesMerge
 from runward.llm.openai.responses.tools import DeclaredTools, function_tool
+from runward.llm.sdk_clients import PIECE_BYTES, limit_body
 from runward.tools.mcp.process import process_streams
 from runward.tools.webhook.response import parse_leniently
 from tests.support.operations import (

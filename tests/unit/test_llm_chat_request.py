@@ -20,7 +20,7 @@ from runward.domain.run.items import (
 )
 from runward.llm.base import ModelRequest
 from runward.llm.openai.chat.request import function_tool, messages, request_body
-from runward.llm.openai.functions import Functions, is_strict
+from runward.llm.openai.request_parts import Functions, is_strict
 from runward.llm.settings import check_settings
 from tests.support.models import chat_rules
 

@@ -27,7 +27,7 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest
-from runward.llm.openai.functions import Functions
+from runward.llm.openai.request_parts import Functions
 from runward.llm.openai.responses.native import (
     EMPTY_PICTURE,
     KINDS,

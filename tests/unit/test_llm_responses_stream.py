@@ -10,7 +10,7 @@ from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
-from runward.llm.openai.functions import Functions
+from runward.llm.openai.request_parts import Functions
 from runward.llm.openai.responses.response import ResponseMerge
 from runward.llm.openai.responses.tools import DeclaredTools, function_tool
 

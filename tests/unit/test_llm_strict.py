@@ -16,8 +16,8 @@ from runward.domain.run.items import Message
 from runward.domain.schema.validator import Validator, check_schema
 from runward.llm.base import ModelRequest
 from runward.llm.openai.chat.request import function_tool, request_body
-from runward.llm.openai.functions import Functions, strictness_losses
-from runward.llm.strict_modes import STRICT_MODES
+from runward.llm.openai.request_parts import Functions, strictness_losses
+from runward.llm.strict_mode import STRICT_MODES
 from runward.tools.plugin.docstrings import read_docstring
 from runward.tools.plugin.function import read_signature
 from tests.support.models.chat_rules import check_strict

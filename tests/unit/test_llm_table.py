@@ -6,11 +6,10 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Message
 from runward.llm.base import ModelRequest
-from runward.llm.capabilities import ADAPTER_SETTINGS
-from runward.llm.capability_table import ALL_ABILITIES, capability_table
+from runward.llm.capabilities import ADAPTER_SETTINGS, ALL_ABILITIES, capability_table
 from runward.llm.openai.chat import chat_completions
 from runward.llm.openai.chat.request import function_tool, request_body
-from runward.llm.openai.functions import Functions
+from runward.llm.openai.request_parts import Functions
 from runward.llm.openai.responses import responses_api
 from runward.llm.settings import check_settings
 from tests.unit.test_llm_responses_request import body_of as responses_body_of

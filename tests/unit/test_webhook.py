@@ -27,8 +27,7 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Wait
 from runward.egress.client import Egress
 from runward.egress.responses import EgressResponse
 from runward.tools.base import LEASE_LOST, Invocation
-from runward.tools.signed_post import SignedPostClient
-from runward.tools.signing import make_secret, signed_headers, verify
+from runward.tools.signing import SignedPostClient, make_secret, signed_headers, verify
 from runward.tools.webhook.headers import check_headers
 from runward.tools.webhook.invoker import WebhookInvoker
 from runward.tools.webhook.response import MAX_MESSAGE, read_outcome

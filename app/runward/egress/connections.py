@@ -10,15 +10,35 @@ from typing import Any, Final
 from weakref import WeakSet
 
 import aiohttp
+from aiohttp import ClientPayloadError
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from runward.egress import broken_bodies
 from runward.egress.addresses import AddressPolicy, parse_address
 
-broken_bodies.repair_set_exception()
+_set_exception: Final = ResponseHandler.set_exception
+
+
+def _tell_the_reader(self: ResponseHandler, exc: BaseException, *cause: Any) -> None:
+    _set_exception(self, exc, *cause)
+    body = self._payload  # pyright: ignore[reportPrivateUsage]
+    if body is not None and body.exception() is None and not body.is_eof():
+        body.set_exception(ClientPayloadError(f"a broken body ({type(exc).__name__})"))
+
+
+def repair_set_exception() -> None:
+    """Patch aiohttp 3.14 for all of its connections, also those of the SDKs for models. Idempotent.
+
+    If the framing of a body breaks after the headers were read, aiohttp closes the connection
+    without telling the reader of the body. The reader would wait until the request's time is up,
+    and the request would count as timed out instead of cut off.
+    """
+    ResponseHandler.set_exception = _tell_the_reader  # pyright: ignore[reportAttributeAccessIssue]
+
+
+repair_set_exception()
 
 
 class RefusedAddressError(OSError):

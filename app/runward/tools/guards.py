@@ -34,7 +34,7 @@ from runward.domain.run import texts
 from runward.domain.run.settle import truncate
 from runward.domain.strict_json import parse_body
 from runward.egress.responses import EgressResponse, MissingAnswer, NoAnswer
-from runward.tools.signed_post import SignedPostClient
+from runward.tools.signing import SignedPostClient
 
 log = structlog.get_logger()
 

@@ -27,9 +27,8 @@ from runward.api.registry.tool_models import (
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import CallId, ProjectId, RunId
-from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import ToolSpec, When
+from runward.domain.registry.tools import ToolSpec, When, is_reserved
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema

@@ -21,9 +21,8 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
 from runward.domain.json import JsonObject
-from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import ToolSpec
+from runward.domain.registry.tools import ToolSpec, is_reserved
 from runward.domain.run.config import MAX_TOOLS, Limits, NamedTool, RunConfig
 from runward.domain.run.items import Item
 from runward.domain.run.state import Member

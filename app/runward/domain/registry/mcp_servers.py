@@ -10,7 +10,6 @@ from pydantic import Field, JsonValue
 
 from runward.domain.errors import NameTakenError
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, compute_digest
-from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.tools import (
     ApprovalPolicy,
     FromServer,
@@ -19,6 +18,7 @@ from runward.domain.registry.tools import (
     ToolName,
     ToolSpec,
     When,
+    is_reserved,
 )
 from runward.domain.schema.validator import check_schema
 

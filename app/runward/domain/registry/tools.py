@@ -1,12 +1,25 @@
 """A registered tool: its contract with the model, and its policy."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails
+
+READ_RESULT: Final = "read_result"
+SEARCH_HISTORY: Final = "search_history"
+SEARCH_TOOLS: Final = "search_tools"
+TRANSFER_PREFIX: Final = "transfer_to_"
+"""The prefix of the tools that hand a run over to another agent."""
+RESERVED_NAMES: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS})
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether the name belongs to a tool of Runward's own."""
+    return name in RESERVED_NAMES or name.startswith(TRANSFER_PREFIX)
+
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 """Every provider accepts such a name unchanged."""

@@ -8,8 +8,7 @@ from pydantic import JsonValue
 
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject, compact
-from runward.domain.registry.builtin_names import READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS
-from runward.domain.registry.tools import ToolSpec
+from runward.domain.registry.tools import READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS, ToolSpec
 from runward.domain.run import texts, tool_search
 from runward.domain.run.config import MAX_VISIBLE_TOOLS
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome

@@ -10,8 +10,7 @@ from pydantic import JsonValue
 from runward.domain.events.kinds import AgentChangedEvent, ToolCallProgressEvent
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
-from runward.domain.registry.builtin_names import TRANSFER_PREFIX
-from runward.domain.registry.tools import OutputOfTool, ToolSpec
+from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import AgentConfig, get_functions

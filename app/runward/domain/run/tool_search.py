@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.builtin_names import SEARCH_TOOLS
-from runward.domain.registry.tools import ToolSpec
+from runward.domain.registry.tools import SEARCH_TOOLS, ToolSpec
 from runward.domain.run.calls import Call
 from runward.domain.run.config import MAX_VISIBLE_TOOLS, NamedTool
 from runward.domain.run.state import RunState

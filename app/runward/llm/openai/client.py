@@ -22,10 +22,9 @@ from runward.domain.run.response import ModelResponse
 from runward.egress.connections import RefusedAddressError
 from runward.llm import failures
 from runward.llm.base import ModelError
-from runward.llm.body_limit import ENCODINGS, limit_body
 from runward.llm.failures import MAX_RESPONSE_BYTES
 from runward.llm.frames import EventLines
-from runward.llm.shared_clients import close_with
+from runward.llm.sdk_clients import ENCODINGS, close_with, limit_body
 
 if TYPE_CHECKING:
     import httpx2

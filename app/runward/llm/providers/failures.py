@@ -1,6 +1,7 @@
 """Translation of the errors of pydantic-ai, the providers' libraries and their transports into
 ModelErrors."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -44,6 +45,7 @@ _BAD_ADDRESS: Final = (
     httpx2.LocalProtocolError,
 )
 _ABOUT_STRICT: Final = ("schema", "strict", "grammar")
+_NO_ROOM: Final = re.compile(r"exceed context limit: (\d+) \+ \d+ > (\d+)")
 _BASE_URLS: Final[dict[ProviderName, str]] = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "gemini": "GEMINI_BASE_URL",
@@ -133,3 +135,12 @@ def _told(message: str, secret: str) -> str:
     if secret:
         message = message.replace(secret, "***")
     return clean_text(message)[: failures.MAX_REASON]
+
+
+def remaining_tokens(message: str) -> int | None:
+    """Return the number of tokens that fit in an answer, from Anthropic's error: "input length and
+    `max_tokens` exceed context limit: 190000 + 64000 > 200000"."""
+    if (found := _NO_ROOM.search(message)) is None:
+        return None
+    room = int(found[2]) - int(found[1])
+    return room if room > 0 else None

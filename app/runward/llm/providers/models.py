@@ -14,7 +14,7 @@ from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.providers.access import ProviderAccess, ProviderName
-from runward.llm.shared_clients import close_with
+from runward.llm.sdk_clients import close_with
 
 if TYPE_CHECKING:
     from runward.llm.providers.connection import ProviderConnection

@@ -12,6 +12,7 @@ from pydantic_ai import InstructionPart, ModelSettings, ToolDefinition
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.native_tools import AbstractNativeTool, CodeExecutionTool, WebSearchTool
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 
 from runward.domain.registry.tools import Hosted
 from runward.domain.run.items import ToolCall
@@ -19,7 +20,6 @@ from runward.domain.run.response import Loss
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.providers.access import ProviderName
 from runward.llm.providers.clients import GEMINI_EXTRA
-from runward.llm.providers.limits import default_max_tokens
 from runward.llm.providers.tools import ToolDefinitions, enforce_schema, reduce_for_gemini
 from runward.llm.strict_mode import UnenforceableError
 
@@ -283,3 +283,33 @@ def _native_tool(hosted: Hosted, provider: ProviderName) -> AbstractNativeTool:
     if hosted.kind == "web_search":
         return WebSearchTool(**cast(dict[str, Any], hosted.settings))
     return CodeExecutionTool()
+
+
+_MAX_OUTPUT: Final = (
+    ("claude-3-7-sonnet", 64_000),
+    ("claude-3-5-", 8_192),
+    ("claude-3-", 4_096),
+    ("claude-4-opus", 32_000),
+    ("claude-4-sonnet", 64_000),
+    ("claude-opus-4", 32_000),
+    ("claude-sonnet-4", 64_000),
+)
+"""Limits of models that pydantic-ai does not know, by the beginning of the name.
+https://platform.claude.com/docs/en/about-claude/models/overview"""
+UNKNOWN_MODEL: Final = 16_384
+"""The limit of a model that neither table has: a new one, or one behind an endpoint of the user's
+own."""
+_AFTER_THOUGHT: Final = 4_096
+
+
+def default_max_tokens(model: Model, provider: ProviderName, thinking: object) -> int | None:
+    """Return the limit to send if the request has none. None: the provider's own default, which is
+    its maximum. `thinking` is the effort, which some models get as a budget within the limit."""
+    known = model.profile.get("anthropic_max_output_tokens")
+    if isinstance(known, int) or provider != "anthropic":
+        return known if isinstance(known, int) else None
+    for beginning, tokens in _MAX_OUTPUT:
+        if model.model_name.startswith(beginning):
+            return tokens
+    budgets: dict[object, int] = {**ANTHROPIC_THINKING_BUDGET_MAP}
+    return max(UNKNOWN_MODEL, budgets.get(thinking, 0) + _AFTER_THOUGHT)

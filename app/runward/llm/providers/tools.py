@@ -12,8 +12,7 @@ from runward.domain.run.response import Loss
 from runward.domain.schema.strict import close_objects
 from runward.domain.schema.subschemas import map_children
 from runward.llm.providers.access import ProviderName
-from runward.llm.strict_mode import UnenforceableError, enforceable_schema
-from runward.llm.strict_modes import STRICT_MODES
+from runward.llm.strict_mode import STRICT_MODES, UnenforceableError, enforceable_schema
 
 MAX_DEFINITIONS: Final = 4096
 MAX_PARTS: Final = 10_000

@@ -13,14 +13,15 @@ from uuid import UUID
 
 import structlog
 
-from runward.domain.errors import McpUnreachableError
+from runward.domain.errors import FieldError, McpUnreachableError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.mcp_auth import OAuthClient
+from runward.domain.registry.mcp_auth import OAuthClient, ResolvedCredentials, oauth_problems
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp import sdk
 from runward.tools.mcp.oauth import AccessTokens, RefreshTokens, UnstoredRefreshTokens
 from runward.tools.mcp.stderr import StandardError
+from runward.tools.webhook.headers import check_headers
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -248,3 +249,27 @@ def _said(error: BaseException) -> tuple[str, bool]:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+_RESERVED_PREFIX: Final = "mcp-"
+_RESERVED: Final = frozenset({"accept", "last-event-id"})
+
+
+def credential_problems(credentials: ResolvedCredentials) -> list[FieldError]:
+    """Return the problems of the credentials. Never quotes a value."""
+    errors: list[FieldError] = []
+    errors += check_headers(credentials.headers)
+    for name in credentials.headers:
+        path = f"headers.{name[:128]}"
+        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+            errors.append(FieldError(path, "belongs to the protocol"))
+        if name.lower() == "authorization" and credentials.oauth is not None:
+            errors.append(FieldError(path, "is what oauth is for"))
+    return errors + ([] if credentials.oauth is None else oauth_problems(credentials.oauth))
+
+
+def ensure_valid_credentials(spec: McpServerSpec, credentials: ResolvedCredentials) -> None:
+    """Check the credentials of a registered server, because the values of its secrets may have
+    changed. Raises McpUnreachableError."""
+    if problems := credential_problems(credentials):
+        raise McpUnreachableError(f"MCP server '{spec.name}': {' '.join(problems[0])}.")

@@ -9,10 +9,9 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from runward.domain.json import JsonObject, compute_digest
-from runward.domain.registry.builtin_names import is_reserved
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.rules import RuleError, compile_rule
-from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When
+from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When, is_reserved
 from runward.domain.schema.validator import check_schema
 from runward.tools.plugin.context import PluginError, ToolContext, jsonable
 from runward.tools.plugin.declarations import BaseTool, FunctionTool, Isolation, Options

@@ -13,7 +13,7 @@ from runward.domain.registry.tools import SecretRef
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.egress.responses import EgressResponse, MissingAnswer, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
-from runward.tools.signed_post import SignedPostClient
+from runward.tools.signing import SignedPostClient
 from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
 from runward.tools.webhook.response import read_outcome
 

@@ -8,7 +8,7 @@ from runward.llm.base import Abilities, ModelRequest, OnDelta
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.chat.response import ChatMerge
 from runward.llm.openai.client import OpenAIConnection, TransportFactory
-from runward.llm.openai.functions import Functions, strictness_losses
+from runward.llm.openai.request_parts import Functions, strictness_losses
 from runward.llm.settings import all_settings
 
 ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)

@@ -26,8 +26,7 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest, RequestedToolChoice
-from runward.llm.media import data_url
-from runward.llm.openai.functions import Functions, output_format
+from runward.llm.openai.request_parts import Functions, data_url, output_format
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 

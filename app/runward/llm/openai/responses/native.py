@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject, compact, parse
 from runward.domain.registry.tools import ExecutorKind
 from runward.domain.run.items import MediaPart, Part, TextPart, ToolCall, ToolResult, join_text
-from runward.llm.media import data_url
+from runward.llm.openai.request_parts import data_url
 
 KINDS: Final[Mapping[str, ExecutorKind]] = {
     "shell_call": "shell",

@@ -27,8 +27,7 @@ from runward.domain.run.items import (
     join_text,
 )
 from runward.llm.base import ModelRequest
-from runward.llm.media import data_url
-from runward.llm.openai.functions import OutputFormat, output_format
+from runward.llm.openai.request_parts import OutputFormat, data_url, output_format
 from runward.llm.openai.responses.native import native_call, native_output, text_in
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 

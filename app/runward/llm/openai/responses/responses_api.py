@@ -11,7 +11,7 @@ from typing import Final
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.openai.client import OpenAIConnection, TransportFactory
-from runward.llm.openai.functions import Functions, strictness_losses
+from runward.llm.openai.request_parts import Functions, strictness_losses
 from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.response import ResponseMerge
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools, function_tool

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
 from runward.llm.base import RequestedToolChoice
-from runward.llm.openai.functions import Functions
+from runward.llm.openai.request_parts import Functions
 
 PROVIDER: Final = "openai-responses"
 NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {

@@ -1,10 +1,15 @@
-"""A limit on the size of models' responses, which are decompressed here."""
+"""The parts that the clients of all providers share: a limit on the size of responses, which are
+decompressed here, and closing with the last reference to a model."""
 
+import asyncio
+import weakref
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Final, cast
 
 import httpx2
+import structlog
 
 from runward.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
 
@@ -54,3 +59,33 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+log = structlog.get_logger()
+
+_CLOSING: Final[set[asyncio.Task[None]]] = set()
+
+
+def close_with(model: object, close: Callable[[], Awaitable[None]]) -> None:
+    """Await `close` when nothing refers to `model` any more: no project, and no request. `close`
+    must not refer to it either, and may be called more than once."""
+    loop = asyncio.get_running_loop()
+
+    def collected() -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending
+            loop.call_soon_threadsafe(_begin, close)
+
+    weakref.finalize(model, collected).atexit = False
+
+
+def _begin(close: Callable[[], Awaitable[None]]) -> None:
+    task = asyncio.create_task(_closed(close))
+    _CLOSING.add(task)
+    task.add_done_callback(_CLOSING.discard)
+
+
+async def _closed(close: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await close()
+    except Exception:
+        log.exception("model_client_not_closed")

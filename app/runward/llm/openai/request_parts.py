@@ -1,4 +1,4 @@
-"""Tools and output schemas in the form that both of OpenAI's protocols use."""
+"""Tools, output schemas and media in the form that both of OpenAI's protocols use."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
+from runward.domain.run.items import MediaPart
 from runward.domain.run.response import Loss
 from runward.domain.schema.validator import strict_form
 from runward.llm.base import ModelRequest
-from runward.llm.strict_mode import UnenforceableError, enforceable_schema
-from runward.llm.strict_modes import STRICT_MODES
+from runward.llm.strict_mode import STRICT_MODES, UnenforceableError, enforceable_schema
 
 OUTPUT_NAME: Final = "output"
 MAX_FUNCTIONS: Final = 4096
@@ -131,3 +131,8 @@ def is_strict(schema: JsonValue) -> bool:
         child for key, child in schema.items() if key not in ("properties", "enum", "const")
     ]
     return is_strict(children) and is_strict([*properties.values()])
+
+
+def data_url(part: MediaPart, default_type: str) -> str:
+    """Return the data of an image or file as a data URL (RFC 2397)."""
+    return f"data:{part.media_type or default_type};base64,{part.data or ''}"
