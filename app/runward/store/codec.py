@@ -54,13 +54,14 @@ _TEXT_COLUMNS: Final = (
 
 
 def config_to_json(config: AgentConfig) -> JsonObject:
-    """Without what is a default, so that an old run keeps to defaults of its time only where
-    it named them."""
+    """Return the settings that differ from their defaults, so that an old run uses later defaults
+    for all others."""
     return config.model_dump(mode="json", exclude_defaults=True)
 
 
 def config_from_json(data: JsonObject) -> AgentConfig:
-    """The limits of a run that goes on from another may be beyond what anybody can ask for."""
+    """Parse a configuration. The limits of a continued run may exceed those that a request may ask
+    for."""
     rest = {name: value for name, value in data.items() if name != "limits"}
     of_run = not rest.keys().isdisjoint({"functions", "request"})
     config = (_RUN_CONFIG if of_run else _CONFIG).validate_python(rest, strict=False)
@@ -73,7 +74,7 @@ def config_from_json(data: JsonObject) -> AgentConfig:
 
 
 def result_to_json(result: Result) -> JsonObject:
-    """Without what is not there."""
+    """Return the result without fields that are None or empty."""
     rest: dict[str, JsonValue] = {
         "reason": result.reason,
         "parts": [part_to_json(part) for part in result.parts] or None,
@@ -115,8 +116,8 @@ def items_to_json(items: Iterable[Item]) -> list[JsonValue]:
 def collect_session_items(
     state: RunState, output: JsonValue, *, refused: Stage | None = None
 ) -> tuple[JsonObject, ...]:
-    """What the later runs of its session see of a run that has ended with `output`. `refused`: the
-    stage of a guardrail that ended it; then `output` is the guardrail's message."""
+    """Return the items that later runs of the session see of a run that has ended with `output`.
+    `refused`: the stage of a guardrail that ended it; then `output` is the guardrail's message."""
     items = build_conversation(remove_refused(state, refused))
     kept = select_history(items, None if refused == "run_input" else output, state.config.kind)
     if refused == "run_output" and state.config.kind == "llm" and isinstance(output, str):
@@ -125,8 +126,8 @@ def collect_session_items(
 
 
 def _order_segments(rows: Iterable[dict[str, Any]]) -> tuple[Segment, ...]:
-    """As the conversation went: what came in while a model was being asked stands after its
-    response, though it was written before."""
+    """Return the segments in the order of the conversation: input that arrived during a model
+    request follows the response, though it was written before."""
     ordered: list[Segment] = []
     for row in rows:
         segment = SEGMENT.from_row(row)
@@ -222,8 +223,8 @@ USAGE: Final = RowMapping(
 
 
 def state_from_row(row: dict[str, Any]) -> RunState:
-    """From the columns of `runward.store.runs.queries.LOAD`, whose JSON is text. Raises ValueError
-    and others where it cannot be parsed."""
+    """Return the state from a row of `runward.store.runs.queries.STATE`, whose JSON is text. Raises
+    ValueError and others if it cannot be parsed."""
     row |= {name: from_json(row[name]) for name in _TEXT_COLUMNS if row[name] is not None}
     calls = [CALL.from_row(call) for call in row["calls"] or ()]
     children = {

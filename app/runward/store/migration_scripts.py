@@ -29,7 +29,7 @@ def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None
 
 
 def add_index(name: str, table: str, columns: Sequence[str], **options: Any) -> None:
-    """For a migration that does nothing else: build an index without blocking writes.
+    """Build an index without blocking writes, in a migration that does nothing else.
 
     A build that was interrupted leaves an invalid index, which is replaced.
     """

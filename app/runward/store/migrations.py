@@ -69,7 +69,7 @@ async def upgrade(
 
 
 async def is_current(url: str) -> bool:
-    """True: the database has this code's schema, or a newer version's."""
+    """Return whether the database has this code's schema, or a newer version's."""
     async with _connect(url) as connection:
         return await _is_current(connection)
 

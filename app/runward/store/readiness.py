@@ -77,7 +77,7 @@ async def check_database(tx: Tx, vault: Vault) -> None:
 
 
 def check_secret_key(vault: Vault, canary: bytes) -> None:
-    """Raises WrongSecretKeyError."""
+    """Check that the vault opens the canary. Raises WrongSecretKeyError."""
     try:
         vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     except SecretUnreadableError:

@@ -32,12 +32,13 @@ class ConsoleSession:
 
 
 def make_token() -> str:
-    """256 random bits."""
+    """Return a new token: 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
-    """Also takes away the project's sessions that are over."""
+    """Create a session, and delete the expired ones of its project and the surplus ones of its
+    key."""
     surplus = (
         select(_session.token_hmac)
         .where(_session.project_id == principal.project_id, _session.key_id == principal.key_id)
@@ -61,7 +62,7 @@ async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
 
 
 async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
-    """None: unknown or over, or its key is."""
+    """Return the session. None: it is unknown or expired, or its key is no longer valid."""
     query = (
         select(
             _key.project_id,

@@ -48,7 +48,7 @@ async def read(tx: Tx, project_id: ProjectId, key: str) -> IdempotencyRecord | N
 
 
 async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
-    """So that the key may be used again."""
+    """Delete the key if it has expired, so that it may be used again."""
     await tx.execute(
         delete(idempotency_keys).where(
             idempotency_keys.c.project_id == project_id,
@@ -59,8 +59,8 @@ async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
 
 
 async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_digest: str) -> bool:
-    """False: the key is taken. Waits for whoever is just taking it. One that has expired may be
-    used again."""
+    """Reserve the key, once it is not being reserved elsewhere. An expired key may be used again.
+    False: the key is taken."""
     made = insert(idempotency_keys).values(
         project_id=project_id,
         key=key,

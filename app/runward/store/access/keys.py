@@ -67,14 +67,14 @@ _PROJECT: Final = RowMapping(Project, projects)
 
 
 def make_secret() -> str:
-    """`rw_` + 43 characters of base64url (256 bits) + 8 of CRC-32, which lets a scanner tell a
-    key from noise without asking us."""
+    """Return a new key: `rw_`, 43 characters of base64url (256 bits) and 8 of CRC-32, by which a
+    scanner recognizes keys without a request."""
     body = secrets.token_urlsafe(32)
     return f"rw_{body}{zlib.crc32(body.encode()):08x}"
 
 
 async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
-    """None: unknown, revoked or expired."""
+    """Return the principal of a key. None: the key is unknown, revoked or expired."""
     used = api_keys.c.last_used_at
     row = (
         await tx.execute(
@@ -112,7 +112,8 @@ async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
 
 
 async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
-    """Waits for nobody: if another process records it at this moment, that is enough."""
+    """Record that the key is used now. It does not wait for a lock: if another process records it
+    at this moment, that is enough."""
     free = (
         select(api_keys.c.id)
         .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
@@ -174,7 +175,7 @@ async def add_key(
 
 
 async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
-    """The bootstrap key: all scopes, in the project `default`; made once."""
+    """Create the bootstrap key in the project `default`, with all scopes, if it does not exist."""
     await ensure_default_project(tx)
     made = upsert(api_keys).values(
         project_id=DEFAULT_PROJECT,
@@ -205,7 +206,7 @@ async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
 
 
 async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
-    """None: there is none. Revoking twice changes nothing."""
+    """Revoke the key. Revoking it again changes nothing. None: there is no such key."""
     revoked = (
         update(api_keys)
         .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
@@ -217,7 +218,7 @@ async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
 
 
 def starter_columns(table: FromClause) -> tuple[ColumnElement[Any], ...]:
-    """Of a run of the table `table`; for `starter_from_row`."""
+    """Return the columns for `starter_from_row`, of a run of `table`."""
     name = select(api_keys.c.name).where(
         api_keys.c.project_id == table.c.project_id, api_keys.c.id == table.c.created_by
     )
@@ -245,7 +246,7 @@ class Authenticator:
         self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
     async def __call__(self, token: str) -> Principal | None:
-        """None: nobody, or no longer."""
+        """Return the principal of a token. None: the token is unknown or no longer valid."""
         digest = self._digest(token)
         known = self._known.get(digest)
         now = time.monotonic()
@@ -263,5 +264,5 @@ class Authenticator:
         return principal
 
     def forget(self, token: str) -> None:
-        """Ask the database again when it comes next."""
+        """Read the token from the database again at its next use."""
         self._known.pop(self._digest(token), None)

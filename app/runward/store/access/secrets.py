@@ -34,7 +34,7 @@ _PUBLIC_COLUMNS: Final = tuple(secrets.c[name] for name in _SECRET.columns)
 async def put_secret(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, value: str
 ) -> StoredSecret:
-    """A new secret, or the next version of one. Every process hears of it."""
+    """Create the secret, or its next version, and notify all processes."""
     made = upsert(secrets).values(
         project_id=project_id,
         name=name,
@@ -66,7 +66,7 @@ async def get_secret(tx: Tx, project_id: ProjectId, name: str) -> StoredSecret |
 async def list_secrets(
     tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
 ) -> list[StoredSecret]:
-    """By name."""
+    """Return a page of the secrets, ordered by name."""
     name = secrets.c.name
     query = select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id)
     query = select_page(query, name, after=after, limit=limit, descending=descending)
@@ -76,7 +76,7 @@ async def list_secrets(
 async def read_secrets(
     tx: Tx, vault: Vault, project_id: ProjectId, names: Collection[str]
 ) -> dict[str, str]:
-    """The values by name; one that does not exist is not among them."""
+    """Return the values by name, without names that do not exist."""
     if not names:
         return {}
     rows = await tx.execute(
@@ -91,7 +91,7 @@ async def read_secrets(
 
 
 async def delete_secret(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    """False: there is none. Every process hears of it."""
+    """Delete the secret and notify all processes. False: there is no such secret."""
     gone = await tx.execute(
         delete(secrets)
         .where(secrets.c.project_id == project_id, secrets.c.name == name)

@@ -59,7 +59,7 @@ class Vault:
         )
 
     def open(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> str:
-        """Raises SecretUnreadableError."""
+        """Decrypt. Raises SecretUnreadableError."""
         nonce, box = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
             return self._cipher.decrypt(
@@ -69,11 +69,11 @@ class Vault:
             raise SecretUnreadableError(f"{column} of '{row}' cannot be decrypted") from None
 
     def key_digest(self, api_key: str) -> bytes:
-        """HMAC-SHA-256 of an API key, under a pepper that is not in the database."""
+        """Return the HMAC-SHA-256 of an API key, under a pepper that is not in the database."""
         return hmac.digest(self._pepper, api_key.encode(), "sha256")
 
     def session_digest(self, token: str) -> bytes:
-        """HMAC-SHA-256 of a console session's token."""
+        """Return the HMAC-SHA-256 of a console session's token."""
         return hmac.digest(self._sessions, token.encode(), "sha256")
 
     def make_callback_token(self, ref: CallRef) -> str:
@@ -108,7 +108,7 @@ class Vault:
         return f"whsec_{base64.b64encode(hmac.digest(self._guards, what, 'sha256')).decode()}"
 
     def _derive(self, purpose: bytes) -> bytes:
-        """HKDF (RFC 5869) with SHA-256."""
+        """Derive a key by HKDF (RFC 5869) with SHA-256."""
         return HKDF(SHA256(), 32, salt=None, info=b"runward " + purpose).derive(self._root)
 
 

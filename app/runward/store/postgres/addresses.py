@@ -44,7 +44,8 @@ class DatabaseAddress:
 
 
 def read_url(url: str, name: str = "DATABASE_URL") -> DatabaseAddress:
-    """Raises DatabaseUrlError. Its message begins with `name`, the variable that holds the URL."""
+    """Parse a database URL. Raises DatabaseUrlError. Its message begins with `name`, the variable
+    that holds the URL."""
     try:
         parts = _split(url)
         query = _parse_query(parts)
@@ -119,14 +120,14 @@ def _is_port(text: str) -> bool:
 
 
 def _parse_timeout(text: str) -> float:
-    """`connect_timeout`, where 0 means the default: no wait is without a limit."""
+    """Return `connect_timeout` in seconds. 0 means the default, since every wait has a limit."""
     if not (text.isascii() and text.isdigit() and len(text) <= 4):
         raise DatabaseUrlError("has a connect_timeout that is not a number of seconds.")
     return float(text) or CONNECT_SECONDS
 
 
 def _find_unsupported(query: dict[str, str]) -> Iterator[str]:
-    """Problems; takes optional parameters out of `query`."""
+    """Return problems, and remove optional parameters from `query`."""
     for key, harmless in _OPTIONAL.items():
         if key in query and (value := query.pop(key)) not in harmless:
             yield (

@@ -71,7 +71,7 @@ class Database:
 
     @property
     def autocommit(self) -> AsyncEngine:
-        """The same pool; each statement is a transaction of its own."""
+        """Return the same pool, where each statement is a transaction of its own."""
         return self.pool.execution_options(isolation_level="AUTOCOMMIT")
 
     async def close(self) -> None:
@@ -133,8 +133,8 @@ def _read_json(value: str) -> Any:
 
 
 async def check_safety(database: Database) -> None:
-    """A 202 is a promise, so refuse a server that does not keep it. Raises UnsafeDatabaseError, and
-    another OperatorError if no connection can be made."""
+    """Refuse a server that may lose acknowledged commits. Raises UnsafeDatabaseError, and another
+    OperatorError if no connection can be made."""
     with explain_connection_errors(read_url(database.url)):
         async with database.pool.connect() as tx:
             row = (
@@ -171,13 +171,13 @@ def sqlstate(error: DBAPIError) -> str:
 
 
 def was_rolled_back(error: BaseException) -> bool:
-    """Whether PostgreSQL undid the statement because of others, as in a deadlock. It can be sent
-    again. Not where the outcome is unknown (40003)."""
+    """Return whether PostgreSQL rolled the statement back because of others, as in a deadlock, so
+    that it can be sent again. False if the outcome is unknown (40003)."""
     return isinstance(error, DBAPIError) and sqlstate(error) in ("40001", "40002", "40P01")
 
 
 def log_fields(error: BaseException) -> dict[str, str]:
-    """What a log line says of an error: its type, SQLSTATE and reason. Never the statement or its
+    """Return an error's type, SQLSTATE and reason for a log line, and never the statement or its
     values."""
     cause = getattr(error, "orig", None) or error
     fields = {"error": type(error).__name__, "reason": str(cause).partition("\n")[0][:200]}
@@ -227,7 +227,7 @@ async def retry_on_outage(read: Callable[[], Awaitable[T]]) -> T:
 
 
 async def read_backend_pid(tx: Tx) -> int:
-    """The server process behind the connection: what its NOTIFYs are marked with."""
+    """Return the process ID of the connection's server process, which marks its notifications."""
     return (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()
 
 

@@ -102,7 +102,7 @@ async def start(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
 
 
 def open_server(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
-    """`start` for a caller without an event loop."""
+    """Do the same as `start`, without an event loop."""
     data_dir = data_dir.expanduser().resolve()
     account = ensure_service_account()
     programs = find_programs(account, report)  # first: without the wheel, no folder matters
@@ -134,7 +134,7 @@ class EmbeddedServer:
         await asyncio.shield(asyncio.to_thread(self.close))
 
     def close(self) -> None:
-        """`stop` for a caller without an event loop."""
+        """Do the same as `stop`, without an event loop."""
         if self._in_use is None:
             return
         in_use, self._in_use = self._in_use, None
@@ -250,7 +250,8 @@ class Cluster:
             return []
 
     def _read_pid(self) -> int | None:
-        """The pid in the pid file, if that process lives and, where one can ask, is a server."""
+        """Return the process ID in the pid file, if that process is alive and, where this can be
+        checked, is this server."""
         lines = self._read_pid_file()
         if not lines or not lines[0].isdigit():
             return None
@@ -287,7 +288,8 @@ class Cluster:
         return self._run("pg_ctl", action, "--pgdata", self.data.name, *wait, *options)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Without our environment, and in a session that the terminal's Ctrl-C does not reach."""
+        """Run a program of PostgreSQL without this environment, in a session that the terminal's
+        Ctrl-C does not reach."""
         uid, gid = (self.account.pw_uid, self.account.pw_gid) if self.account else (None, None)
         try:
             return subprocess.run(
@@ -324,7 +326,7 @@ def _setup_lock(data_dir: Path) -> Generator[None]:
 
 
 def _try_lock(lock: int) -> bool:
-    """True: no other process holds this lock, shared or not."""
+    """Return whether the lock was taken: no other process holds it, shared or not."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

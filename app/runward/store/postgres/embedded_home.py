@@ -127,7 +127,8 @@ def choose_socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
 
 
 def find_programs(account: pwd.struct_passwd | None, report: ReportProgress) -> Path:
-    """Where initdb, pg_ctl and postgres are. The wheel is found without its slow import."""
+    """Return the folder of initdb, pg_ctl and postgres. The wheel is found without importing it,
+    which is slow."""
     package = find_package()
     if package is None:
         raise EmbeddedError(
@@ -139,7 +140,7 @@ def find_programs(account: pwd.struct_passwd | None, report: ReportProgress) -> 
 
 
 def find_package() -> Path | None:
-    """The folder of the wheel that ships PostgreSQL, where that is installed."""
+    """Return the folder of the wheel that ships PostgreSQL. None: it is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -147,7 +148,8 @@ def find_package() -> Path | None:
 
 
 def _copy(package: Path, report: ReportProgress) -> Path:
-    """The wheel may lie in a folder that only root can read, so the account gets a copy."""
+    """Copy the programs for the account, since the wheel may be in a folder that only root can
+    read."""
     version = importlib.metadata.version(PACKAGE.replace("_", "-"))
     target = ROOT_FOLDER / f"pg{MAJOR}" / version
     if target.exists():

@@ -105,7 +105,7 @@ async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent
 async def list_agents(
     tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
 ) -> list[RegisteredAgent]:
-    """By name."""
+    """Return a page of the agents, ordered by name."""
     query = select(agents).where(agents.c.project_id == project_id, agents.c.deleted_at.is_(None))
     return [
         _agent_from_row(row)
@@ -129,7 +129,7 @@ async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
 
 
 async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
-    """As it stays until the transaction ends."""
+    """Return the agent, locked until the transaction ends."""
     row = await tx.execute(_AGENT.with_for_update(), {"project_id": project_id, "name": name})
     found = row.one_or_none()
     return None if found is None else _agent_from_row(found)
@@ -138,7 +138,8 @@ async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgen
 async def list_versions(
     tx: Tx, project_id: ProjectId, name: str, *, before: int | None, limit: int
 ) -> list[RegisteredAgent]:
-    """The newest first. `created_at` and `updated_at` are when the version was made."""
+    """Return versions, the newest first. `created_at` and `updated_at` are when the version was
+    created."""
     query = select(
         agent_versions,
         agent_versions.c.created_at.label("updated_at"),
@@ -164,7 +165,7 @@ async def list_agent_names(tx: Tx, project_id: ProjectId) -> set[str]:
 
 
 async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredAgent]:
-    """Those that there are."""
+    """Return the agents that exist."""
     rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})
     return [_agent_from_row(row) for row in rows]
 
@@ -172,8 +173,8 @@ async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> li
 async def find_team(
     tx: Tx, project_id: ProjectId, handoffs: Sequence[str]
 ) -> tuple[dict[str, Member], list[str]]:
-    """Everyone that `handoffs` lead to, directly or by their own handoffs, and the names under
-    which no agent is registered. Raises TeamTooLargeError."""
+    """Return the agents that `handoffs` lead to, directly or by their own handoffs, and the names
+    under which no agent is registered. Raises TeamTooLargeError."""
     team: dict[str, Member] = {}
     missing: list[str] = []
     wanted = list(dict.fromkeys(handoffs))
@@ -191,7 +192,7 @@ async def find_team(
 
 
 async def find_missing(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[str]:
-    """The names under which no agent is registered."""
+    """Return the names under which no agent is registered."""
     if not names:
         return []
     rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})

@@ -75,8 +75,8 @@ def seal_refresh(
 async def fill_secrets(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, credentials: Credentials
 ) -> ResolvedCredentials:
-    """With the secrets as they are now. Raises McpUnreachableError that names one that is not
-    there."""
+    """Return the credentials with the current secrets. Raises McpUnreachableError, which names a
+    secret that does not exist."""
     wanted = {secret for _, secret in credentials.references()}
     found = await read_secrets(tx, vault, project_id, wanted)
     if missing := sorted(wanted - found.keys()):
@@ -102,7 +102,8 @@ class StoredRefreshTokens:
         self._id = id_
 
     async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """None: another process has it now. Raises UnavailableError."""
+        """Claim the refresh token. None: another process holds the claim. Raises
+        UnavailableError."""
         try:
             async with self._pool.begin() as tx:
                 row = await _claim_row(tx, self._project_id, self._id)
@@ -130,7 +131,7 @@ class StoredRefreshTokens:
         await self._end(claim, refresh_token=sealed, refreshes=claim.version + 1)
 
     async def release(self, claim: RefreshClaim) -> None:
-        """The token was not replaced."""
+        """Give the claim back. The token was not replaced."""
         await self._end(claim)
 
     async def _end(self, claim: RefreshClaim, **values: Any) -> None:

@@ -89,7 +89,7 @@ async def add_server(
 async def get_server(
     tx: Tx, project_id: ProjectId, name: str, *, lock: bool = False
 ) -> RegisteredServer | None:
-    """`lock`: as it stays until the transaction ends."""
+    """Return the server. `lock`: lock it until the transaction ends."""
     query = select(mcp_servers).where(
         mcp_servers.c.project_id == project_id, mcp_servers.c.name == name
     )
@@ -100,7 +100,7 @@ async def get_server(
 async def list_servers(
     tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
 ) -> list[RegisteredServer]:
-    """By name."""
+    """Return a page of the servers, ordered by name."""
     name = mcp_servers.c.name
     query = select(mcp_servers).where(mcp_servers.c.project_id == project_id)
     query = select_page(query, name, after=after, limit=limit, descending=descending)
@@ -137,7 +137,7 @@ async def update_server(
 async def store_list(
     tx: Tx, former: RegisteredServer, listed: Sequence[ListedTool]
 ) -> RegisteredServer:
-    """What the server lists now. The caller has locked it."""
+    """Store the tools that the server lists now. The caller has locked the server."""
     return await _update(tx, former, listed=_list_to_json(listed), listed_at=func.clock_timestamp())
 
 
@@ -162,8 +162,8 @@ async def store_session_list(
 
 
 async def delete_server(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    """False: there is none. Its tools go with it; their versions stay for the runs that used
-    them."""
+    """Delete the server and its tools. Versions of its tools stay for the runs that used them.
+    False: there is no such server."""
     gone = await tx.execute(
         delete(mcp_servers)
         .where(mcp_servers.c.project_id == project_id, mcp_servers.c.name == name)
@@ -201,7 +201,7 @@ async def sync_tools(
 
 
 def find_listed_spec(server: RegisteredServer | None, spec: ToolSpec) -> ToolSpec:
-    """What the server's list says of its tool, or the tool as it is where it is listed no more."""
+    """Return the tool as its server lists it, or as it is if the server lists it no more."""
     if server is None:
         return spec
     listed = offered_tools(server.spec, server.listed).specs

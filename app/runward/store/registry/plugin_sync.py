@@ -145,7 +145,7 @@ async def override_policy(
 
 
 def spec_to_json(spec: ToolSpec) -> JsonObject:
-    """As it is stored."""
+    """Return the specification as it is stored."""
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -35,7 +35,7 @@ class StoredPolicy:
 
     @property
     def checks_results(self) -> bool:
-        """Whether results of calls are shown to any of them."""
+        """Return whether any of them receives results of calls."""
         return any(one.stage == "output" for one in self.guardrails) or any(
             one.on == "after_tool" for one in self.hooks
         )
@@ -79,7 +79,7 @@ async def put_policy(
 
 
 async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
-    """The new generation. The former one goes on signing for a while."""
+    """Rotate the secret and return the new generation. The former one still signs for a while."""
     made = upsert(project_policies).values(
         project_id=project_id, secret_generation=2, rotated_at=func.clock_timestamp()
     )

@@ -81,7 +81,7 @@ FROM (SELECT c.result ->> 'outcome' AS outcome, {_MS} AS ms FROM {_CALLS}
 async def list_past_calls(
     tx: Tx, project_id: ProjectId, tool: str, *, after: UUID | None, limit: int, descending: bool
 ) -> list[PastCall]:
-    """In the order in which models asked for them."""
+    """Return a page of the calls, in the order in which models requested them."""
     query = _PAGE.format(
         after="" if after is None else f" AND c.id {'<' if descending else '>'} :after",
         order=" DESC" if descending else "",

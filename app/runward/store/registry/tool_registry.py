@@ -56,7 +56,8 @@ _TOOL: Final = (
 async def add_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, secret: str
 ) -> RegisteredTool | None:
-    """None: the name is taken. A deleted tool's name may be used again; versions go on."""
+    """Register a tool. The name of a deleted tool may be used again; its versions continue. None:
+    the name is taken."""
     sealed = vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=spec.name)
     made = upsert(tools).values(
         project_id=project_id, name=spec.name, id=mint(), version=1, secret=sealed
@@ -93,7 +94,7 @@ async def get_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool |
 
 
 async def lock_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool | None:
-    """As it stays until the transaction ends."""
+    """Return the tool, locked until the transaction ends."""
     found = select(tools.c.name).where(tools.c.project_id == project_id, tools.c.name == name)
     await tx.execute(found.with_for_update())
     return await get_tool(tx, project_id, name)
@@ -102,7 +103,7 @@ async def lock_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool 
 async def list_tools(
     tx: Tx, project_id: ProjectId, *, after: str | None, limit: int, descending: bool
 ) -> list[RegisteredTool]:
-    """By name."""
+    """Return a page of the tools, ordered by name."""
     query = _TOOL.where(tools.c.project_id == project_id)
     return [
         _tool_from_row(row)
@@ -113,7 +114,7 @@ async def list_tools(
 
 
 async def list_names_by_type(tx: Tx, project_id: ProjectId, types: Sequence[str]) -> set[str]:
-    """The names of all tools of these types that are not disabled."""
+    """Return the names of all tools of these types that are not disabled."""
     type_, enabled = (tool_versions.c.spec[one].as_string() for one in ("type", "enabled"))
     query = (
         select(tools.c.name)
@@ -126,7 +127,7 @@ async def list_names_by_type(tx: Tx, project_id: ProjectId, types: Sequence[str]
 
 
 async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredTool]:
-    """Those that there are."""
+    """Return the tools that exist."""
     query = _TOOL.where(tools.c.project_id == project_id, tools.c.name.in_(names))
     return [_tool_from_row(row) for row in await tx.execute(query)]
 
@@ -134,7 +135,7 @@ async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> lis
 async def update_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, former: RegisteredTool, spec: ToolSpec
 ) -> RegisteredTool | None:
-    """The caller has locked the tool."""
+    """Store the tool's next version. The caller has locked the tool."""
     version = former.version + 1
     await _add_version(tx, vault, project_id, spec, version)
     await _update_row(tx, project_id, spec.name, version=version)
@@ -142,14 +143,16 @@ async def update_tool(
 
 
 async def delete_tool(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    """False: there is none. Its versions stay for the runs that used them."""
+    """Delete the tool. Its versions stay for the runs that used them. False: there is no such
+    tool."""
     return await _update_row(tx, project_id, name, deleted_at=func.clock_timestamp())
 
 
 async def rotate_secret(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, secret: str
 ) -> bool:
-    """False: there is no such tool. The former secret goes on signing for a while."""
+    """Rotate the signing secret. The former one still signs for a while. False: there is no such
+    tool."""
     return await _update_row(
         tx,
         project_id,
@@ -216,7 +219,8 @@ _VERSIONS: Final = text(
 async def read_versions(
     tx: Tx, vault: Vault, project_id: ProjectId, wanted: Sequence[tuple[str, int]]
 ) -> list[ToolVersion]:
-    """Those that exist, with the secrets that sign their requests now, newest first."""
+    """Return the versions that exist, with the secrets that sign their requests now, newest
+    first."""
     names, versions = [name for name, _ in wanted], [version for _, version in wanted]
     rows = await tx.execute(
         _VERSIONS, {"project_id": project_id, "names": names, "versions": versions}
@@ -236,7 +240,8 @@ async def read_versions(
 async def read_hosted_kinds(
     tx: Tx, project_id: ProjectId, names: Sequence[str]
 ) -> dict[str, HostedKind | None]:
-    """Of the tools that there are: what a provider knows it as, if a provider runs it."""
+    """Return for each tool that exists the kind by which a provider knows it. None: no provider
+    runs it."""
     rows = await tx.execute(
         select(tools.c.name, tool_versions.c.spec["hosted"]["kind"].as_string().label("kind"))
         .join_from(tools, tool_versions, _CURRENT)
@@ -267,7 +272,7 @@ class WebhookToolAddress:
 
 
 async def list_webhook_tools(tx: Tx, limit: int) -> list[WebhookToolAddress]:
-    """The tools of all projects that have a URL."""
+    """Return the tools of all projects that have a URL."""
     spec = tool_versions.c.spec
     found = await tx.execute(
         select(tools.c.name, spec["url"].as_string().label("url"), spec["metadata"].label("about"))
@@ -299,7 +304,8 @@ class SecretKeyNeededError(OperatorError):
 
 
 def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
-    """`spec` as it is stored. References and values that are sealed already stay as they are."""
+    """Return `spec` as it is stored. References and values that are already sealed do not
+    change."""
 
     def seal(name: str, value: HeaderValue) -> HeaderValue:
         if not isinstance(value, str):
@@ -313,7 +319,7 @@ def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
 
 
 def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
-    """`spec` with readable values, for a call. Raises SecretUnreadableError."""
+    """Return `spec` with readable values, for a call. Raises SecretUnreadableError."""
 
     def read(name: str, value: HeaderValue) -> HeaderValue:
         if not isinstance(value, Sealed):

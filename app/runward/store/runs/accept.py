@@ -204,8 +204,8 @@ class AcceptWriter:
     async def _write_separately(
         self, batch: Sequence[NewRun]
     ) -> Sequence[FlushResult[AcceptedRun]]:
-        """One of the keys is held by another transaction: each run with a key goes alone, and no
-        other run waits for it."""
+        """Write each run with a key alone, since another transaction holds one of the keys, so that
+        no other run waits for it."""
         free = [new for new in batch if new.idempotency is None]
         results: dict[RunId, FlushResult[AcceptedRun]] = {}
         if 0 < len(free) < len(batch):

@@ -156,7 +156,7 @@ async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approva
 
 
 async def list_expired(tx: Tx, project_id: ProjectId, run_id: RunId) -> frozenset[ApprovalId]:
-    """The run's approvals whose time has passed, though nobody has swept them up yet."""
+    """Return the run's approvals that have expired, though no sweep has closed them yet."""
     query = select(approvals.c.id).where(
         approvals.c.project_id == project_id,
         approvals.c.run_id == run_id,
@@ -177,7 +177,8 @@ async def search(
     limit: int,
     descending: bool = False,
 ) -> list[Approval]:
-    """In the order in which they were requested. `run_id`: of that run and of all below it."""
+    """Return approvals in the order in which they were requested. `run_id`: of that run and of all
+    below it."""
     query = _select_approvals(project_id)
     if status is not None:
         query = query.where(approvals.c.status == status)
@@ -206,7 +207,7 @@ def _select_family(project_id: ProjectId, run_id: RunId) -> CompoundSelect[Any]:
 def decisions_to_rows(
     run_id: RunId, decided: Sequence[DecisionRecord], approver: str
 ) -> list[dict[str, Any]]:
-    """For `runs.change`: what was decided, and by whom."""
+    """Return the rows for `queries.change_run`: the decisions and the approver."""
     return [
         {
             "run": run_id,
@@ -240,7 +241,8 @@ async def remember(
     options: Remember,
     session_id: SessionId | None,
 ) -> None:
-    """Of a session it covers the later runs too, where the person said so."""
+    """Store a decision. If the approver chose the session, it covers the session's later runs
+    too."""
     seconds = options.expires_seconds
     await tx.execute(
         insert(remembered_decisions).values(
@@ -278,7 +280,8 @@ def _approval_with_run(row: Any) -> Approval:
 
 
 def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:
-    """From the columns of `approvals`, each after `prefix`. `path`: in place of its run's own."""
+    """Return an approval from the columns of `approvals`, each after `prefix`. `path`: in place of
+    the path of its run."""
     fields = {
         name.removeprefix(prefix): value
         for name, value in row._mapping.items()

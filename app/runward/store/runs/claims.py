@@ -154,6 +154,6 @@ def _claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, 
 
 
 async def _load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:
-    """None: the lease is lost already."""
+    """Load the run. None: the lease is lost already."""
     found = await load(tx, held.project_id, held.run_id)
     return None if found is None or found[1].fence != held.fence else found[1]

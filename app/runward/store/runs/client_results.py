@@ -31,8 +31,9 @@ async def submit_result(
     *,
     project_has_checks: bool = False,
 ) -> None:
-    """The first result wins, the same again is fine, another is a conflict. `project_has_checks`:
-    the project has guardrails or hooks that see results, as with callbacks. Raises AppErrors."""
+    """Store the client's result or answer. The first one wins, the same again is accepted, another
+    is a conflict. `project_has_checks`: the project has guardrails or hooks that see results, as
+    with callbacks. Raises AppErrors."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
@@ -60,7 +61,7 @@ async def submit_result(
 
 
 def _check_repeated(call: Call, answer: Answer) -> None:
-    """The call does not wait. Raises AppErrors unless it is what the client has said before."""
+    """Raise an AppError unless the client has sent the same before. The call does not wait."""
     match compare_with_earlier_answer(call, answer):
         case True:
             return

@@ -96,8 +96,8 @@ async def prepare(
     turns: int | None,
     messages: Sequence[Item],
 ) -> PreparedContinuation:
-    """The run that goes on from this one, not accepted yet. `turns`: model calls that it may make;
-    None: as many as that one. Raises AppErrors."""
+    """Return the run that continues this one, not accepted yet. `turns`: model calls that it may
+    make; None: as many as that one. Raises AppErrors."""
     found = await queries.load(tx, project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
@@ -155,7 +155,7 @@ def _check(
 
 
 def _limits_of_run(limits: Limits, turns_before: int, calls_before: int) -> Limits:
-    """What the run was allowed itself."""
+    """Return the limits that the run had without those it had inherited."""
     own = {
         "max_turns": limits.max_turns - turns_before,
         "max_tool_calls": limits.max_tool_calls - calls_before,
@@ -166,7 +166,8 @@ def _limits_of_run(limits: Limits, turns_before: int, calls_before: int) -> Limi
 def _extend_limits(
     config: AgentConfig, allowed: Limits, state: RunState, turns: int | None
 ) -> AgentConfig:
-    """Turns and calls go on being counted, so the limits count what the new run begins with."""
+    """Return the configuration with limits that include the turns and calls that the new run begins
+    with."""
     limits: dict[str, Any] = {
         "max_turns": state.turn + (turns or allowed.max_turns),
         "max_tool_calls": len(state.calls) + allowed.max_tool_calls,

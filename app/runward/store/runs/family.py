@@ -87,7 +87,8 @@ _HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward
 
 
 async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
-    """A child run has ended: its parent takes the result, and nothing above it is idle."""
+    """Wake the parent of a child run that has ended, to take its result, and requeue all above
+    it."""
     if lineage is None:
         return
     await requeue_ancestors(tx, project_id, lineage.ancestors)
@@ -96,13 +97,14 @@ async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) ->
 
 
 async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
-    """Something below these can go on, so none of them waits for someone outside."""
+    """Requeue idle runs, since something below them can continue."""
     if ancestors:
         await tx.execute(_REQUEUE_ANCESTORS, {"project_id": project_id, "ids": list(ancestors)})
 
 
 async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequence[RunId]) -> None:
-    """A run has come to wait. `candidates`: those that may be idle now, the topmost first."""
+    """Have those of `candidates` wait that are idle now. A run below them has come to wait.
+    `candidates`: the topmost first."""
     idle: list[RunId] = []
     for run_id in reversed(candidates):
         run = {"project_id": project_id, "id": run_id}
@@ -136,6 +138,6 @@ def split_state_delta(delta: JsonObject) -> tuple[JsonObject, list[str]]:
 async def finish_session_turn(
     tx: Tx, project_id: ProjectId, run_id: RunId, place: Place, items: Sequence[JsonObject]
 ) -> None:
-    """The run has ended: its session keeps what it left and goes on with the next run."""
+    """Keep the items of an ended run in its session, and let the next run begin."""
     if place.number is not None:
         await sessions.close_run(tx, project_id, place.session_id, place.number, run_id, items)

@@ -153,7 +153,7 @@ _STEPS: Final = recordset(
 # writes once. Write ids of two claims are never compared: every process starts at a random number,
 # and `already` asks for the same fence too.
 def _write_steps(skip: str = "") -> TextClause:
-    """`skip`: whether the statement leaves out runs that are locked."""
+    """Return the statement. `skip`: how it treats runs that are locked."""
     return text(
         f"""
 WITH s AS (
@@ -216,8 +216,8 @@ class StepWriter:
         await self._drop_connection()
 
     async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
-        """One result a step, in order. Waits as long as PostgreSQL is away: the lease decides
-        whether the step still counts when it is back."""
+        """Return one result for each step, in order. Wait as long as PostgreSQL is away: the lease
+        decides whether the step still counts when it is back."""
         entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
         results: dict[UUID, FlushResult[StepOutcome]] = {
             entry[1]: asyncio.create_task(self._write_alone(entry))
@@ -313,7 +313,7 @@ class StepWriter:
 
 
 async def apply_related_changes(tx: Tx, step: Step, lease: timedelta) -> None:
-    """What lies beyond the run of a step that was just written in this transaction."""
+    """Write the related changes of a step that was just written in this transaction."""
     beyond, ending = step.related, step.ending
     assert beyond is not None
     if beyond.children:
@@ -336,8 +336,8 @@ async def apply_related_changes(tx: Tx, step: Step, lease: timedelta) -> None:
 
 
 def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
-    """Batches in which no run is twice, in order: the records of a statement are joined to its
-    gate by the run. Two steps of one run are of two claims, of which one is lost."""
+    """Return batches in which no run is twice, in order: the records of a statement are joined to
+    its gate by the run. Two steps of one run are of two claims, of which one is lost."""
     left = list(entries)
     while left:
         batch: dict[UUID, tuple[Step, UUID]] = {}

@@ -49,7 +49,7 @@ class GroupCommit(Generic[T, R]):
             future.cancel()
 
     async def __call__(self, entry: T) -> R:
-        """Returns when the entry is committed, or refused."""
+        """Return when the entry is committed, or raise its error."""
         assert self._task is not None
         assert not self._task.done(), "nothing is committed before the beginning or after the end"
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()

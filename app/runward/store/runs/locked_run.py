@@ -31,7 +31,7 @@ async def end_run(
     incomplete: LimitSaid | None = None,
     void_lease: bool = False,
 ) -> Closed:
-    """Settle what is open, add the last event, and let those go on who waited for the run."""
+    """Settle open calls, add the last event, wake the parent, and finish the session's turn."""
     changes = Changes()
     state = close_open_calls(state, changes, reason)
     data: RunEndedData = {}
@@ -58,7 +58,7 @@ async def resume_run(
     *,
     closed: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Somebody settled what the run waited for: it is queued, and nothing above it is idle."""
+    """Write the changes and queue the run, if it waited. Nothing above it is idle any more."""
     wakes = Move.WAKE if status in MOVES[Move.WAKE].sources else None
     await queries.change_run(tx, state, changes, move=wakes, closed=closed)
     if wakes is not None and state.lineage is not None:
@@ -80,8 +80,8 @@ async def lock_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunSta
 
 
 async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> CompiledTool:
-    """The version that the call was made for. It exists: versions are never deleted, and a call of
-    a tool that Runward made itself never waits for anybody here."""
+    """Load the version that the call was made for. It exists: versions are never deleted, and a
+    call of an unregistered tool never waits here."""
     assert call.version is not None
     if call.version == UNREGISTERED:
         return build_function_tools(state.config)[call.tool]

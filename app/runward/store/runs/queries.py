@@ -141,13 +141,13 @@ def parse_state(row: RowMapping) -> RunState:
 async def lock_and_load(
     tx: Tx, project_id: ProjectId, run_id: RunId
 ) -> tuple[RunStatus, RunState] | None:
-    """The run as it is, and as it stays until the transaction ends; so do all above it."""
+    """Return the run, locked with all above it until the transaction ends."""
     await lock_runs(tx, project_id, run_id)
     return await load(tx, project_id, run_id)
 
 
 async def lock_runs(tx: Tx, project_id: ProjectId, run_id: RunId, *others: RunId) -> None:
-    """The run, all above it, and `others`: as they stay until the transaction ends."""
+    """Lock the run, all above it, and `others` until the transaction ends."""
     await tx.execute(LOCK, {"project_id": project_id, "ids": [run_id, *others], "of": run_id})
 
 
@@ -159,7 +159,7 @@ _OPEN_DESCENDANTS: Final = text(
 
 
 async def list_open_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
-    """Child runs, and theirs, that have not ended."""
+    """Return the child runs at all levels that have not ended."""
     rows = await tx.execute(_OPEN_DESCENDANTS, {"project_id": project_id, "id": run_id})
     return [RunId(row.id) for row in rows]
 
@@ -176,8 +176,8 @@ async def change_run(
     cancel_requested: bool = False,
     closed: Sequence[dict[str, Any]] = (),
 ) -> int:
-    """Write what somebody other than the lease's holder did; the caller has locked the run.
-    Answers with the number of the last event."""
+    """Write what somebody other than the lease's holder did, and return the number of the last
+    event. The caller has locked the run."""
     target = None if move is None else MOVES[move].target
     head = {
         "project_id": state.project_id,

@@ -98,7 +98,8 @@ class Records:
     closed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def add(self, run: RunId, changes: Changes) -> None:
-        """Its child runs and shared state are not among them: only a worker's step has those."""
+        """Add the rows of a run, without its child runs and shared state, which only a worker's
+        step has."""
         self.events += [
             {"run": run, "n": number, "type": event.type, "data": event.data}
             for number, event in enumerate(changes.events, start=1)
@@ -153,7 +154,7 @@ def rows_to_json(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def format_hint(ids: Iterable[UUID]) -> str:
-    """The payload of a NOTIFY: which runs changed, `*` where they are too many for one (8,000
-    bytes is PostgreSQL's limit). It is a hint: readers look for themselves."""
+    """Return the payload of a NOTIFY: the runs that changed, or `*` if they are too many for one
+    (8,000 bytes is PostgreSQL's limit). It is a hint, so readers look for themselves."""
     listed = ",".join(run_id.hex for run_id in ids)
     return listed if len(listed) < 7900 else "*"

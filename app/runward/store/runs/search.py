@@ -77,7 +77,7 @@ async def search_runs(
     limit: int,
     descending: bool,
 ) -> FoundRuns:
-    """In the order in which they were created."""
+    """Return a page of runs, in the order in which they were created."""
     order = runs.c.id.desc() if descending else runs.c.id
     within = [runs.c.project_id == project_id, *_indexed_conditions(filters)]
     if after is not None:
@@ -98,7 +98,7 @@ async def search_runs(
 
 
 def _indexed_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
-    """What an index finds, or the order of ids."""
+    """Return the conditions that an index or the order of IDs finds."""
     found: list[ColumnElement[bool]] = []
     if filters.ids is not None:
         found.append(runs.c.id.between(*filters.ids))
@@ -118,7 +118,7 @@ def _indexed_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _row_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
-    """What has to be read of every run."""
+    """Return the conditions that have to be read of every run."""
     found: list[ColumnElement[bool]] = []
     if filters.statuses:
         found.append(_status_condition(filters.statuses))
@@ -130,7 +130,8 @@ def _row_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _status_condition(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
-    """The stored status alone where it is enough: the planner knows how many runs have it."""
+    """Return a condition on the stored status alone where it is enough, since the planner knows how
+    many runs have it."""
     stored, parked = runs.c.status.in_(statuses), literal_column(PARKED, Boolean)
     if RunStatus.IN_PROGRESS in statuses and RunStatus.QUEUED not in statuses:
         return or_(stored, parked)
@@ -156,6 +157,6 @@ def _text_condition(sought: str) -> ColumnElement[bool]:
 
 
 def _first_id_at(at: datetime, skew_ms: int) -> UUID:
-    """The first UUIDv7 (RFC 9562) of that millisecond."""
+    """Return the first UUIDv7 (RFC 9562) of that millisecond."""
     ms = (at - _EPOCH) // timedelta(milliseconds=1) + skew_ms
     return UUID(int=min(max(0, ms), _MAX_MS) << 80)

@@ -55,9 +55,9 @@ _DESCENDING: Final = text(_ITEMS.format(op="<", order="DESC"))
 async def load_history(
     tx: Tx, project_id: ProjectId, session_id: SessionId, before_seq: int
 ) -> tuple[tuple[Item, ...], ...]:
-    """Of each earlier run its items, the oldest run first; the newest that the limits allow. The
-    run at `before_seq` begins with the items of the run that it continues, so those are left
-    out."""
+    """Return the items of each earlier run, the oldest run first: the newest runs that the limits
+    allow. The run at `before_seq` begins with the items of the run that it continues, so those are
+    left out."""
     values = {"project_id": project_id, "session_id": session_id, "before_seq": before_seq}
     rows = await tx.execute(_HISTORY, values | {"runs": MAX_RUNS, "bytes": MAX_BYTES})
     return tuple(tuple(item_from_json(item) for item in row.items) for row in rows)
@@ -72,7 +72,7 @@ async def list_items(
     limit: int,
     descending: bool,
 ) -> list[SessionItem]:
-    """`after`: the seq and number of an item, which need not be there."""
+    """Return a page of items. `after`: the seq and number of an item, which need not exist."""
     seq, number = after or ((_MAX_SEQ, 0) if descending else (0, 0))
     values = {"project_id": project_id, "session_id": session_id, "limit": limit}
     query = _DESCENDING if descending else _ASCENDING

@@ -132,8 +132,8 @@ WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project
 async def take_slot(
     tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: OnConflict | None
 ) -> SessionSlot:
-    """The next run's place; its row belongs into the same transaction. `on_conflict`: in place
-    of the session's own. Raises SessionNotFoundError, SessionBusyError."""
+    """Return the slot of the next run, whose row must be inserted in the same transaction.
+    `on_conflict`: in place of the session's own. Raises SessionNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
     waiting = await open_runs(tx, project_id, session_id)
     match on_conflict or session.on_conflict:
@@ -183,12 +183,14 @@ async def close_run(
 
 
 async def wake_stranded(tx: Tx) -> int:
-    """Lets runs begin that are the first of their session and were not told so; how many."""
+    """Let runs begin that are the first of their session and were not woken. Return their
+    number."""
     return len((await tx.execute(_WAKE_STRANDED, {"batch": BATCH})).all())
 
 
 async def open_runs(tx: Tx, project_id: ProjectId, session_id: SessionId) -> tuple[RunId, ...]:
-    """That have not ended, newest first, at most MAX_OPEN; child runs are not among them."""
+    """Return the runs that have not ended, newest first, at most MAX_OPEN_RUNS, without child
+    runs."""
     values = {"project_id": project_id, "session_id": session_id, "limit": MAX_OPEN_RUNS}
     return tuple(RunId(row.id) for row in await tx.execute(_OPEN_RUNS, values))
 
@@ -223,7 +225,7 @@ async def get(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSes
 
 
 async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSession:
-    """As it stays until the transaction ends. Raises SessionNotFoundError."""
+    """Return the session, locked until the transaction ends. Raises SessionNotFoundError."""
     query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
     row = (await tx.execute(query.with_for_update())).one_or_none()
     if row is None:
@@ -234,7 +236,7 @@ async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSe
 async def search(
     tx: Tx, project_id: ProjectId, *, after: UUID | None, limit: int, descending: bool
 ) -> list[StoredSession]:
-    """In the order in which they were created."""
+    """Return a page of sessions, in the order in which they were created."""
     query = select(sessions).where(sessions.c.project_id == project_id)
     return [
         _SESSION.read(row)
@@ -247,7 +249,7 @@ async def search(
 async def update_session(
     tx: Tx, project_id: ProjectId, session_id: SessionId, *, delta: JsonObject, **fields: Any
 ) -> StoredSession:
-    """`delta` is merged into the state; `fields` are name, metadata and on_conflict, where they
+    """Merge `delta` into the state, and set `fields`: name, metadata and on_conflict, where they
     change. Raises SessionNotFoundError, InvalidRequestError."""
     session = await lock(tx, project_id, session_id)
     if delta:
@@ -262,7 +264,8 @@ async def update_session(
 
 
 async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
-    """With all that it kept; its runs stay. Raises SessionNotFoundError, SessionBusyError."""
+    """Delete the session and its items. Its runs stay. Raises SessionNotFoundError,
+    SessionBusyError."""
     await lock(tx, project_id, session_id)
     if await open_runs(tx, project_id, session_id):
         raise e.SessionBusyError
@@ -286,8 +289,8 @@ ORDER BY seq DESC LIMIT :limit"""
 async def fork(
     tx: Tx, project_id: ProjectId, session_id: SessionId, *, run_id: RunId | None, name: str | None
 ) -> StoredSession:
-    """A session that goes on from an ended run of this one, or from its newest; the state is
-    this one's as it is now. Raises SessionNotFoundError, RunNotFoundError, SessionBusyError."""
+    """Create a session that continues from an ended run of this one, or from its newest. The state
+    is the current one. Raises SessionNotFoundError, RunNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
     seq = _MAX_SEQ if run_id is None else await _read_seq(tx, project_id, session_id, run_id)
     made = insert(sessions).values(

@@ -150,7 +150,8 @@ def _leases_to_columns(held: Sequence[HeldLease]) -> dict[str, Any]:
 
 
 async def free_expired_leases(tx: Tx) -> list[UUID]:
-    """The runs that wait for a worker again. Their next claim makes a new fence."""
+    """Queue the runs whose leases have expired, and return them. Their next claim has a new
+    fence."""
     return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
 
 
@@ -164,7 +165,7 @@ async def list_due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
 
 
 async def list_due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
-    """Of calls that their client runs."""
+    """Return calls that their client runs, and whose time has passed."""
     return await _list_due_answers(tx, _RESULTS, limit)
 
 
@@ -176,7 +177,7 @@ async def _list_due_answers(tx: Tx, statement: Any, limit: int) -> list[DueAnswe
 
 
 async def is_overdue(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: CallId) -> bool:
-    """Whether the deadline of the call's last attempt has passed."""
+    """Return whether the deadline of the call's last attempt has passed."""
     values = {"project_id": project_id, "run_id": run_id, "call_id": call_id}
     return bool((await tx.execute(_OVERDUE, values)).scalar_one_or_none())
 
@@ -205,12 +206,12 @@ async def is_crash_loop(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
 
 
 async def list_orphans(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunId]]:
-    """Ended runs that have open child runs."""
+    """Return ended runs that have open child runs."""
     return [(ProjectId(row.project_id), RunId(row.id)) for row in await _fetch(tx, _ORPHANS, limit)]
 
 
 async def delete_expired_idempotency_keys(tx: Tx) -> int:
-    """How many there were."""
+    """Delete a batch of expired keys, and return their number."""
     return len(await _fetch(tx, _OLD_KEYS, BATCH))
 
 

@@ -64,7 +64,8 @@ async def decide(
     decision: Decision,
     approver: str,
 ) -> Approval:
-    """Exactly one decision wins; the same again is answered like the first. Raises AppErrors."""
+    """Decide an approval. Exactly one decision wins; the same again is answered like the first.
+    Raises AppErrors."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         raise e.ApprovalNotFoundError
@@ -104,7 +105,7 @@ async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -
 
 
 async def _list_expired(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
-    """The run's expired approvals, where the decision could cover them."""
+    """Return the run's expired approvals, if the decision could cover them."""
     if isinstance(decision, Approve | Reject) and decision.remember is not None:
         return await approvals.list_expired(tx, state.project_id, state.id)
     return frozenset()
@@ -119,7 +120,8 @@ def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
 
 
 def _is_abandoned(asked: Approval, state: RunState) -> bool:
-    """Whether no call waits for this approval. The run has ended, or its call was settled."""
+    """Return whether no call waits for this approval. The run has ended, or its call was
+    settled."""
     call = state.calls.get(CallId(asked.call_id))
     waits = CallPhase.AWAITING_APPROVAL, asked.id
     return call is None or (call.phase, call.approval_id) != waits
@@ -137,7 +139,7 @@ def _check_remember(decision: Decision, state: RunState) -> None:
 
 
 def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
-    """The one that won, where it was the same; else the error that names it."""
+    """Return the approval if its decision was the same. Otherwise raise the error that names it."""
     again = rules.encode_decision(decision)
     if asked.decision is not None and is_same_json(asked.decision, again):
         return asked
@@ -250,7 +252,7 @@ async def _apply_callback(
 
 
 def _check_repeated(received: JsonObject, callback: Callback) -> None:
-    """An answer is here already."""
+    """Raise ResultAlreadyGivenError unless the answer that is kept is the same."""
     if not isinstance(callback, Progress) and not is_same_json(
         received, callback.model_dump(mode="json")
     ):
@@ -296,7 +298,7 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
 
 
 async def cancel_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """The run has ended: nobody waits for its child runs any more. None: there were none."""
+    """Cancel the open runs below a run that has ended. None: there were none."""
     below = await _lock_tree(tx, project_id, run_id)
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
     return merge_closed(one for one in closed if one) if any(closed) else None
@@ -362,7 +364,8 @@ async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId
 async def expire_callback(
     tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId
 ) -> Closed | None:
-    """A call that was accepted with 202, or that its client runs, and whose time has passed."""
+    """Settle a call whose time has passed: one that was accepted with 202, or that its client
+    runs."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None or call.phase not in _TIMEOUT_MESSAGES or call.received is not None:
@@ -378,7 +381,7 @@ async def expire_callback(
 
 
 async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """A run whose deadline has passed while it was queued or waited."""
+    """End a run whose deadline has passed while it was queued or waited."""
     status, state = await lock_run(tx, project_id, run_id)
     overdue = state.seconds_left is not None and state.seconds_left <= 0
     if not overdue or status not in MOVES[Move.EXPIRE].sources:

@@ -116,8 +116,8 @@ _OPEN_WITH: Final = text(
 async def find_open_run(
     tx: Tx, project_id: ProjectId, created_by: UUID, metadata: JsonObject, after: UUID
 ) -> RunId | None:
-    """The newest open run that this key has started, of those that came after the id `after`, with
-    `metadata` among its metadata."""
+    """Return the newest open run that this key has started after the ID `after`, with `metadata`
+    among its metadata."""
     values = {"project_id": project_id, "created_by": created_by, "since": after}
     row = (await tx.execute(_OPEN_WITH, values | {"about": compact(metadata)})).one_or_none()
     return None if row is None else RunId(row.id)
@@ -131,7 +131,7 @@ async def list_calls(
     phases: tuple[CallPhase, ...] = (),
     call_id: CallId | None = None,
 ) -> list[CallView]:
-    """In the order in which the model asked for them."""
+    """Return the calls in the order in which the model requested them."""
     query = select(tool_calls).where(
         tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id
     )
@@ -171,7 +171,7 @@ _FAMILY: Final = (
 
 
 def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[Any]:
-    """One statement, whether or not there are child runs."""
+    """Return one statement, whether or not there are child runs."""
     asked = (
         (approvals.c.project_id == tool_calls.c.project_id)
         & (approvals.c.id == tool_calls.c.approval_id)
@@ -202,7 +202,8 @@ def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[An
 async def list_waiting_calls(
     tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
 ) -> dict[RunId, list[WaitingCall]]:
-    """Of each run and of all below it, in the order in which the models asked."""
+    """Return the waiting calls of each run and of all below it, in the order in which the models
+    requested them."""
     found: dict[RunId, list[WaitingCall]] = {run_id: [] for run_id in run_ids}
     if not run_ids:
         return found
@@ -224,7 +225,7 @@ LastOutput: TypeAlias = Any
 async def find_last_output(
     tx: Tx, project_id: ProjectId, run_id: RunId, tool: str
 ) -> LastOutput | None:
-    """Of the run's last call of `tool` that ended well. None: there is none."""
+    """Return the output of the run's last call of `tool` that succeeded. None: there is none."""
     query = (
         select(tool_calls.c.result)
         .where(tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id)
@@ -251,13 +252,13 @@ _KEEP_LATE: Final = text(
 async def store_late_callback(
     tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: JsonObject, row_id: UUID
 ) -> None:
-    """The caller has locked the run."""
+    """Store a callback that came too late. The caller has locked the run."""
     values = {"project_id": project_id, "id": row_id, "run_id": run_id, "call_id": call_id}
     await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE_CALLBACKS})
 
 
 def run_from_row(row: Any) -> RunView:
-    """From RUN_COLUMNS."""
+    """Return a run from a row of RUN_COLUMNS."""
     counts = {**row._mapping, "total_tokens": row.input_tokens + row.output_tokens}
     usage = {name: counts[name] for name in USAGE_FIELDS}
     return _RUN.read(row, created_by=starter_from_row(row), usage=usage)
