@@ -50,7 +50,7 @@ def test_a_field_without_a_column_is_refused_when_the_code_is_imported() -> None
 
 
 def test_the_types_of_json_rows_are_those_of_the_table() -> None:
-    rows = recordset(runs, "steps", "s", ("id", "tool_names", "cost_usd"), k="int")
+    rows = recordset(runs, "steps", "s", ("id", "tool_names", "cost_usd"), "k int")
     assert rows == (
         "json_to_recordset(CAST(:steps AS json))"
         " AS s(id UUID, tool_names TEXT[], cost_usd DOUBLE PRECISION, k int)"

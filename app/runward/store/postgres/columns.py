@@ -81,14 +81,11 @@ def list_values(values: Iterable[str]) -> str:
     return ", ".join(f"'{value}'" for value in sorted(values))
 
 
-def recordset(
-    table: Table, parameter: str, alias: str, columns: Iterable[str], **others: str
-) -> str:
+def recordset(table: Table, parameter: str, alias: str, columns: Iterable[str], more: str) -> str:
     """Return a parameter, a JSON array of rows, as a relation. The types of `columns` are those of
-    the table. `others`: further columns and their types."""
-    types = {name: table.c[name].type.compile(_DIALECT) for name in columns} | others
-    listed = ", ".join(f"{name} {type_}" for name, type_ in types.items())
-    return f"json_to_recordset(CAST(:{parameter} AS json)) AS {alias}({listed})"
+    the table. `more`: further columns with their types."""
+    listed = "".join(f"{name} {table.c[name].type.compile(_DIALECT)}, " for name in columns)
+    return f"json_to_recordset(CAST(:{parameter} AS json)) AS {alias}({listed}{more})"
 
 
 def take(alias: str, columns: Iterable[str]) -> dict[str, str]:

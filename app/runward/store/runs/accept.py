@@ -71,13 +71,7 @@ _RUNS: Final = recordset(
     "steps",
     "s",
     _GIVEN,
-    k="int",
-    lease="bool",
-    waits="bool",
-    deadline="float8",
-    key="text",
-    route="text",
-    body_digest="text",
+    "k int, lease bool, waits bool, deadline float8, key text, route text, body_digest text",
 )
 _INSERTED: Final = {
     **take("s", _GIVEN),

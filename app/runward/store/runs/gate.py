@@ -133,16 +133,8 @@ _STEPS: Final = recordset(
     "steps",
     "s",
     ("project_id", "id", "fence", "status", *_SET),
-    seen="bigint",
-    k="int",
-    write_id="uuid",
-    progress="bool",
-    ended="bool",
-    delay="float8",
-    defers="bool",
-    keep_claim="bool",
-    shared="jsonb",
-    unshared="text[]",
+    "seen bigint, k int, write_id uuid, progress bool, ended bool, delay float8, "
+    "defers bool, keep_claim bool, shared jsonb, unshared text[]",
 )
 
 

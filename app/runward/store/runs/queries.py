@@ -86,10 +86,7 @@ _STEPS: Final = recordset(
     "steps",
     "s",
     ("project_id", "id", "status", "error", "incomplete_details"),
-    k="int",
-    ended="bool",
-    fences="bool",
-    cancel_requested="bool",
+    "k int, ended bool, fences bool, cancel_requested bool",
 )
 CHANGE: Final = text(
     f"""

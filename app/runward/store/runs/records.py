@@ -57,29 +57,29 @@ _REQUESTED: Final = {
 RECORDS: Final = f"""
 events AS (
   {insert_select(run_events, _EVENTS)}
-  FROM {recordset(run_events, "events", "e", _EVENT, run="uuid", n="int")}
+  FROM {recordset(run_events, "events", "e", _EVENT, "run uuid, n int")}
   JOIN g ON g.id = e.run
 ), items AS (
   {insert_select(run_items, _ITEMS)}
-  FROM {recordset(run_items, "segments", "s", codec.SEGMENT.columns, run="uuid", n="int")}
+  FROM {recordset(run_items, "segments", "s", codec.SEGMENT.columns, "run uuid, n int")}
   JOIN g ON g.id = s.run
 ), inserted AS (
   {insert_select(tool_calls, _INSERTED)}
-  FROM {recordset(tool_calls, "inserted", "c", _CALL, run="uuid")}
+  FROM {recordset(tool_calls, "inserted", "c", _CALL, "run uuid")}
   JOIN g ON g.id = c.run
 ), updated AS (
   UPDATE tool_calls t SET {set_columns(tool_calls, _UPDATED)}
-  FROM {recordset(tool_calls, "updated", "c", ("call_id", *_CHANGING), run="uuid")}
+  FROM {recordset(tool_calls, "updated", "c", ("call_id", *_CHANGING), "run uuid")}
   JOIN g ON g.id = c.run
   WHERE t.project_id = g.project_id AND t.run_id = g.id AND t.call_id = c.call_id
 ), asked AS (
   {insert_select(approvals, _REQUESTED)}
-  FROM {recordset(approvals, "approvals", "a", _REQUEST, run="uuid", expires_seconds="float8")}
+  FROM {recordset(approvals, "approvals", "a", _REQUEST, "run uuid, expires_seconds float8")}
   JOIN g ON g.id = a.run
 ), closed AS (
   UPDATE approvals a SET status = c.status, decided_at = coalesce(a.decided_at, g.at),
     decided_by = coalesce(a.decided_by, c.decided_by), decision = coalesce(a.decision, c.decision)
-  FROM {recordset(approvals, "closed", "c", _DECISION, run="uuid")}
+  FROM {recordset(approvals, "closed", "c", _DECISION, "run uuid")}
   JOIN g ON g.id = c.run
   WHERE a.project_id = g.project_id AND a.id = c.id
     AND (a.status = 'pending' OR c.status = 'void' AND a.status IN ('approved', 'edited'))
