@@ -22,6 +22,7 @@ from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
 from runward.console import pages, session
 from runward.domain.errors import OperatorError
+from runward.services import NoWorker, Services
 from runward.settings import Settings
 from runward.store import readiness
 from runward.store.access import keys
@@ -29,7 +30,7 @@ from runward.store.live.listener import Listener
 from runward.store.postgres.addresses import read_url
 from runward.store.registry import plugin_sync
 from runward.tools import signing
-from runward.wiring import Services, open_services
+from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.watch import ChangeWatch
 
@@ -66,7 +67,6 @@ async def run_process(
     if with_api:
         check_address(settings.host, settings.port)
     async with open_services(settings, database_url) as services, handle_stop_signals() as stop:
-        services.mcp_wait = settings.mcp_wait_seconds
         await _prepare_database(settings, services)
         log.info(
             "starting", serves=with_api, works=with_worker, **describe_start(settings, database_url)
@@ -80,24 +80,24 @@ async def run_process(
                 lease=settings.lease_seconds,
                 drain=settings.drain_seconds,
             )
-            services.reserve_slot = worker.reserve_place
-            services.free_slot = worker.release_place
-            services.adopt = worker.start_accepted
-            services.wake_worker = worker.wake
+            services.queue.worker = worker
         listener = _build_listener(services, worker)
         background = {
             asyncio.create_task(listener.run(), name="listener"),
-            asyncio.create_task(services.feed.run_relay(), name="relay"),
+            asyncio.create_task(services.live.feed.run_relay(), name="relay"),
         }
         opening = asyncio.create_task(_open_models(services), name="models")
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
             parts.add(asyncio.create_task(worker.run(stop), name="worker"))
-            services.watch_project = worker.watch_project
         elif with_api:
             background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
         if with_api:
-            background.add(asyncio.create_task(wake_outdated_followers(services), name="following"))
+            background.add(
+                asyncio.create_task(
+                    wake_outdated_followers(services.storage, services.live.feed), name="following"
+                )
+            )
             serve = _serve_http(settings, services, stop, ready)
             parts.add(asyncio.create_task(serve, name="api"))
         elif ready is not None:
@@ -156,15 +156,17 @@ async def _open_models(services: Services) -> None:
 
 async def _prepare_database(settings: Settings, services: Services) -> None:
     """Check the database, and store in it what this process brings along."""
-    async with services.database.pool.begin() as tx:
-        await readiness.prepare_database(tx, services.vault)
+    async with services.storage.write() as tx:
+        await readiness.prepare_database(tx, services.storage.vault)
     if settings.bootstrap_key is not None:
-        async with services.database.pool.begin() as tx:
+        async with services.storage.write() as tx:
             secret = settings.bootstrap_key.get_secret_value()
-            await keys.ensure_bootstrap_key(tx, services.vault, name="bootstrap", secret=secret)
-    async with services.database.pool.begin() as tx:
-        specs = services.plugins.specs
-        await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret)
+            await keys.ensure_bootstrap_key(
+                tx, services.storage.vault, name="bootstrap", secret=secret
+            )
+    async with services.storage.write() as tx:
+        specs = services.registry.plugins.specs
+        await plugin_sync.sync_plugins(tx, services.storage.vault, specs, signing.make_secret)
 
 
 def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
@@ -187,21 +189,21 @@ def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
 
 def watch_projects(services: Services) -> ChangeWatch:
     """Poll the projects of the API's clients, as a worker does those of its runs."""
-    forget = services.forget
+    forget = services.registry.forget
     watch = ChangeWatch(
-        services.database,
+        services.storage.database,
         carried=list,
         on_run=lambda _: None,
         on_project=forget,
         on_new=lambda project_id: forget(project_id, tell=False),
     )
-    services.watch_project = watch.carry
+    services.queue.worker = NoWorker(watch.carry)
     return watch
 
 
 def _build_listener(services: Services, worker: Worker | None) -> Listener:
     def on_run(run_id: UUID | None) -> None:
-        services.feed.notify_changed(run_id)
+        services.live.feed.notify_changed(run_id)
         if worker is not None:
             worker.notify_changed(run_id)
 
@@ -210,11 +212,11 @@ def _build_listener(services: Services, worker: Worker | None) -> Listener:
             worker.wake()
 
     def on_tools(project_id: UUID | None) -> None:
-        services.forget(project_id)
+        services.registry.forget(project_id)
         if worker is not None:
             worker.tools_changed(project_id)
 
-    feed = services.feed
+    feed = services.live.feed
     return Listener(
         services.direct_url,
         on_run=on_run,
@@ -228,9 +230,9 @@ def _build_listener(services: Services, worker: Worker | None) -> Listener:
 
 def _announce_stop(services: Services) -> None:
     """To all whose requests are held or streamed."""
-    services.stopping.set()
-    services.feed.notify_changed(None)
-    services.toolbox.forget(None)
+    services.live.stopping.set()
+    services.live.feed.notify_changed(None)
+    services.registry.toolbox.forget(None)
 
 
 def _tune_garbage_collection() -> None:

@@ -1,22 +1,15 @@
 """The composition root: Settings in, open Services out. It chooses and connects; no logic."""
 
-import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Protocol, TypeVar
-from uuid import UUID
 
 from pydantic import SecretStr
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.mcp_servers import ListedTool
-from runward.domain.registry.scopes import Principal
 from runward.domain.run.calls import Call
 from runward.domain.run.items import Item
 from runward.domain.run.state import RunState
@@ -31,6 +24,15 @@ from runward.loop.notices import Notices
 from runward.loop.policies import PolicyCache
 from runward.loop.project_models import ProjectModels
 from runward.loop.toolbox import Toolbox
+from runward.services import (
+    Access,
+    Live,
+    Registry,
+    RequestLimits,
+    RunQueue,
+    Services,
+    Storage,
+)
 from runward.settings import Settings
 from runward.store.access import console_sessions, keys
 from runward.store.access.keys import Authenticator
@@ -48,7 +50,7 @@ from runward.store.postgres.db import (
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs import queries, session_items
-from runward.store.runs.accept import AcceptedRun, AcceptWriter, NewRun
+from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.gate import StepWriter
 from runward.store.runs.group_commit import GroupCommit
 from runward.store.runs.quarantine import Quarantine
@@ -63,69 +65,6 @@ from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 from runward.tools.signing import SignedPostClient
 from runward.tools.webhook.invoker import ReadSecrets, WebhookInvoker
-
-
-def _nothing(*_: object) -> None:
-    pass
-
-
-def _refuse_run(state: RunState) -> None:
-    raise AssertionError(f"run {state.id} was leased to a process that does not work")
-
-
-@dataclass(slots=True)
-class Services:
-    """What the API and the worker are made of. The last fields are what the API needs of a
-    worker in the same process; where there is none they do nothing."""
-
-    database: Database
-    direct_url: str
-    """The database's own address where `database` goes through PgBouncer: for LISTEN and leases."""
-    autocommit: AsyncEngine
-    vault: Vault
-    feed: Feed
-    toolbox: Toolbox
-    plugins: PluginHost
-    mcp: McpInvoker
-    policies: PolicyCache
-    models: ModelCatalog
-    egress: Egress
-    engine: Engine
-    accept: Callable[[NewRun], Awaitable[AcceptedRun]]
-    authenticate: Callable[[str], Awaitable[Principal | None]]
-    console_sessions: Authenticator
-    own_backends: set[int]
-    lease: timedelta
-    public_url: str
-    max_body_bytes: int
-    streams_per_key: int
-    streams: Counter[UUID] = field(default_factory=Counter[UUID])
-    """Open event streams of each API key, and requests to /mcp that may take their time."""
-    mcp_wait: timedelta = timedelta(seconds=300)
-    """How long a tool call over /mcp waits for its run."""
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    reserve_slot: Callable[[], bool] = lambda: False
-    free_slot: Callable[[], None] = _nothing
-    adopt: Callable[[RunState], None] = _refuse_run
-    wake_worker: Callable[[], None] = _nothing
-    watch_project: Callable[[ProjectId], None] = _nothing
-    quarantine: Quarantine = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.quarantine = Quarantine(self.database.pool)
-
-    def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
-        """Read again what is kept of the project: something about it changed. None: about any."""
-        self.toolbox.forget(project_id, tell=tell)
-        self.policies.forget(project_id)
-        self.engine.models.forget(project_id)
-        self.mcp.forget(project_id)
-
-    def open_direct(self) -> Database:
-        """Open a pool of one connection to `direct_url`, which PgBouncer answers too if no other
-        address is set."""
-        behind = self.database.through_pgbouncer and self.direct_url == self.database.url
-        return open_database(self.direct_url, pool_size=1, through_pgbouncer=behind)
 
 
 @asynccontextmanager
@@ -168,31 +107,49 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             leases=Leases(database.pool, settings.lease_seconds),
         )
         yield Services(
-            database=database,
-            direct_url=_reveal(settings.listen_url) or database_url,
-            autocommit=database.autocommit,
-            vault=vault,
-            feed=feed,
-            toolbox=toolbox,
-            plugins=plugins,
-            mcp=mcp,
-            policies=engine.policies,
-            models=models,
-            egress=egress,
+            storage=Storage(database, vault),
+            access=_build_access(database, vault, public_url),
+            limits=RequestLimits(
+                settings.max_body_bytes, settings.mcp_wait_seconds.total_seconds()
+            ),
+            registry=_build_registry(engine, mcp, egress),
+            queue=RunQueue(
+                accept=await stack.enter_async_context(GroupCommit(accepts.write)),
+                lease=settings.lease_seconds,
+                quarantine=Quarantine(database.pool),
+                notices=engine.notices,
+            ),
+            live=Live(feed, settings.streams_per_key),
             engine=engine,
-            accept=await stack.enter_async_context(GroupCommit(accepts.write)),
-            authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
-            console_sessions=_build_console_sessions(database, vault),
+            models=models,
+            direct_url=_reveal(settings.listen_url) or database_url,
             own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
-            lease=settings.lease_seconds,
-            public_url=public_url,
-            max_body_bytes=settings.max_body_bytes,
-            streams_per_key=settings.streams_per_key,
         )
 
 
-def _build_console_sessions(database: Database, vault: Vault) -> Authenticator:
-    return Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
+def _build_access(database: Database, vault: Vault, public_url: str) -> Access:
+    by_session = Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
+    return Access(
+        authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
+        authenticate_session=by_session,
+        forget_session=by_session.forget,
+        public_url=public_url,
+    )
+
+
+def _build_registry(engine: Engine, mcp: McpInvoker, egress: Egress) -> Registry:
+    return Registry(
+        toolbox=engine.toolbox,
+        policies=engine.policies,
+        models=engine.models,
+        plugins=engine.plugins,
+        mcp=mcp,
+        executors=engine.executors,
+        rules=engine.rules,
+        egress=egress,
+        read_secrets=engine.secrets,
+        tool_seconds=engine.tool_timeout.total_seconds(),
+    )
 
 
 class _Closable(Protocol):

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runward.api.app import create_app
 from runward.api.http.auth import AnyKey, Operator, RunsReader, RunsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import LiveDep
 from runward.api.http.middleware import should_log
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import (
@@ -37,8 +37,8 @@ from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, format_id
 from runward.domain.registry.scopes import Principal, Scope
+from runward.services import NoWorker, RequestLimits, Services
 from runward.store.access.vault import SecretUnreadableError
-from runward.wiring import Services
 
 READER, WRITER, OPERATOR, BROKEN = "reader-key", "writer-key", "operator-kéy", "broken-key"
 MAX_BODY_BYTES = 4096
@@ -137,7 +137,7 @@ FAILURES: dict[str, Callable[[], Exception]] = {
 
 
 @routes.get("/fail/{how}")
-async def fail(how: str, services: ServicesDep) -> Response:
+async def fail(how: str, live: LiveDep) -> Response:
     raise FAILURES[how]()
 
 
@@ -153,11 +153,17 @@ async def fail_late(how: str) -> Response:
 class Keys:
     """The services that the foundation needs, with keys in a table."""
 
-    max_body_bytes = MAX_BODY_BYTES
     public_url = "http://127.0.0.1"
+    limits = RequestLimits(MAX_BODY_BYTES, 300)
+    live = None
 
-    def watch_project(self, project_id: ProjectId) -> None:
-        """They keep nothing of it."""
+    @property
+    def access(self) -> "Keys":
+        return self
+
+    @property
+    def queue(self) -> NoWorker:
+        return NoWorker()
 
     async def authenticate(self, token: str) -> Principal | None:
         if token == BROKEN:

@@ -19,13 +19,14 @@ from runward.llm.catalog import Models
 from runward.llm.offline.model import OfflineModel
 from runward.loop.execute import Execution
 from runward.loop.project_models import ProjectModels
+from runward.services import Services
 from runward.settings import Settings
 from runward.store.registry import tool_registry
 from runward.store.runs.gate import Step, StepOutcome
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient, RunGuardrail
 from runward.tools.signing import SignedPostClient
-from runward.wiring import Services, open_services
+from runward.wiring import open_services
 from tests.db.store import PROJECT, Store, new_run
 
 Answer: TypeAlias = Callable[[Invocation], Awaitable[Outcome]]
@@ -132,9 +133,9 @@ class Loop:
         """Have that function judge in the place of every plugin's guardrail."""
         services = self.services
         guards = GuardClient(
-            SignedPostClient(services.egress),
+            SignedPostClient(services.registry.egress),
             run_guardrail=guardrail,
-            run_hook=services.plugins.run_hook,
+            run_hook=services.registry.plugins.run_hook,
         )
         self.engine = replace(self.engine, guards=guards)
 

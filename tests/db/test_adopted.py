@@ -29,7 +29,9 @@ async def test_a_run_is_adopted_as_it_would_be_loaded(store: Store) -> None:
         assert isinstance(accepted, AcceptedRun)
         return accepted
 
-    services: Any = SimpleNamespace(reserve_slot=lambda: True, accept=accept, adopt=adopted.append)
+    services: Any = SimpleNamespace(
+        reserve_place=lambda: True, accept=accept, start_accepted=adopted.append
+    )
     await accept_immediately(services, new)
     [state], loaded = adopted, await store.load(new.id)
     assert abs(state.stored_bytes - loaded.stored_bytes) < ROOM

@@ -84,7 +84,9 @@ async def test_a_stream_ends_with_its_session(
     assert who is not None
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with open_services(settings, store.url) as services:
-        heard = [one async for one in stream.check_key(services, who, said(), lambda _: True)]
+        heard = [
+            one async for one in stream.check_key(services.storage, who, said(), lambda _: True)
+        ]
     assert heard == [1]
 
 

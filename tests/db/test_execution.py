@@ -544,7 +544,7 @@ class Echo(OfflineModel):
 async def test_who_watches_a_run_sees_no_secret_of_a_hosted_tool(loop: Loop) -> None:
     store, hosted = loop.store, {"kind": "mcp", "settings": {"server_url": "https://a.example"}}
     async with store.pool.begin() as tx:
-        vault = loop.services.vault
+        vault = loop.services.storage.vault
         await secrets.put_secret(tx, vault, PROJECT, "TOKEN", "secret-0123456789")
     await store.register(
         name="box",
@@ -556,7 +556,7 @@ async def test_who_watches_a_run_sees_no_secret_of_a_hosted_tool(loop: Loop) -> 
     loop.engine = replace(loop.engine, models=OneModelForAll(Echo()))
     run = await loop.leased("hello", tools=["box"])
     said = "It is ***, and no sec"
-    with loop.services.feed.follow(PROJECT, run.id) as follower:
+    with loop.services.live.feed.follow(PROJECT, run.id) as follower:
         follower.live = True
         assert await loop.execute(run) == "completed"
         pieces = [one for one in follower.pushed if isinstance(one, Delta)]

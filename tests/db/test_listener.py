@@ -176,7 +176,7 @@ async def test_behind_pgbouncer_the_sender_of_a_notification_tells_no_process(st
             async with bench.working():
                 await bench.until_status(run, "completed")
             async with heard.through(store.url, bench.services.own_backends):
-                pool = bench.services.database.pool
+                pool = bench.services.storage.database.pool
                 async with pool.begin() as one, pool.begin() as two:
                     assert await backend(one) != await backend(two)
                     for tx in (one, two):

@@ -22,8 +22,8 @@ FROM t"""
 
 
 async def listed(store: Store, cursor: str | None = None) -> JsonObject:
-    services: Any = SimpleNamespace(autocommit=store.autocommit)
-    return await listing.list_page(services, PROJECT, cursor)
+    storage: Any = SimpleNamespace(read=store.autocommit.connect)
+    return await listing.list_page(storage, PROJECT, cursor)
 
 
 def names(page: Any) -> list[str]:

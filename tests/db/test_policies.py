@@ -66,10 +66,11 @@ async def test_a_callback_is_checked_by_a_policy_whose_notification_was_lost(sto
     state = await accepted_for_later(store)
     ref = CallRef(PROJECT, state.id, state.calls[CallId("c1")].uuid, 1)
     async with open_services(settings, store.url) as services:
-        await services.policies.of(PROJECT)
+        await services.registry.policies.of(PROJECT)
         await put(store, RAIL.model_copy(update={"stage": "output"}))
         said = CallbackCompleted(status="completed", output="secret")
-        await call_back(services, services.vault.make_callback_token(ref), said)
+        token = services.storage.vault.make_callback_token(ref)
+        await call_back(services.storage, services.queue, token, said)
     assert (await store.load(state.id)).calls[CallId("c1")].received is not None
 
 

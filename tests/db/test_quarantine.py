@@ -84,7 +84,7 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
         working = asyncio.create_task(worker.run(stop))
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
-        assert services.quarantine.count == 2
+        assert services.queue.quarantine.count == 2
         stop.set()
         await working
     for run in (unread, unloadable):
@@ -233,7 +233,7 @@ async def test_a_run_that_cannot_be_read_can_be_cancelled(store: Store) -> None:
     settings = Settings.model_validate({"secret_key": "k" * 32})
     async with open_services(settings, store.url) as services:
         for run in (state, other):
-            await cancel(services, PROJECT, run.id)
+            await cancel(services.storage, services.queue, PROJECT, run.id)
             assert await status(store, run.id) == "cancelled"
     assert await store.pending(state.id) == []
     assert (await store.log(state.id))[-2:] == ["tool_call.cancelled", "run.cancelled"]

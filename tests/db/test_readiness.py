@@ -13,12 +13,13 @@ from sqlalchemy import make_url
 from runward.api.service import readyz
 from runward.domain.errors import OperatorError, UnavailableError
 from runward.serve import STOP_SIGNALS, run_process
+from runward.services import Services
 from runward.settings import Settings
 from runward.store import readiness
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import open_database
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
-from runward.wiring import Services, open_services
+from runward.wiring import open_services
 from tests.db.store import Store
 
 KEY: Final = "the key of this deployment, and no other one"
@@ -56,7 +57,7 @@ async def run(command: str, key: str, url: str) -> None:
 
 async def refusal(services: Services) -> str:
     with pytest.raises(UnavailableError) as refused:
-        await readyz(services)
+        await readyz(services.storage, services.live)
     return refused.value.detail
 
 
@@ -107,11 +108,11 @@ async def test_ready_means_that_runs_can_be_accepted(store: Store) -> None:
     name = make_url(store.url).database
     read_only = f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'
     async with services_of(store.url, KEY) as services:
-        assert (await readyz(services)).status_code == 200
+        assert (await readyz(services.storage, services.live)).status_code == 200
         await store.sql("UPDATE alembic_version SET version_num = '0003'")
         assert "revision 0003" in await refusal(services)
         await store.sql("UPDATE alembic_version SET version_num = 'from_the_future'")
-        assert (await readyz(services)).status_code == 200
+        assert (await readyz(services.storage, services.live)).status_code == 200
         await store.sql(read_only)
     async with services_of(store.url, KEY) as services:
         assert "does not accept writes" in await refusal(services)

@@ -160,8 +160,8 @@ async def test_an_api_process_sees_what_another_changed_though_no_notification_c
 
     async with api(database_url) as (services, here), api(database_url) as (_, elsewhere):
         watch = watch_projects(services)
-        with services.toolbox.watch(PROJECT) as heard:
-            services.watch_project(PROJECT)
+        with services.registry.toolbox.watch(PROJECT) as heard:
+            services.queue.watch_project(PROJECT)
             await watch.look()
             assert not heard.is_set()
         assert (await elsewhere.post("/v1/tools", json=tool)).status_code == 201

@@ -20,13 +20,14 @@ from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
 from runward.loop.leased_run import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
+from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import open_database
 from runward.store.runs import sweep
 from runward.store.runs.claims import MAX_CLAIMS, HeldLease
 from runward.store.runs.gate import Ending
 from runward.tools.base import Invocation
-from runward.wiring import Services, open_services
+from runward.wiring import open_services
 from runward.worker import leases as leases_module
 from runward.worker.leases import Heartbeat, HeartbeatStoppedError
 from runward.worker.main import Worker

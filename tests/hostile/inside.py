@@ -13,10 +13,11 @@ import pytest
 from runward.api.app import create_app
 from runward.api.routers import ROUTERS
 from runward.egress.addresses import parse_address
+from runward.services import Services
 from runward.settings import Settings
 from runward.store import readiness
 from runward.store.access import keys
-from runward.wiring import Services, open_services
+from runward.wiring import open_services
 from tests.support.services.service import BOOTSTRAP_KEY, SECRET_KEY
 
 OPENED: Final = "127.0.0.53"
@@ -77,10 +78,10 @@ async def api(database_url: str) -> AsyncGenerator[tuple[Services, httpx2.AsyncC
     private = [f"{OPENED}/32"]
     settings = Settings.model_validate({"secret_key": SECRET_KEY, "allow_private_targets": private})
     async with open_services(settings, database_url) as services:
-        async with services.database.pool.begin() as tx:
-            await readiness.prepare_database(tx, services.vault)
+        async with services.storage.write() as tx:
+            await readiness.prepare_database(tx, services.storage.vault)
             await keys.ensure_bootstrap_key(
-                tx, services.vault, name="bootstrap", secret=BOOTSTRAP_KEY
+                tx, services.storage.vault, name="bootstrap", secret=BOOTSTRAP_KEY
             )
         transport = httpx2.ASGITransport(create_app(services, ROUTERS))
         async with httpx2.AsyncClient(

@@ -18,9 +18,9 @@ from runward.egress.client import Egress
 from runward.egress.responses import NoAnswer
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
+from runward.services import Services
 from runward.tools.mcp.http import NotAuthorizedError
 from runward.tools.mcp.oauth import AccessTokens, UnstoredRefreshTokens
-from runward.wiring import Services
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record
 from tests.hostile.inside import OPENED, Canaries, Names, api, canaries

@@ -66,3 +66,42 @@ def test_no_public_type_has_the_name_of_another() -> None:
     assert names
     twice = {name for (_, name), count in Counter(names).items() if count > 1}
     assert twice - FOR_PLUGINS == set()
+
+
+SERVICE_PARTS = {"access", "limits", "live", "queue", "registry", "services", "storage"}
+"""Names under which functions of the API take a part of `runward.services`."""
+WHOLE_SERVICES = {"app.py", "http/dependencies.py", "mcp/calls.py", "mcp/endpoint.py"}
+"""Modules of the API that hold all parts: two hand them out, and /mcp is one route."""
+
+
+def deep_reaches(source: str) -> Iterator[str]:
+    """Return the attributes of a part's attributes, such as `storage.database.pool`."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name))
+            ) if name in SERVICE_PARTS:
+                yield ast.unparse(node)
+            case _:
+                pass
+
+
+def test_the_api_reaches_for_nothing_through_two_dots() -> None:
+    assert list(deep_reaches("storage.database.pool.begin()")) == ["storage.database.pool"]
+    assert list(deep_reaches("self.services.live.feed")) == ["self.services.live.feed"]
+    api = {path: text for path, text in sources() if {"api", "console"} & set(path.parts)}
+    assert {path: found for path, text in api.items() if (found := [*deep_reaches(text)])} == {}
+
+
+def imported_names(source: str) -> set[str]:
+    nodes = [node for node in ast.parse(source).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name for node in nodes for alias in node.names}
+
+
+def test_functions_of_the_api_take_single_parts() -> None:
+    whole = {
+        str(path.relative_to(WIRE))
+        for path, text in sources()
+        if WIRE in path.parents and "Services" in imported_names(text)
+    }
+    assert whole == WHOLE_SERVICES

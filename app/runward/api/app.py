@@ -9,12 +9,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from runward.api.http.dependencies import Services
 from runward.api.http.middleware import AllowedHosts, CompressionMiddleware, RequestMiddleware
 from runward.api.http.problems import log_unavailable, make_error_response, make_framework_problem
 from runward.api.openapi import docs, document
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError
+from runward.services import Services
 
 COMPRESSED_BYTES: Final = 1024
 """Smaller answers fit into one packet as they are. Event streams are never compressed."""

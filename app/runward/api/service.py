@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from sqlalchemy.exc import DBAPIError
 
 from runward.api.http.auth import AnyKey
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import LiveDep, RegistryDep, StorageDep
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
@@ -136,14 +136,14 @@ async def healthz() -> Response:
 
 
 @probes.get("/readyz", response_model=Ready, summary="Can the process serve?")
-async def readyz(services: ServicesDep) -> Response:
+async def readyz(storage: StorageDep, live: LiveDep) -> Response:
     """The process can serve: it is not stopping, the database answers and takes writes, its schema
     is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
-    if services.stopping.is_set():
+    if live.is_stopping():
         raise e.UnavailableError("This process is stopping.", retry_after=1)
     try:
-        async with services.autocommit.connect() as tx, asyncio.timeout(READY_SECONDS):
-            await readiness.check_database(tx, services.vault)
+        async with storage.read() as tx, asyncio.timeout(READY_SECONDS):
+            await readiness.check_database(tx, storage.vault)
     except e.OperatorError as error:
         raise e.UnavailableError(str(error), retry_after=1) from error
     except DATABASE_ERRORS as error:
@@ -168,15 +168,15 @@ async def metrics() -> Response:
 @routes.get(
     "/capabilities", response_model=Capabilities, summary="Show what this installation can do"
 )
-async def capabilities(principal: AnyKey, services: ServicesDep) -> Response:
+async def capabilities(principal: AnyKey, registry: RegistryDep) -> Response:
     """What this installation can do. `plugins` are those of the process that answers."""
-    plugins = services.plugins
-    abilities = (await services.engine.models.of(principal.project_id)).abilities()
+    plugins, mcp = registry.plugins, registry.mcp
+    abilities = (await registry.get_models(principal.project_id)).abilities()
     return json_response(
         {
             "object": "capabilities",
             "version": VERSION,
-            "tool_types": sorted(services.engine.executors),
+            "tool_types": sorted(registry.executors),
             "builtin_tools": sorted(BUILTINS),
             "agent_kinds": list(get_args(AgentKind)),
             "guardrail_stages": [*get_args(ToolStage), *get_args(RunStage)],
@@ -187,8 +187,8 @@ async def capabilities(principal: AnyKey, services: ServicesDep) -> Response:
                 "hooks": sorted(plugins.hook_names),
             },
             "mcp": {
-                "installed": "mcp" in services.engine.executors,
-                "commands": sorted(services.mcp.commands),
+                "installed": "mcp" in registry.executors,
+                "commands": sorted(mcp.commands),
             },
             "model_vendors": [*abilities],
             "models": {

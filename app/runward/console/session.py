@@ -12,8 +12,8 @@ from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
 from runward.domain.registry import console_access
 from runward.domain.registry.console_access import COOKIE, HTTPS_COOKIE
+from runward.services import Services, Storage
 from runward.store.access import console_sessions
-from runward.wiring import Services
 
 PATH: Final = "/console/session"
 MAX_BODY_BYTES: Final = 4096
@@ -38,13 +38,15 @@ async def sign_in(request: Request) -> Response:
     """`{"key": "rw_…"}`; answers like `read_session`. Raises UnauthenticatedError."""
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
-    who = await services.authenticate(await read_key(request))
+    storage, access = services.storage, services.access
+    vault = storage.vault
+    who = await access.authenticate(await read_key(request))
     if who is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
     token = console_sessions.make_token()
-    async with services.database.pool.begin() as tx:
-        await console_sessions.open_session(tx, who, services.vault.session_digest(token))
-    answer = await _describe_session(services, token)
+    async with storage.write() as tx:
+        await console_sessions.open_session(tx, who, vault.session_digest(token))
+    answer = await _describe_session(storage, token)
     if answer is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
     https = request.headers.get("origin", "").startswith("https:")
@@ -63,8 +65,9 @@ async def read_session(request: Request) -> Response:
     """`{key: {id, name}, project: {id, name}, scopes, expires_at}`; 204 if nobody is."""
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
-    token = console_access.session_token(request.headers, services.public_url)
-    shown = None if token is None else await _describe_session(services, token)
+    access = services.access
+    token = console_access.session_token(request.headers, access.public_url)
+    shown = None if token is None else await _describe_session(services.storage, token)
     return Response(status_code=204) if shown is None else shown
 
 
@@ -72,20 +75,23 @@ async def sign_out(request: Request) -> Response:
     """Ends the session, for whoever else may have its cookie too."""
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
-    token = console_access.session_token(request.headers, services.public_url)
+    storage, access = services.storage, services.access
+    vault = storage.vault
+    token = console_access.session_token(request.headers, access.public_url)
     if token is not None:
-        async with services.database.pool.begin() as tx:
-            await console_sessions.close_session(tx, services.vault.session_digest(token))
-        services.console_sessions.forget(token)
+        async with storage.write() as tx:
+            await console_sessions.close_session(tx, vault.session_digest(token))
+        access.forget_session(token)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     answer.delete_cookie(HTTPS_COOKIE, secure=True, httponly=True, samesite="strict")
     return answer
 
 
-async def _describe_session(services: Services, token: str) -> JSONResponse | None:
-    async with services.autocommit.connect() as tx:
-        session = await console_sessions.get_session(tx, services.vault.session_digest(token))
+async def _describe_session(storage: Storage, token: str) -> JSONResponse | None:
+    vault = storage.vault
+    async with storage.read() as tx:
+        session = await console_sessions.get_session(tx, vault.session_digest(token))
     if session is None:
         return None
     who = session.principal

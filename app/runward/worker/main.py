@@ -13,11 +13,11 @@ from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import RunState
 from runward.loop.execute import Execution
+from runward.services import Services
 from runward.store.live.changes import SeenVersion
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.runs import claims
 from runward.store.runs.sweep import HeldLease
-from runward.wiring import Services
 from runward.worker.leases import Heartbeat
 from runward.worker.reaper import Reaper
 from runward.worker.watch import ChangeWatch
@@ -46,7 +46,7 @@ class Worker:
         self._lost: set[HeldLease] = set()
         """Leases of executions that have ended, until the heartbeat has seen that they are lost."""
         self._watch = ChangeWatch(
-            services.database,
+            services.storage.database,
             carried=self._known,
             on_run=self.notify_changed,
             on_project=self._project_changed,
@@ -87,11 +87,11 @@ class Worker:
             on_lost=self._on_lost,
         )
         reaper = Reaper(
-            services.database,
-            services.vault,
-            services.quarantine,
+            services.storage.database,
+            services.storage.vault,
+            services.queue.quarantine,
             self._lease,
-            services.engine.notices.tell,
+            services.queue.notify_tools,
         )
         claiming = asyncio.create_task(self._claim_forever(), name="claim")
         background = [
@@ -157,11 +157,11 @@ class Worker:
                 execution.notify_changed()
 
     def _project_is_new(self, project_id: UUID) -> None:
-        self._services.forget(project_id, tell=False)
+        self._services.registry.forget(project_id, tell=False)
         self.tools_changed(project_id)
 
     def _project_changed(self, project_id: UUID) -> None:
-        self._services.forget(project_id)
+        self._services.registry.forget(project_id)
         self.tools_changed(project_id)
 
     def _known(self) -> list[SeenVersion]:
@@ -173,7 +173,7 @@ class Worker:
     async def _execute(self, execution: Execution) -> None:
         run_id, fence = execution.lease
         try:
-            with self._services.feed.carry(run_id):
+            with self._services.live.feed.carry(run_id):
                 await execution.run()
         except RunUnreadableError as error:
             await self._quarantine(error)
@@ -190,7 +190,7 @@ class Worker:
 
     async def _quarantine(self, error: RunUnreadableError) -> None:
         try:
-            await self._services.quarantine.end(error.project_id, error.run_id)
+            await self._services.queue.quarantine.end(error.project_id, error.run_id)
         except DATABASE_ERRORS as failure:  # its lease runs out, and its next claim does it
             log.warning("quarantine_failed", **log_fields(failure))
 
@@ -220,7 +220,7 @@ class Worker:
         if self._room <= 0:
             return 0
         services, began = self._services, asyncio.get_running_loop().time()
-        engine, mark = services.autocommit, claims.make_mark()
+        engine, mark = services.storage.autocommit, claims.make_mark()
         try:
             if self._claim_one_by_one:
                 claimed = await claims.claim_one_by_one(engine, self._room, self._lease, mark)
@@ -233,7 +233,7 @@ class Worker:
             raise
         for state in claimed.states:
             self._start(state, began)
-            services.feed.notify_changed(state.id)
+            services.live.feed.notify_changed(state.id)
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)
@@ -256,7 +256,7 @@ class Worker:
         if not self._unheard:
             return 0
         marks, now = dict(self._unheard), asyncio.get_running_loop().time()
-        async with self._services.autocommit.connect() as tx:
+        async with self._services.storage.read() as tx:
             given = await claims.return_claims(tx, list(marks))
         if given:
             log.info("claims_given_back", runs=len(given))

@@ -7,7 +7,7 @@ from fastapi import Query, Response
 from pydantic import ConfigDict
 
 from runward.api.http.auth import ApprovalsReader
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import APPROVAL_ID, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
@@ -94,7 +94,7 @@ routes = make_router("Approvals")
 @routes.get("/required_actions", response_model=RequiredActionList)
 async def list_required_actions(
     principal: ApprovalsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to list.")
     ] = 100,
@@ -103,7 +103,7 @@ async def list_required_actions(
     list is small, so that an inbox can poll it: send the `ETag` of the last answer as
     `If-None-Match`, and load the details of a call with GET /v1/approvals/{approval_id} or
     GET /v1/runs/{run_id}/tool_calls/{call_id}."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
     return json_response(
         RequiredActionList(

@@ -6,7 +6,7 @@ from fastapi import Query, Request, Response
 
 from runward.api.approvals.models import Approval
 from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
@@ -25,7 +25,7 @@ routes = make_router("Approvals")
 @routes.get("/approvals", response_model=Page[Approval])
 async def list_approvals(
     principal: ApprovalsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     pagination: Pagination,
     status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
     run_id: Annotated[
@@ -40,7 +40,7 @@ async def list_approvals(
         return json_response(
             Page[Approval].from_rows([], pagination.limit, Approval.from_row, lambda one: one.id)
         )
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await approvals.search(
             tx,
             principal.project_id,
@@ -64,12 +64,12 @@ async def list_approvals(
 @routes.get("/approvals/{approval_id}", response_model=Approval)
 async def get_approval(
     principal: ApprovalsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     approval_id: ApprovalPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """One approval, pending or not."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
@@ -81,7 +81,8 @@ async def get_approval(
 )
 async def decide_approval(
     principal: ApprovalsDecider,
-    services: ServicesDep,
+    storage: StorageDep,
+    queue: RunQueueDep,
     request: Request,
     approval_id: ApprovalPath,
     decision: Decision,
@@ -94,19 +95,19 @@ async def decide_approval(
     async def decide(tx: Tx) -> Approval:
         return Approval.from_row(
             await transitions.decide(
-                tx, services.vault, principal.project_id, approval_id, decision, by
+                tx, storage.vault, principal.project_id, approval_id, decision, by
             )
         )
 
     try:
         shown = await respond_once(
-            services,
+            storage,
             IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
             decide,
         )
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
-        async with services.database.pool.begin() as tx:
+        async with storage.write() as tx:
             await transitions.expire_approval(tx, principal.project_id, approval_id)
         raise
-    services.wake_worker()
+    queue.wake_worker()
     return shown

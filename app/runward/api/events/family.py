@@ -27,11 +27,11 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.services import Live, Storage
 from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
 from runward.store.live.family_events import FamilyPage, read_family_after
 from runward.store.live.listener import FamilyFollower
-from runward.wiring import Services
 
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _STEP: Final = timedelta(milliseconds=1)
@@ -104,7 +104,8 @@ def _round_to_milliseconds(at: datetime) -> datetime:
 
 
 async def read_family_page(
-    services: Services,
+    storage: Storage,
+    live: Live,
     project_id: ProjectId,
     run_id: RunId,
     cursor: Cursor,
@@ -113,7 +114,7 @@ async def read_family_page(
 ) -> str:
     """As JSON. Raises RunNotFoundError and InvalidRequestError."""
     position = FamilyPosition.parse(cursor)
-    page = await _poll(services, project_id, run_id, position, limit + 1, wait)
+    page = await _poll(storage, live, project_id, run_id, position, limit + 1, wait)
     shown = list(position.advance(page, run_id))
     more = page.more or len(shown) > limit
     shown = shown[:limit]
@@ -127,7 +128,8 @@ async def read_family_page(
 
 
 async def _poll(
-    services: Services,
+    storage: Storage,
+    live: Live,
     project_id: ProjectId,
     run_id: RunId,
     position: FamilyPosition,
@@ -136,26 +138,26 @@ async def _poll(
 ) -> FamilyPage:
     loop = asyncio.get_running_loop()
     end = loop.time() + wait
-    with services.feed.follow_family(project_id, run_id) as follower:
+    with live.follow_family(project_id, run_id) as follower:
         while True:
-            page = await _read(services, follower, run_id, position, count)
+            page = await _read(storage, follower, run_id, position, count)
             left = end - loop.time()
             over = page.events or left <= 0 or page.status in TERMINAL
-            if over or services.stopping.is_set():
+            if over or live.is_stopping():
                 return page
             follower.pushed.clear()
             await follower.wait(min(left, RECHECK_SECONDS))
 
 
 async def _read(
-    services: Services,
+    storage: Storage,
     follower: FamilyFollower,
     run_id: RunId,
     position: FamilyPosition,
     count: int,
 ) -> FamilyPage:
     """Whatever comes to light is followed from then on. Raises RunNotFoundError."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         page = await read_family_after(
             tx, follower.project_id, run_id, position.seen, position.floor, count
         )
@@ -166,21 +168,30 @@ async def _read(
 
 
 async def stream_family(
-    services: Services, principal: Principal, run_id: RunId, cursor: Cursor, *, until_settled: bool
+    storage: Storage,
+    live: Live,
+    principal: Principal,
+    run_id: RunId,
+    cursor: Cursor,
+    *,
+    until_settled: bool,
 ) -> Response:
     """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
     its last event."""
     position = FamilyPosition.parse(cursor)
-    with services.feed.follow_family(principal.project_id, run_id) as follower:
-        page = await _read(services, follower, run_id, position, 1)
+    with live.follow_family(principal.project_id, run_id) as follower:
+        page = await _read(storage, follower, run_id, position, 1)
     if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.runs[run_id].last_seq:
         return Response(status_code=204)
-    frames = _frames(services, principal.project_id, run_id, position, until_settled=until_settled)
-    return respond_with_stream(services, principal, frames)
+    frames = _frames(
+        storage, live, principal.project_id, run_id, position, until_settled=until_settled
+    )
+    return respond_with_stream(storage, live, principal, frames)
 
 
 async def _frames(
-    services: Services,
+    storage: Storage,
+    live: Live,
     project_id: ProjectId,
     run_id: RunId,
     position: FamilyPosition,
@@ -189,10 +200,10 @@ async def _frames(
 ) -> AsyncIterator[str]:
     """First what is stored, then what goes by in this process; stored again whenever something
     may have been missed, and where it matters what the other runs did."""
-    with services.feed.follow_family(project_id, run_id) as follower:
+    with live.follow_family(project_id, run_id) as follower:
         yield f"retry: {RETRY_MS}\n\n"
-        while not services.stopping.is_set():
-            page = await _read(services, follower, run_id, position, PAGE)
+        while not live.is_stopping():
+            page = await _read(storage, follower, run_id, position, PAGE)
             shown = list(position.advance(page, run_id))
             for event, at in shown:
                 position = at
@@ -205,17 +216,17 @@ async def _frames(
             if page.more:
                 continue
             if follower.adrift:
-                services.feed.catch_up(follower)
-            async for text, at in _follow_live(services, follower, run_id, position):
+                live.catch_up(follower)
+            async for text, at in _follow_live(live, follower, run_id, position):
                 position = at
                 yield text
 
 
 async def _follow_live(
-    services: Services, follower: FamilyFollower, run_id: RunId, position: FamilyPosition
+    live: Live, follower: FamilyFollower, run_id: RunId, position: FamilyPosition
 ) -> AsyncIterator[tuple[str, FamilyPosition]]:
     """Ends when the database is to be read."""
-    while not services.stopping.is_set():
+    while not live.is_stopping():
         while follower.pushed:
             one = follower.pushed.popleft()
             if isinstance(one, Delta):

@@ -5,9 +5,10 @@ from typing import Final
 
 import structlog
 
+from runward.services import Storage
 from runward.store.live import events
+from runward.store.live.listener import Feed
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
-from runward.wiring import Services
 
 log = structlog.get_logger()
 
@@ -16,16 +17,16 @@ RUNS_PER_QUERY: Final = 1000
 """Runs asked about in one statement."""
 
 
-async def wake_outdated_followers(services: Services) -> None:
+async def wake_outdated_followers(storage: Storage, feed: Feed) -> None:
     """Until cancelled. The streams themselves hold no connection and never poll."""
     while True:
         await asyncio.sleep(INTERVAL_SECONDS)
-        followed = services.feed.followed_runs
+        followed = feed.followed_runs
         try:
             for start in range(0, len(followed), RUNS_PER_QUERY):
-                async with services.autocommit.connect() as tx:
+                async with storage.read() as tx:
                     last = await events.last_sequences(tx, followed[start : start + RUNS_PER_QUERY])
-                services.feed.wake_outdated(last)
+                feed.wake_outdated(last)
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise

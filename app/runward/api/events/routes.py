@@ -10,17 +10,17 @@ from runward.api.events.models import EVENT_STREAM, Event
 from runward.api.events.stream import stream_events
 from runward.api.events.wait import RECHECK_SECONDS
 from runward.api.http.auth import RunsReader
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import LiveDep, StorageDep
 from runward.api.http.paging import Page
 from runward.api.http.params import EventCursor, RunPath, WaitSeconds
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId
 from runward.domain.run.status import TERMINAL
+from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.events import StoredEvent
 from runward.store.runs import views
-from runward.wiring import Services
 
 routes = make_router("Runs")
 
@@ -34,9 +34,10 @@ routes = make_router("Runs")
     },
     summary="Poll or stream the events of a run",
 )
-async def list_events(
+async def list_events(  # noqa: PLR0913
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
+    live: LiveDep,
     run_id: RunPath,
     after: EventCursor,
     wait: WaitSeconds,
@@ -60,33 +61,45 @@ async def list_events(
     cursor is an opaque `last_id`, also as the SSE `id`."""
     settled, streamed = until is not None, "text/event-stream" in accept
     if include is not None and streamed:
-        return await stream_family(services, principal, run_id, after, until_settled=settled)
+        return await stream_family(storage, live, principal, run_id, after, until_settled=settled)
     if include is not None:
-        page = await read_family_page(services, principal.project_id, run_id, after, limit, wait)
+        page = await read_family_page(
+            storage, live, principal.project_id, run_id, after, limit, wait
+        )
         return Response(page, media_type="application/json")
     if streamed:
         start = after.sequence
-        return await stream_events(services, principal, run_id, after=start, until_settled=settled)
-    found = await _poll(services, principal.project_id, run_id, after.sequence, limit + 1, wait)
+        return await stream_events(
+            storage, live, principal, run_id, after=start, until_settled=settled
+        )
+    found = await _poll(
+        storage, live, principal.project_id, run_id, after.sequence, limit + 1, wait
+    )
     return Response(_encode_page(found, limit, run_id), media_type="application/json")
 
 
 async def _poll(
-    services: Services, project_id: ProjectId, run_id: RunId, after: int, count: int, wait: float
+    storage: Storage,
+    live: Live,
+    project_id: ProjectId,
+    run_id: RunId,
+    after: int,
+    count: int,
+    wait: float,
 ) -> list[StoredEvent]:
     loop = asyncio.get_running_loop()
     end = loop.time() + wait
-    with services.feed.follow(project_id, run_id) as follower:
+    with live.follow(project_id, run_id) as follower:
         follower.seen = after
         while True:
-            async with services.autocommit.connect() as tx:
+            async with storage.read() as tx:
                 status = await views.get_status(tx, project_id, run_id)
                 if status is None:
                     raise e.RunNotFoundError
                 found = await events.read_after(tx, project_id, run_id, after, count)
             left = end - loop.time()
             over = found or left <= 0 or status[0] in TERMINAL
-            if over or services.stopping.is_set():
+            if over or live.is_stopping():
                 return found
             follower.pushed.clear()
             await follower.wait(min(left, RECHECK_SECONDS))

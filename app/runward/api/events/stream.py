@@ -14,6 +14,7 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.services import Live, Storage
 from runward.store.access import console_sessions, keys
 from runward.store.live import events
 from runward.store.live.drafts import Delta
@@ -21,7 +22,6 @@ from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
-from runward.wiring import Services
 
 T = TypeVar("T")
 
@@ -35,7 +35,8 @@ _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 async def stream_events(
-    services: Services,
+    storage: Storage,
+    live: Live,
     principal: Principal,
     run_id: RunId,
     *,
@@ -44,15 +45,17 @@ async def stream_events(
 ) -> Response:
     """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
     has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await views.get_status(tx, principal.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
     status, last = found
     if status in TERMINAL and after >= last:
         return Response(status_code=204)
-    frames = _frames(services, principal.project_id, run_id, after, until_settled=until_settled)
-    return respond_with_stream(services, principal, frames)
+    frames = _frames(
+        storage, live, principal.project_id, run_id, after, until_settled=until_settled
+    )
+    return respond_with_stream(storage, live, principal, frames)
 
 
 Frames = tuple[AsyncIterator[str], Mapping[str, str]]
@@ -60,43 +63,43 @@ Frames = tuple[AsyncIterator[str], Mapping[str, str]]
 
 
 async def start_stream(
-    services: Services, principal: Principal, start: Callable[[], Awaitable[Frames]]
+    storage: Storage, live: Live, principal: Principal, start: Callable[[], Awaitable[Frames]]
 ) -> Response:
     """Reserve a stream before `start` commits a run, so that a request that is refused for its
     streams has started nothing and can be repeated. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
-        reserved.enter_context(count_stream(services, principal))
+        reserved.enter_context(count_stream(live, principal))
         frames, headers = await start()
         return _CountedResponse(
-            check_key(services, principal, frames, _is_event), reserved.pop_all(), headers
+            check_key(storage, principal, frames, _is_event), reserved.pop_all(), headers
         )
 
 
 def follow_from_start(
-    services: Services, project_id: ProjectId, run_id: RunId
+    storage: Storage, live: Live, project_id: ProjectId, run_id: RunId
 ) -> AsyncIterator[str]:
-    return _frames(services, project_id, run_id, 0, until_settled=False)
+    return _frames(storage, live, project_id, run_id, 0, until_settled=False)
 
 
 def respond_with_stream(
-    services: Services, principal: Principal, frames: AsyncIterator[str]
+    storage: Storage, live: Live, principal: Principal, frames: AsyncIterator[str]
 ) -> Response:
     """Raises TooManyRequestsError."""
     with ExitStack() as reserved:
-        reserved.enter_context(count_stream(services, principal))
+        reserved.enter_context(count_stream(live, principal))
         return _CountedResponse(
-            check_key(services, principal, frames, _is_event), reserved.pop_all(), {}
+            check_key(storage, principal, frames, _is_event), reserved.pop_all(), {}
         )
 
 
 @contextmanager
-def count_stream(services: Services, principal: Principal) -> Generator[None]:
+def count_stream(live: Live, principal: Principal) -> Generator[None]:
     """Count one more open stream of the key until the block ends. Nobody else runs between the
     check and the count. Raises TooManyRequestsError."""
-    streams = services.streams
-    if streams[principal.key_id] >= services.streams_per_key:
+    streams = live.open_streams
+    if streams[principal.key_id] >= live.streams_per_key:
         raise e.TooManyRequestsError(
-            f"This key has {services.streams_per_key} streams open; close one.", retry_after=5
+            f"This key has {live.streams_per_key} streams open; close one.", retry_after=5
         )
     streams[principal.key_id] += 1
     try:
@@ -108,7 +111,7 @@ def count_stream(services: Services, principal: Principal) -> Generator[None]:
 
 
 async def check_key(
-    services: Services,
+    storage: Storage,
     principal: Principal,
     items: AsyncIterator[T],
     needs_check: Callable[[T], bool],
@@ -120,7 +123,7 @@ async def check_key(
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:
         async for one in open_stream:
             if needs_check(one) and loop.time() - looked >= KEY_CHECK_SECONDS:
-                async with services.autocommit.connect() as tx:
+                async with storage.read() as tx:
                     if not await _is_valid(tx, principal):
                         return
                 looked = loop.time()
@@ -153,22 +156,28 @@ class _CountedResponse(StreamingResponse):
 
 
 async def _frames(
-    services: Services, project_id: ProjectId, run_id: RunId, after: int, *, until_settled: bool
+    storage: Storage,
+    live: Live,
+    project_id: ProjectId,
+    run_id: RunId,
+    after: int,
+    *,
+    until_settled: bool,
 ) -> AsyncIterator[str]:
     """First what is stored, then what goes by in this process; stored again whenever something
     may have been missed."""
-    with services.feed.follow(project_id, run_id) as follower:
+    with live.follow(project_id, run_id) as follower:
         follower.seen = after
         yield f"retry: {RETRY_MS}\n\n"
-        while not services.stopping.is_set():
-            text, over = await _read_stored(services, run_id, follower, until_settled=until_settled)
+        while not live.is_stopping():
+            text, over = await _read_stored(storage, run_id, follower, until_settled=until_settled)
             if text:
                 yield text
             if over:
                 return
             if follower.adrift:
-                services.feed.catch_up(follower)
-            async for frames, last in _follow_live(services, follower, until_settled=until_settled):
+                live.catch_up(follower)
+            async for frames, last in _follow_live(live, follower, until_settled=until_settled):
                 if frames:
                     yield frames
                 if last:
@@ -176,12 +185,12 @@ async def _frames(
 
 
 async def _read_stored(
-    services: Services, run_id: RunId, follower: Follower, *, until_settled: bool
+    storage: Storage, run_id: RunId, follower: Follower, *, until_settled: bool
 ) -> tuple[str, bool]:
     """The next page as frames, and whether the stream ends with it."""
     project_id = follower.project_id
     follower.hinted = False
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
         found = None
         if until_settled or not stored:  # without news, the reader may be beyond the log's end
@@ -197,10 +206,10 @@ async def _read_stored(
 
 
 async def _follow_live(
-    services: Services, follower: Follower, *, until_settled: bool
+    live: Live, follower: Follower, *, until_settled: bool
 ) -> AsyncIterator[tuple[str, bool]]:
     """Frames, and whether they end the stream. Ends when the database is to be read."""
-    while not services.stopping.is_set():
+    while not live.is_stopping():
         frames, last = _take_pushed(follower)
         if frames or last:
             yield frames, last

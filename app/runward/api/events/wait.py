@@ -5,25 +5,25 @@ from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import WAIT_ENDING
+from runward.services import Live, Storage
 from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Follower
 from runward.store.runs import views
-from runward.wiring import Services
 
 RECHECK_SECONDS: Final = 2.0
 """A hint may be lost, so it is looked at least so often."""
 
 
 async def wait_until_settled(
-    services: Services, project_id: ProjectId, run_id: RunId, seconds: float
+    storage: Storage, live: Live, project_id: ProjectId, run_id: RunId, seconds: float
 ) -> None:
     """Returns when the run has ended or needs someone, after `seconds`, or when the process
     stops. Holds no database connection meanwhile."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    with services.feed.follow(project_id, run_id) as follower:
-        while not services.stopping.is_set():
-            async with services.autocommit.connect() as tx:
+    with live.follow(project_id, run_id) as follower:
+        while not live.is_stopping():
+            async with storage.read() as tx:
                 found = await views.get_status(tx, project_id, run_id)
             if found is None or found[0] in WAIT_ENDING:
                 return

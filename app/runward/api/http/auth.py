@@ -55,14 +55,15 @@ async def _authenticate(request: Request) -> Principal:
     if "authorization" in request.headers or "cookie" not in request.headers:
         return await authenticate_key(request)
     services = get_services(request)
-    token = console_access.session_token(request.headers, services.public_url)
+    access, queue = services.access, services.queue
+    token = console_access.session_token(request.headers, access.public_url)
     if token is None:
         raise UnauthenticatedError
     console_access.ensure_same_origin(request.method, request.headers)
-    principal = await services.console_sessions(token)
+    principal = await access.authenticate_session(token)
     if principal is None:
         raise UnauthenticatedError("This session has ended. Sign in again.")
-    services.watch_project(principal.project_id)
+    queue.watch_project(principal.project_id)
     return principal
 
 
@@ -70,10 +71,11 @@ async def authenticate_key(request: Request) -> Principal:
     """Raises UnauthenticatedError."""
     token = read_bearer_token(request)
     services = get_services(request)
-    principal = await services.authenticate(token)
+    access, queue = services.access, services.queue
+    principal = await access.authenticate(token)
     if principal is None:
         raise UnauthenticatedError("This API key is not valid.", token_given=True)
-    services.watch_project(principal.project_id)
+    queue.watch_project(principal.project_id)
     return principal
 
 

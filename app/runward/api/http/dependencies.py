@@ -1,4 +1,4 @@
-"""Handler parameters that the route fills in by itself, such as the principal and the services.
+"""Handler parameters that the route fills in by itself, such as the principal.
 
 FastAPI takes 20 us to solve any dependency, even one that only reads an attribute of the request;
 these cost nothing. Elsewhere than in a StrictRoute they are ordinary dependencies.
@@ -11,7 +11,15 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 
-from runward.wiring import Services
+from runward.services import (
+    Access,
+    Live,
+    Registry,
+    RequestLimits,
+    RunQueue,
+    Services,
+    Storage,
+)
 
 _REQUEST = "__request"
 
@@ -59,13 +67,22 @@ def get_services(request: Request) -> Services:
     return cast(Services, request.app.state.services)
 
 
-class _ServicesDependency(RouteDependency):
+class _PartDependency(RouteDependency):
+    """A part of the services, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
     async def prepare(self, request: Request) -> None:
         """They are there from the start."""
 
-    def value(self, request: Request) -> Services:
-        return get_services(request)
+    def value(self, request: Request) -> Any:
+        return getattr(get_services(request), self._name)
 
 
-ServicesDep = Annotated[Services, Depends(_ServicesDependency())]
-"""A handler's parameter."""
+AccessDep = Annotated[Access, Depends(_PartDependency("access"))]
+LiveDep = Annotated[Live, Depends(_PartDependency("live"))]
+RegistryDep = Annotated[Registry, Depends(_PartDependency("registry"))]
+RequestLimitsDep = Annotated[RequestLimits, Depends(_PartDependency("limits"))]
+RunQueueDep = Annotated[RunQueue, Depends(_PartDependency("queue"))]
+StorageDep = Annotated[Storage, Depends(_PartDependency("storage"))]

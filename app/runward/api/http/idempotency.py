@@ -13,10 +13,10 @@ from runward.api.http.responses import json_response
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.json import compute_digest, parse
+from runward.services import Storage
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx
 from runward.store.runs.accept import NewRun
-from runward.wiring import Services
 
 REPLAY_HEADERS = {"Idempotent-Replayed": "true"}
 
@@ -51,7 +51,7 @@ class IdempotentRequest:
 
 
 async def respond_once(
-    services: Services,
+    storage: Storage,
     request_key: IdempotentRequest,
     operation: Callable[[Tx], Awaitable[Any]],
     *,
@@ -62,28 +62,28 @@ async def respond_once(
     """`operation` does it in the given transaction and returns what to show. What it raises undoes
     it, and burns no key. `collection_path`: the path under which what was made stands, by its
     id."""
-    made = await _respond(services, request_key, operation, status, headers)
+    made = await _respond(storage, request_key, operation, status, headers)
     if collection_path is not None:
         made.headers["Location"] = f"{collection_path}/{from_json(bytes(made.body))['id']}"
     return made
 
 
-async def has_stored_response(services: Services, request_key: IdempotentRequest) -> bool:
+async def has_stored_response(storage: Storage, request_key: IdempotentRequest) -> bool:
     """Return whether `respond_once` would replay an answer."""
     if request_key.key is None:
         return False
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         return await idempotency.read(tx, request_key.project_id, request_key.key) is not None
 
 
 async def _respond(
-    services: Services,
+    storage: Storage,
     request_key: IdempotentRequest,
     operation: Callable[[Tx], Awaitable[Any]],
     status: int,
     headers: dict[str, str] | None,
 ) -> Response:
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         if request_key.key is None:
             return json_response(await operation(tx), status, headers)
         if await idempotency.reserve(
@@ -91,7 +91,7 @@ async def _respond(
         ):
             text = to_json(await operation(tx)).decode()
             await idempotency.store_answer(
-                tx, services.vault, request_key.project_id, request_key.key, status, text
+                tx, storage.vault, request_key.project_id, request_key.key, status, text
             )
             return Response(text, status, headers, "application/json")
         kept = await idempotency.read(tx, request_key.project_id, request_key.key)
@@ -100,6 +100,6 @@ async def _respond(
     request_key.check(kept)
     assert kept.answer is not None and kept.status is not None
     text = idempotency.open_answer(
-        services.vault, request_key.project_id, request_key.key, kept.answer
+        storage.vault, request_key.project_id, request_key.key, kept.answer
     )
     return Response(text, kept.status, {**(headers or {}), **REPLAY_HEADERS}, "application/json")

@@ -45,8 +45,9 @@ class StrictRoute(APIRoute):
             check_path(request)
             rules.check_query(request)
             check_headers(request)
-            limit = get_services(request).max_body_bytes
-            response = await handle(await body.read_request(request, limit, rules.body))
+            limits = get_services(request).limits
+            read = await body.read_request(request, limits.max_body_bytes, rules.body)
+            response = await handle(read)
             return apply_etag(request, response)
 
         return strictly

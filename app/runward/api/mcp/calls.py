@@ -24,9 +24,9 @@ from runward.domain.json import JsonObject, clean_text, compact, compute_digest
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import texts
 from runward.domain.schema.validator import Validator
+from runward.services import RunQueue, Services, Storage
 from runward.store.postgres.db import mint
 from runward.store.runs import views
-from runward.wiring import Services
 
 KEY: Final = "runward/idempotency_key"
 CONTEXT: Final = "runward/context"
@@ -119,7 +119,8 @@ class McpToolCall:
     ) -> JsonObject:
         if (wrong := await self._explain_invalid(target, arguments)) is not None:
             return results.build_error(wrong)
-        seconds = self.services.mcp_wait.total_seconds()
+        services, limits = self.services, self.services.limits
+        seconds = limits.mcp_seconds
         declared = False
         if target.tool is None and target.agent is None:
             run_id = parse_id(Prefix.RUN, str(arguments["run_id"]))
@@ -134,7 +135,8 @@ class McpToolCall:
             self._accepting = asyncio.create_task(accepting)
             run_id = (await asyncio.shield(self._accepting)).run.id
         return await wait_for_result(
-            self.services,
+            services.storage,
+            services.live,
             self.principal.project_id,
             RunId(run_id),
             seconds=seconds,
@@ -148,7 +150,8 @@ class McpToolCall:
             return
         with suppress(e.AppError):
             run_id = (await self._accepting).run.id
-            await cancel(self.services, self.principal.project_id, run_id)
+            services = self.services
+            await cancel(services.storage, services.queue, self.principal.project_id, run_id)
 
     async def _explain_invalid(self, target: McpTarget, arguments: JsonObject) -> str | None:
         """What the model is told about arguments that do not fit; nobody is asked and nothing is
@@ -157,7 +160,8 @@ class McpToolCall:
             validator = Validator(target.schema, at="arguments")
         else:
             pair = (target.tool.spec.name, target.tool.version)
-            tools = await self.services.toolbox.fetch(self.principal.project_id, [pair])
+            registry = self.services.registry
+            tools = await registry.fetch_tools(self.principal.project_id, [pair])
             validator = tools.get(*pair).tool.arguments
         problems = validator.problems(validator.without_nulls(arguments))
         name = str(target.definition["name"])
@@ -175,7 +179,8 @@ class McpToolCall:
         )
 
     async def _accept(self, body: StartRun, once: IdempotentRequest) -> AcceptResult:
-        return await accept(self.services, self.principal, body, once)
+        parts = self.services
+        return await accept(parts.storage, parts.registry, parts.queue, self.principal, body, once)
 
     def _idempotent_request(self, arguments: JsonObject) -> IdempotentRequest:
         key = self._meta.get(KEY)
@@ -202,11 +207,15 @@ class McpToolCall:
 
 
 async def cancel_request(
-    services: Services, principal: Principal, session: McpRunSession, request_id: JsonValue
+    storage: Storage,
+    queue: RunQueue,
+    principal: Principal,
+    session: McpRunSession,
+    request_id: JsonValue,
 ) -> None:
     """The run that this key's client has started by that request, if it is still open."""
     since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         run_id = await views.find_open_run(
             tx,
             principal.project_id,
@@ -215,4 +224,4 @@ async def cancel_request(
             since,
         )
     if run_id is not None:
-        await cancel(services, principal.project_id, run_id)
+        await cancel(storage, queue, principal.project_id, run_id)

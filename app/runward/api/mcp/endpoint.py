@@ -35,7 +35,7 @@ from runward.domain import strict_json
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import READ_RUNS, Principal
 from runward.domain.registry.scopes import Scope as KeyScope
-from runward.wiring import Services
+from runward.services import Services
 
 NOT_INSTALLED: Final = "MCP is not installed with this service: the extra `mcp`."
 SESSION_HEADER: Final = "mcp-session-id"
@@ -56,9 +56,10 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         services = get_services(request)
-        if "mcp" not in services.engine.executors:
+        registry, access, limits = services.registry, services.access, services.limits
+        if "mcp" not in registry.executors:
             raise e.NotFoundError(NOT_INSTALLED)
-        check_origin(request, services.public_url)
+        check_origin(request, access.public_url)
         who = await authenticate_key(request)
         if not who.may(READ_RUNS):
             raise e.InsufficientScopeError(READ_RUNS)
@@ -66,7 +67,7 @@ class Endpoint:
         if request.method == "GET" and not modern:
             await _stream_changes(request, services, who)(scope, receive, send)
             return
-        raw = await read_bytes(request, services.max_body_bytes)
+        raw = await read_bytes(request, limits.max_body_bytes)
         try:
             message = strict_json.parse_body(raw) if raw else None
         except (e.BadJsonError, e.InvalidRequestError) as error:
@@ -97,29 +98,30 @@ class McpExchange:
         return self.call.target.schema if self.call and self.call.target else None
 
     async def list_tools(self, cursor: str | None) -> JsonObject:
-        return await list_page(self.services, self.principal.project_id, cursor)
+        services = self.services
+        return await list_page(services.storage, self.principal.project_id, cursor)
 
     async def call_tool(self, report: ProgressReport) -> JsonObject:
         assert self.call is not None
         return await self.call.result(report)
 
     def follow_changes(self) -> AsyncIterator[bool]:
-        return check_key(
-            self.services, self.principal, _follow_changes(self.services, self.principal), bool
-        )
+        services, changes = self.services, _follow_changes(self.services, self.principal)
+        return check_key(services.storage, self.principal, changes, bool)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        limit = self.services.max_body_bytes
+        limits, live = self.services.limits, self.services.live
+        limit = limits.max_body_bytes
         if self.method not in _LONG_METHODS:
             sending = (
                 send if self.new_session is None else _add_session_header(self.new_session, send)
             )
             await protocol.serve_request(scope, receive, sending, self, max_bytes=limit)
             return
-        with count_stream(self.services, self.principal):
+        with count_stream(live, self.principal):
             await protocol.serve_request(scope, receive, send, self, max_bytes=limit)
         left = self.call is not None and self.call.disconnected and self.modern
-        if left and not self.services.stopping.is_set():
+        if left and not live.is_stopping():
             assert self.call is not None
             await self.call.withdraw()
 
@@ -128,6 +130,7 @@ async def _read_exchange(
     request: Request, services: Services, principal: Principal, message: JsonValue, *, modern: bool
 ) -> McpExchange:
     """Raises InsufficientScopeError."""
+    storage, queue = services.storage, services.queue
     said: JsonObject = message if isinstance(message, dict) else {}
     method, given = str(said.get("method")), said.get("params")
     params: JsonObject = given if isinstance(given, dict) else {}
@@ -142,14 +145,14 @@ async def _read_exchange(
         call = McpToolCall(
             services=services,
             principal=principal,
-            target=await find_target(services, principal.project_id, str(params.get("name"))),
+            target=await find_target(storage, principal.project_id, str(params.get("name"))),
             params=params,
             client=session.client if session else format_client(info),
             request=session.name_request(said.get("id")) if session else None,
         )
     elif method == "notifications/cancelled" and session is not None:
         with suppress(e.AppError):  # a notification has no answer that could say so
-            await cancel_request(services, principal, session, params.get("requestId"))
+            await cancel_request(storage, queue, principal, session, params.get("requestId"))
     elif method == "initialize" and not modern:
         begins = McpRunSession.begin(format_client(params.get("clientInfo")))
     return McpExchange(services, principal, method, call, begins, modern)
@@ -189,7 +192,8 @@ def _stream_changes(request: Request, services: Services, principal: Principal) 
     """What a client of 2025 listens to. Raises TooManyRequestsError."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         raise HTTPException(406)
-    return respond_with_stream(services, principal, _frames(services, principal))
+    frames = _frames(services, principal)
+    return respond_with_stream(services.storage, services.live, principal, frames)
 
 
 async def _frames(services: Services, principal: Principal) -> AsyncIterator[str]:
@@ -199,9 +203,10 @@ async def _frames(services: Services, principal: Principal) -> AsyncIterator[str
 
 
 async def _follow_changes(services: Services, principal: Principal) -> AsyncGenerator[bool]:
-    with services.toolbox.watch(principal.project_id) as watched:
-        while not services.stopping.is_set():
-            services.watch_project(principal.project_id)
+    registry, queue, live = services.registry, services.queue, services.live
+    with registry.watch_tools(principal.project_id) as watched:
+        while not live.is_stopping():
+            queue.watch_project(principal.project_id)
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await watched.wait()
@@ -209,7 +214,7 @@ async def _follow_changes(services: Services, principal: Principal) -> AsyncGene
                 yield False
                 continue
             watched.clear()
-            if not services.stopping.is_set():
+            if not live.is_stopping():
                 yield True
 
 

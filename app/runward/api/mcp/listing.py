@@ -13,10 +13,10 @@ from runward.api.mcp.results import RESULT_TOOL, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import NAME_PATTERN, ToolSpec
+from runward.services import Storage
 from runward.store.registry import agents, tool_registry
 from runward.store.registry.agents import RegisteredAgent
 from runward.store.registry.tool_registry import RegisteredTool
-from runward.wiring import Services
 
 AGENT: Final = "agent_"
 """In front of an agent's name, where it is a tool."""
@@ -77,11 +77,11 @@ class McpTarget:
         return schema
 
 
-async def list_page(services: Services, project_id: ProjectId, cursor: str | None) -> JsonObject:
+async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None) -> JsonObject:
     """By name, in the order of code points. Of other pages only the names are read. Raises
     RefusedError for a cursor that is none."""
     after = "" if cursor is None else _decode_cursor(cursor)
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {
             RESULT_TOOL
         }
@@ -104,11 +104,11 @@ async def list_page(services: Services, project_id: ProjectId, cursor: str | Non
     return {"tools": listed, **more}
 
 
-async def find_target(services: Services, project_id: ProjectId, name: str) -> McpTarget | None:
+async def find_target(storage: Storage, project_id: ProjectId, name: str) -> McpTarget | None:
     """None: nothing is listed under that name."""
     if name == RESULT_TOOL:
         return McpTarget(_RESULT_TOOL)
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         if re.fullmatch(NAME_PATTERN, name):
             tool = await tool_registry.get_tool(tx, project_id, name)
             if tool is not None and _is_runnable(tool.spec):

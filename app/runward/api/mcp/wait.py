@@ -13,6 +13,7 @@ from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import CLIENT_PHASES
 from runward.domain.run.status import TERMINAL, RunStatus
+from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Follower
@@ -20,7 +21,6 @@ from runward.store.postgres.db import Tx
 from runward.store.runs import views
 from runward.store.runs.approvals import Approval
 from runward.store.runs.views import WaitingCall
-from runward.wiring import Services
 
 ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
 """Progress: a number that grows, and what there is to say."""
@@ -32,7 +32,8 @@ _PAGE: Final = 500
 
 
 async def wait_for_result(
-    services: Services,
+    storage: Storage,
+    live: Live,
     project_id: ProjectId,
     run_id: RunId,
     *,
@@ -46,12 +47,12 @@ async def wait_for_result(
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     said = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
-    with services.feed.follow(project_id, run_id) as follower:
+    with live.follow(project_id, run_id) as follower:
         await said.report(f"Run {said.run} has been accepted.")
         while True:
             follower.hinted = False
             follower.pushed.clear()
-            async with services.autocommit.connect() as tx:
+            async with storage.read() as tx:
                 found = await views.get_status(tx, project_id, run_id)
                 if found is None:
                     raise e.RunNotFoundError
@@ -67,7 +68,7 @@ async def wait_for_result(
             await said.report_news(news, waiting)
             left = end - loop.time()
             if status not in TERMINAL and (
-                left <= 0 or services.stopping.is_set() or _is_stuck(status, waiting)
+                left <= 0 or live.is_stopping() or _is_stuck(status, waiting)
             ):
                 result = results.build_waiting_result(run_id, status, waiting)
             if result is not None:

@@ -12,20 +12,20 @@ from runward.llm.base import Abilities
 from runward.llm.capabilities import unsupported_settings
 from runward.llm.catalog import ModelNotInCatalogError, Models
 from runward.llm.settings import check_settings
-from runward.wiring import Services
+from runward.services import Registry
 
 
 async def check_hosted_tools(
-    services: Services, project_id: ProjectId, config: AgentConfig
+    registry: Registry, project_id: ProjectId, config: AgentConfig
 ) -> None:
     """Raises if none of an agent's models can be given one of its tools. What only some of them
     cannot be given is told when they are asked."""
     names = [name for name in config.tools if name not in BUILTINS]
-    known = await services.toolbox.find_kinds(project_id, names)
+    known = await registry.find_tool_kinds(project_id, names)
     kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
     if not kinds:
         return
-    models = await services.engine.models.of(project_id)
+    models = await registry.get_models(project_id)
     hosted = [models.resolve(model)[0].abilities.hosted for model in config.models]
     errors = [
         FieldError(

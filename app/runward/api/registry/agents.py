@@ -7,7 +7,7 @@ from fastapi import Query, Request, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.models import (
     EXAMPLE_TIME,
@@ -120,16 +120,17 @@ MAX_VERSION: Final = 2**31 - 2
 @routes.post("/agents", status_code=201, response_model=Agent)
 async def register_agent(
     principal: ToolsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     agent: RegisterAgent,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.to_config()
-    check_agent(await services.engine.models.of(principal.project_id), config)
-    await check_hosted_tools(services, principal.project_id, config)
-    await ensure_guards(services, config.guardrails, config.hooks)
+    check_agent(await registry.get_models(principal.project_id), config)
+    await check_hosted_tools(registry, principal.project_id, config)
+    await ensure_guards(registry, config.guardrails, config.hooks)
 
     async def register(tx: Tx) -> Agent:
         made = await agents.put_agent(
@@ -147,17 +148,17 @@ async def register_agent(
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
-    shown = await respond_once(services, what, register, status=201, headers=headers)
-    services.toolbox.forget(principal.project_id)
+    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    registry.forget_tools(principal.project_id)
     return shown
 
 
 @routes.get("/agents", response_model=Page[Agent])
 async def list_agents(
-    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Response:
     """List agents by name."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await agents.list_agents(
             tx,
             principal.project_id,
@@ -173,14 +174,14 @@ async def list_agents(
 @routes.get("/agents/{name}", response_model=Agent)
 async def get_agent(
     principal: ToolsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     name: AgentPath,
     version: Annotated[
         int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
     ] = None,
 ) -> Response:
     """One agent, in its current version or an earlier one."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
             before = version + 1 if version else None
@@ -198,7 +199,7 @@ async def get_agent(
 )
 async def list_agent_versions(
     principal: ToolsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     name: AgentPath,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
@@ -209,7 +210,7 @@ async def list_agent_versions(
     ] = None,
 ) -> Response:
     """All versions of an agent, newest first. The id of each is its number."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
             raise e.AgentNotFoundError
         found = await agents.list_versions(
@@ -222,19 +223,23 @@ async def list_agent_versions(
 
 @routes.patch("/agents/{name}", response_model=Agent)
 async def change_agent(
-    principal: ToolsWriter, services: ServicesDep, name: AgentPath, patch: PatchAgent
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    name: AgentPath,
+    patch: PatchAgent,
 ) -> Response:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
-    await ensure_guards(services, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
-    models = await services.engine.models.of(principal.project_id)
+    await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
+    models = await registry.get_models(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):
-        async with services.autocommit.connect() as tx:
+        async with storage.read() as tx:
             before = await agents.get_agent(tx, principal.project_id, name)
         if before is not None:  # else it is refused below
             config = patch.apply_to(before.config)
             check_agent(models, config)
-            await check_hosted_tools(services, principal.project_id, config)
-    async with services.database.pool.begin() as tx:
+            await check_hosted_tools(registry, principal.project_id, config)
+    async with storage.write() as tx:
         former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
@@ -249,16 +254,18 @@ async def change_agent(
             metadata=patch.get_given("metadata", former.metadata),
             replace=True,
         )
-    services.toolbox.forget(principal.project_id)
+    registry.forget_tools(principal.project_id)
     assert changed is not None
     return json_response(Agent.from_row(changed))
 
 
 @routes.delete("/agents/{name}", status_code=204)
-async def delete_agent(principal: ToolsWriter, services: ServicesDep, name: AgentPath) -> Response:
+async def delete_agent(
+    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: AgentPath
+) -> Response:
     """Delete an agent. Runs that have started go on."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError
-    services.toolbox.forget(principal.project_id)
+    registry.forget_tools(principal.project_id)
     return no_content()

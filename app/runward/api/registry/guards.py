@@ -15,25 +15,25 @@ from runward.domain.registry.guards import (
     WebhookHook,
 )
 from runward.egress.targets import TargetError
-from runward.wiring import Services
+from runward.services import Registry
 
 TOOL_STAGES: Final[tuple[Stage, ...]] = ("pre_approval", "input", "output")
 ALL_STAGES: Final[tuple[Stage, ...]] = (*TOOL_STAGES, "run_input", "run_output")
 
 
 async def ensure_guards(
-    services: Services, guardrails: Sequence[Guardrail] | None, hooks: Sequence[Hook] | None
+    registry: Registry, guardrails: Sequence[Guardrail] | None, hooks: Sequence[Hook] | None
 ) -> None:
     """Of an agent, a run or a project. May ask DNS, so it stands outside of transactions. Raises
     InvalidRequestError."""
     if guardrails or hooks:
-        errors = await check_guards(services, guardrails or (), hooks or ())
+        errors = await check_guards(registry, guardrails or (), hooks or ())
         if errors:
             raise InvalidRequestError(errors=errors)
 
 
 async def check_guards(
-    services: Services,
+    registry: Registry,
     guardrails: Sequence[Guardrail],
     hooks: Sequence[Hook] = (),
     *,
@@ -50,25 +50,26 @@ async def check_guards(
             errors.append(FieldError(path, f"must be one of {', '.join(stages)} here"))
     checks = [
         *(
-            _check_guard(services, f"{prefix}guardrails.{n}", one)
+            _check_guard(registry, f"{prefix}guardrails.{n}", one)
             for n, one in enumerate(guardrails)
         ),
-        *(_check_guard(services, f"{prefix}hooks.{n}", one) for n, one in enumerate(hooks)),
+        *(_check_guard(registry, f"{prefix}hooks.{n}", one) for n, one in enumerate(hooks)),
     ]
     return errors + [error for error in await asyncio.gather(*checks) if error is not None]
 
 
-async def _check_guard(services: Services, path: str, guard: Guardrail | Hook) -> FieldError | None:
+async def _check_guard(registry: Registry, path: str, guard: Guardrail | Hook) -> FieldError | None:
+    plugins = registry.plugins
     match guard:
         case WebhookGuardrail(url=url) | WebhookHook(url=url):
             try:
-                await services.egress.check_target(url)
+                await registry.check_target(url)
             except TargetError as error:
                 return FieldError(f"{path}.url", str(error))
         case PluginGuardrail(name=name):
-            if name not in services.plugins.guardrail_names:
+            if name not in plugins.guardrail_names:
                 return FieldError(f"{path}.name", "is no guardrail of any plugin that is loaded")
         case PluginHook(name=name):
-            if name not in services.plugins.hook_names:
+            if name not in plugins.hook_names:
                 return FieldError(f"{path}.name", "is no hook of any plugin that is loaded")
     return None

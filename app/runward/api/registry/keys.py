@@ -3,7 +3,7 @@
 from fastapi import Request, Response
 
 from runward.api.http.auth import Admin, Operator
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, KeyPath, ProjectPath
@@ -19,11 +19,11 @@ from runward.api.registry.key_models import (
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.registry.scopes import Principal
+from runward.services import Storage
 from runward.store.access import keys
 from runward.store.postgres.db import Tx
 from runward.store.registry import plugin_sync
 from runward.tools import signing
-from runward.wiring import Services
 
 routes = make_router("Keys")
 projects = make_router("Projects")
@@ -32,7 +32,7 @@ projects = make_router("Projects")
 @routes.post("/keys", status_code=201, response_model=NewKey)
 async def create_key(
     principal: Admin,
-    services: ServicesDep,
+    storage: StorageDep,
     request: Request,
     key: CreateKey,
     idempotency_key: IdempotencyKey = None,
@@ -40,14 +40,14 @@ async def create_key(
     """Make a key of this project. The answer has the key itself, this once."""
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     return await _create_key(
-        services, principal, what, principal.project_id, key, collection_path="/v1/keys"
+        storage, principal, what, principal.project_id, key, collection_path="/v1/keys"
     )
 
 
 @routes.get("/keys", response_model=Page[Key])
-async def list_keys(principal: Admin, services: ServicesDep, pagination: Pagination) -> Response:
+async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Response:
     """List this project's keys, without their secrets."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await keys.list_keys(
             tx,
             principal.project_id,
@@ -61,9 +61,9 @@ async def list_keys(principal: Admin, services: ServicesDep, pagination: Paginat
 
 
 @routes.get("/keys/{key_id}", response_model=Key)
-async def get_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -> Response:
+async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Response:
     """One key, without its secret."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
@@ -71,9 +71,9 @@ async def get_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -> R
 
 
 @routes.delete("/keys/{key_id}", response_model=Key)
-async def revoke_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -> Response:
+async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Response:
     """Revoke a key. It stops working within five seconds, everywhere."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
@@ -83,7 +83,8 @@ async def revoke_key(principal: Admin, services: ServicesDep, key_id: KeyPath) -
 @projects.post("/projects", status_code=201, response_model=Project)
 async def create_project(
     principal: Operator,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     project: CreateProject,
     idempotency_key: IdempotencyKey = None,
@@ -92,20 +93,21 @@ async def create_project(
 
     async def create(tx: Tx) -> Project:
         made = await keys.add_project(tx, project.name)
-        specs = services.plugins.specs
-        await plugin_sync.sync_plugins(tx, services.vault, specs, signing.make_secret, made.id)
+        plugins = registry.plugins
+        specs = plugins.specs
+        await plugin_sync.sync_plugins(tx, storage.vault, specs, signing.make_secret, made.id)
         return Project.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(services, what, create, status=201)
+    return await respond_once(storage, what, create, status=201)
 
 
 @projects.get("/projects", response_model=Page[Project])
 async def list_projects(
-    principal: Operator, services: ServicesDep, pagination: Pagination
+    principal: Operator, storage: StorageDep, pagination: Pagination
 ) -> Response:
     """List all projects."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await keys.list_projects(
             tx,
             after=pagination.after_id(Prefix.PROJECT),
@@ -125,7 +127,7 @@ async def list_projects(
 )
 async def create_project_key(
     principal: Operator,
-    services: ServicesDep,
+    storage: StorageDep,
     request: Request,
     project_id: ProjectPath,
     key: CreateKey,
@@ -133,11 +135,11 @@ async def create_project_key(
 ) -> Response:
     """Make a key of any project, such as its first one."""
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await _create_key(services, principal, what, project_id, key)
+    return await _create_key(storage, principal, what, project_id, key)
 
 
 async def _create_key(
-    services: Services,
+    storage: Storage,
     principal: Principal,
     request_key: IdempotentRequest,
     project_id: ProjectId,
@@ -155,7 +157,7 @@ async def _create_key(
             raise e.ProjectNotFoundError
         made = await keys.add_key(
             tx,
-            services.vault,
+            storage.vault,
             project_id,
             name=body.name,
             scopes=tuple(str(scope) for scope in body.scopes),
@@ -165,5 +167,5 @@ async def _create_key(
         return NewKey.from_row(made, key=secret)
 
     return await respond_once(
-        services, request_key, create, status=201, collection_path=collection_path
+        storage, request_key, create, status=201, collection_path=collection_path
     )

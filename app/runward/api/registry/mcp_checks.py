@@ -12,6 +12,7 @@ from runward.domain.registry.mcp_auth import Credentials, ResolvedCredentials
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
 from runward.egress.targets import TargetError
+from runward.services import Registry, Storage
 from runward.store.access.secrets import read_secrets
 from runward.store.postgres.db import mint
 from runward.store.registry import mcp_credentials
@@ -19,11 +20,10 @@ from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools.mcp.link import ConnectableServer, credential_problems, ensure_valid_credentials
 from runward.tools.mcp.oauth import RefreshTokens, UnstoredRefreshTokens
-from runward.wiring import Services
 
 
 def apply_patch(
-    services: Services, before: RegisteredServer, patch: PatchMcpServer
+    storage: Storage, before: RegisteredServer, patch: PatchMcpServer
 ) -> tuple[McpServerSpec, Credentials]:
     """Secrets are for whom they were given for: another origin does not get them. A reference
     may stay, since what it names is seen by whoever changes the url. Raises
@@ -35,7 +35,7 @@ def apply_patch(
             errors=[FieldError(name, "must not be null") for name in sorted(nulls)]
         )
     spec = patch.apply_to(before.spec)
-    former = before.credentials(services.vault)
+    former = before.credentials(storage.vault)
     given: dict[str, Any] = {"headers": former.headers, "oauth": former.oauth}
     again = {name: getattr(patch, name) for name in given.keys() & patch.model_fields_set}
     if _parse_origin(spec.url) != _parse_origin(before.spec.url):
@@ -47,23 +47,27 @@ def apply_patch(
 
 
 async def check_server(
-    services: Services, project_id: ProjectId, spec: McpServerSpec, credentials: Credentials
+    storage: Storage,
+    registry: Registry,
+    project_id: ProjectId,
+    spec: McpServerSpec,
+    credentials: Credentials,
 ) -> ResolvedCredentials:
     """What it is logged in to with. Raises InvalidRequestError that names every path."""
-    if "mcp" not in services.engine.executors:
+    if "mcp" not in registry.executors:
         raise e.InvalidRequestError(
             errors=[FieldError("name", "MCP is not installed with this service: the extra `mcp`")]
         )
-    filled = await _fill_credentials(services, project_id, credentials)
+    filled = await _fill_credentials(storage, project_id, credentials)
     errors: list[FieldError] = []
     if (spec.url is None) == (spec.command is None):
         errors.append(FieldError("url", "is needed, or a command; never both"))
     elif spec.url is not None:
-        errors += await _check_http(services, spec, spec.url, filled)
+        errors += await _check_http(registry, spec, spec.url, filled)
     else:
-        errors += _check_command(services, spec, credentials)
+        errors += _check_command(registry, spec, credentials)
     if isinstance(spec.approval, When):
-        problem = await services.engine.rules.problem(project_id, spec.approval.when)
+        problem = await registry.find_rule_problem(project_id, spec.approval.when)
         if problem is not None:
             errors.append(FieldError("approval.when", problem))
     if errors:
@@ -71,20 +75,20 @@ async def check_server(
     return filled
 
 
-async def read_credentials(services: Services, server: RegisteredServer) -> ResolvedCredentials:
+async def read_credentials(storage: Storage, server: RegisteredServer) -> ResolvedCredentials:
     """What a registered server is logged in to with. Raises McpUnreachableError that names a
     secret that is not there, or that cannot be sent."""
-    given = server.credentials(services.vault)
-    async with services.autocommit.connect() as tx:
+    given = server.credentials(storage.vault)
+    async with storage.read() as tx:
         filled = await mcp_credentials.fill_secrets(
-            tx, services.vault, server.project_id, server.spec.name, given
+            tx, storage.vault, server.project_id, server.spec.name, given
         )
     ensure_valid_credentials(server.spec, filled)
     return filled
 
 
 async def list_tools(
-    services: Services,
+    registry: Registry,
     project_id: ProjectId,
     spec: McpServerSpec,
     filled: ResolvedCredentials,
@@ -94,31 +98,32 @@ async def list_tools(
     server = ConnectableServer(
         project_id, mint(), 0, spec, filled.headers, filled.oauth, refresh_tokens=tokens
     )
-    return await services.mcp.list_tools(server)
+    return await registry.list_mcp_tools(server)
 
 
-def make_token_store(services: Services, server: RegisteredServer) -> StoredRefreshTokens:
+def make_token_store(storage: Storage, server: RegisteredServer) -> StoredRefreshTokens:
+    database = storage.database
     return StoredRefreshTokens(
-        services.database.pool, services.vault, server.project_id, server.spec.name, server.id
+        database.pool, storage.vault, server.project_id, server.spec.name, server.id
     )
 
 
 async def choose_token_store(
-    services: Services, before: RegisteredServer, filled: ResolvedCredentials
+    storage: Storage, before: RegisteredServer, filled: ResolvedCredentials
 ) -> RefreshTokens:
     """Those that are stored, if the refresh token that was given is the same as before."""
     try:
-        former = (await read_credentials(services, before)).oauth
+        former = (await read_credentials(storage, before)).oauth
     except e.McpUnreachableError:  # a secret that it named is gone, and so the token
         former = None
     given = filled.oauth.refresh_token if filled.oauth else None
     if former is not None and former.refresh_token == given:
-        return make_token_store(services, before)
+        return make_token_store(storage, before)
     return UnstoredRefreshTokens()
 
 
 def seal_newest_token(
-    services: Services,
+    storage: Storage,
     project_id: ProjectId,
     spec: McpServerSpec,
     filled: ResolvedCredentials,
@@ -128,16 +133,16 @@ def seal_newest_token(
     given = filled.oauth.refresh_token if filled.oauth else None
     if given is None or not isinstance(tokens, UnstoredRefreshTokens) or tokens.newest is None:
         return None
-    return mcp_credentials.seal_refresh(services.vault, project_id, spec.name, given, tokens.newest)
+    return mcp_credentials.seal_refresh(storage.vault, project_id, spec.name, given, tokens.newest)
 
 
 async def _fill_credentials(
-    services: Services, project_id: ProjectId, credentials: Credentials
+    storage: Storage, project_id: ProjectId, credentials: Credentials
 ) -> ResolvedCredentials:
     """Raises InvalidRequestError."""
     references = dict(credentials.references())
-    async with services.autocommit.connect() as tx:
-        found = await read_secrets(tx, services.vault, project_id, set(references.values()))
+    async with storage.read() as tx:
+        found = await read_secrets(tx, storage.vault, project_id, set(references.values()))
     missing = [
         FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
         for path, name in references.items()
@@ -149,7 +154,7 @@ async def _fill_credentials(
 
 
 async def _check_http(
-    services: Services, spec: McpServerSpec, url: str, filled: ResolvedCredentials
+    registry: Registry, spec: McpServerSpec, url: str, filled: ResolvedCredentials
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     targets = {"url": url}
@@ -157,7 +162,7 @@ async def _check_http(
         targets["oauth.token_url"] = filled.oauth.token_url
     for path, target in targets.items():
         try:
-            await services.egress.check_target(target)
+            await registry.check_target(target)
         except TargetError as error:
             errors.append(FieldError(path, str(error)))
     if spec.args:
@@ -166,7 +171,7 @@ async def _check_http(
 
 
 def _check_command(
-    services: Services, spec: McpServerSpec, credentials: Credentials
+    registry: Registry, spec: McpServerSpec, credentials: Credentials
 ) -> list[FieldError]:
     needless = {
         "headers": credentials.headers,
@@ -177,7 +182,7 @@ def _check_command(
         for at, value in needless.items()
         if value
     ]
-    if (refusal := services.mcp.refusal(spec)) is not None:
+    if (refusal := registry.find_command_problem(spec)) is not None:
         errors.append(FieldError("command", refusal))
     return errors
 

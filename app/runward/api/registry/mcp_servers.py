@@ -5,7 +5,7 @@ from typing import Any, Final
 from fastapi import Request, Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, has_stored_response, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, McpServerPath
@@ -28,12 +28,12 @@ from runward.api.registry.mcp_server_models import (
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
+from runward.services import Registry, Storage
 from runward.store.postgres.db import Tx
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
 from runward.tools.mcp.oauth import UnstoredRefreshTokens
-from runward.wiring import Services
 
 routes = make_router("MCP servers")
 
@@ -45,7 +45,8 @@ _UNREACHABLE_RESPONSE: Final[dict[int | str, dict[str, Any]]] = {424: {}}
 )
 async def register_mcp_server(
     principal: ToolsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     server: RegisterMcpServer,
     idempotency_key: IdempotencyKey = None,
@@ -53,34 +54,34 @@ async def register_mcp_server(
     """Register an MCP server. It is connected to at once, and its tools become tools of the
     project; if it cannot be reached, nothing is stored."""
     spec, given = server.to_spec(), server.to_credentials()
-    filled = await check_server(services, principal.project_id, spec, given)
+    filled = await check_server(storage, registry, principal.project_id, spec, given)
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     tokens = UnstoredRefreshTokens()
-    if not await has_stored_response(services, what):
-        listed = await list_tools(services, principal.project_id, spec, filled, tokens)
+    if not await has_stored_response(storage, what):
+        listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
 
     async def register(tx: Tx) -> McpServer:
         sealed = mcp_credentials.seal_credentials(
-            services.vault, principal.project_id, spec.name, given
+            storage.vault, principal.project_id, spec.name, given
         )
-        newest = seal_newest_token(services, principal.project_id, spec, filled, tokens)
+        newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
-        await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
-        return _render_server(services, made)
+        await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
+        return _render_server(storage, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
-    shown = await respond_once(services, what, register, status=201, headers=headers)
-    _forget_caches(services, principal.project_id)
+    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    _forget_caches(registry, principal.project_id)
     return shown
 
 
 @routes.get("/mcp_servers", response_model=Page[McpServer])
 async def list_mcp_servers(
-    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Response:
     """List MCP servers by name."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await mcp_servers.list_servers(
             tx,
             principal.project_id,
@@ -91,7 +92,7 @@ async def list_mcp_servers(
     page = Page[McpServer].from_rows(
         found,
         pagination.limit,
-        lambda one: _render_server(services, one),
+        lambda one: _render_server(storage, one),
         lambda server: server.name,
     )
     return json_response(page)
@@ -99,33 +100,37 @@ async def list_mcp_servers(
 
 @routes.get("/mcp_servers/{name}", response_model=McpServer)
 async def get_mcp_server(
-    principal: ToolsReader, services: ServicesDep, name: McpServerPath
+    principal: ToolsReader, storage: StorageDep, name: McpServerPath
 ) -> Response:
     """One MCP server, and the names of its tools."""
     return json_response(
-        _render_server(services, await _get_server(services, principal.project_id, name))
+        _render_server(storage, await _get_server(storage, principal.project_id, name))
     )
 
 
 @routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE_RESPONSE)
 async def change_mcp_server(
-    principal: ToolsWriter, services: ServicesDep, name: McpServerPath, patch: PatchMcpServer
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    name: McpServerPath,
+    patch: PatchMcpServer,
 ) -> Response:
     """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
     reached, nothing is changed. Tools that this changes get their next version."""
-    before = await _get_server(services, principal.project_id, name)
-    spec, given = apply_patch(services, before, patch)
-    filled = await check_server(services, principal.project_id, spec, given)
-    tokens = await choose_token_store(services, before, filled)
-    listed = await list_tools(services, principal.project_id, spec, filled, tokens)
-    async with services.database.pool.begin() as tx:
+    before = await _get_server(storage, principal.project_id, name)
+    spec, given = apply_patch(storage, before, patch)
+    filled = await check_server(storage, registry, principal.project_id, spec, given)
+    tokens = await choose_token_store(storage, before, filled)
+    listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
+    async with storage.write() as tx:
         former = await _lock_unchanged(tx, before)
-        sealed = mcp_credentials.seal_credentials(services.vault, principal.project_id, name, given)
-        newest = seal_newest_token(services, principal.project_id, spec, filled, tokens)
+        sealed = mcp_credentials.seal_credentials(storage.vault, principal.project_id, name, given)
+        newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
-        await mcp_servers.sync_tools(tx, services.vault, changed, signing.make_secret)
-    _forget_caches(services, principal.project_id)
-    return json_response(_render_server(services, changed))
+        await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
+    _forget_caches(registry, principal.project_id)
+    return json_response(_render_server(storage, changed))
 
 
 @routes.post(
@@ -136,46 +141,47 @@ async def change_mcp_server(
 )
 async def refresh_mcp_server(
     principal: ToolsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     name: McpServerPath,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """List the server's tools now. Those that changed get their next version, those that are gone
     are disabled."""
-    before = await _get_server(services, principal.project_id, name)
+    before = await _get_server(storage, principal.project_id, name)
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
-    if not await has_stored_response(services, what):
-        filled = await read_credentials(services, before)
-        tokens = make_token_store(services, before)
-        listed = await list_tools(services, principal.project_id, before.spec, filled, tokens)
+    if not await has_stored_response(storage, what):
+        filled = await read_credentials(storage, before)
+        tokens = make_token_store(storage, before)
+        listed = await list_tools(registry, principal.project_id, before.spec, filled, tokens)
 
     async def refresh(tx: Tx) -> McpServer:
         former = await _lock_unchanged(tx, before)
         made = await mcp_servers.store_list(tx, former, listed)
-        await mcp_servers.sync_tools(tx, services.vault, made, signing.make_secret)
-        return _render_server(services, made)
+        await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
+        return _render_server(storage, made)
 
-    shown = await respond_once(services, what, refresh)
-    _forget_caches(services, principal.project_id)
+    shown = await respond_once(storage, what, refresh)
+    _forget_caches(registry, principal.project_id)
     return shown
 
 
 @routes.delete("/mcp_servers/{name}", status_code=204)
 async def delete_mcp_server(
-    principal: ToolsWriter, services: ServicesDep, name: McpServerPath
+    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
 ) -> Response:
     """Delete an MCP server and its tools. Runs that name them no longer see them."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
-    _forget_caches(services, principal.project_id)
+    _forget_caches(registry, principal.project_id)
     return no_content()
 
 
-async def _get_server(services: Services, project_id: ProjectId, name: str) -> RegisteredServer:
-    async with services.autocommit.connect() as tx:
+async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> RegisteredServer:
+    async with storage.read() as tx:
         found = await mcp_servers.get_server(tx, project_id, name)
     if found is None:
         raise e.McpServerNotFoundError
@@ -193,10 +199,10 @@ async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     return former
 
 
-def _render_server(services: Services, server: RegisteredServer) -> McpServer:
-    return McpServer.from_row(server, server.credentials(services.vault))
+def _render_server(storage: Storage, server: RegisteredServer) -> McpServer:
+    return McpServer.from_row(server, server.credentials(storage.vault))
 
 
-def _forget_caches(services: Services, project_id: ProjectId) -> None:
-    services.toolbox.forget(project_id)
-    services.mcp.forget(project_id)
+def _forget_caches(registry: Registry, project_id: ProjectId) -> None:
+    registry.forget_tools(project_id)
+    registry.forget_mcp_servers(project_id)

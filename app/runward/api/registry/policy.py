@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from pydantic import ConfigDict
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.params import IdempotencyKey
@@ -76,24 +76,26 @@ routes = make_router("Policy")
 
 
 @routes.get("/policy", response_model=Policy, summary="Show the policy")
-async def get_policy(principal: ToolsReader, services: ServicesDep) -> Response:
+async def get_policy(principal: ToolsReader, storage: StorageDep) -> Response:
     """The project's policy as it is now."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         return json_response(
             Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
         )
 
 
 @routes.put("/policy", response_model=Policy, summary="Set the policy")
-async def put_policy(principal: ToolsWriter, services: ServicesDep, policy: PutPolicy) -> Response:
+async def put_policy(
+    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, policy: PutPolicy
+) -> Response:
     """Replace the policy whole. It holds for every run of the project from its next step on,
     those that are under way too."""
-    await ensure_guards(services, policy.guardrails, policy.hooks)
-    async with services.database.pool.begin() as tx:
+    await ensure_guards(registry, policy.guardrails, policy.hooks)
+    async with storage.write() as tx:
         stored = await policies.put_policy(
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
-    services.policies.forget(principal.project_id)
+    registry.forget_policy(principal.project_id)
     return json_response(Policy.from_attributes(stored))
 
 
@@ -104,20 +106,21 @@ async def put_policy(principal: ToolsWriter, services: ServicesDep, policy: PutP
 )
 async def rotate_policy_secret(
     principal: ToolsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a new signing secret for the guardrails and hooks of the project and of its agents.
     For 24 hours they are signed with the former one too."""
 
+    vault = storage.vault
+
     async def rotate(tx: Tx) -> PolicySecret:
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
-        return PolicySecret(
-            secret=services.vault.derive_guard_secret(principal.project_id, generation)
-        )
+        return PolicySecret(secret=vault.derive_guard_secret(principal.project_id, generation))
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    shown = await respond_once(services, what, rotate)
-    services.policies.forget(principal.project_id)
+    shown = await respond_once(storage, what, rotate)
+    registry.forget_policy(principal.project_id)
     return shown

@@ -7,7 +7,7 @@ from fastapi import Response
 from pydantic import ConfigDict, Field
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import NewSecretPath, SecretPath
@@ -62,15 +62,19 @@ routes = make_router("Secrets")
     summary="Set a secret",
 )
 async def put_secret(
-    principal: ToolsWriter, services: ServicesDep, name: NewSecretPath, secret: PutSecret
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    name: NewSecretPath,
+    secret: PutSecret,
 ) -> Response:
     """Make a secret, or give it another value. What refers to it uses the new value from now on."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         stored = await secrets.put_secret(
-            tx, services.vault, principal.project_id, name, secret.value
+            tx, storage.vault, principal.project_id, name, secret.value
         )
-    services.mcp.forget(principal.project_id)
-    services.engine.models.forget(principal.project_id)
+    registry.forget_mcp_servers(principal.project_id)
+    registry.forget_models(principal.project_id)
     if stored.version > 1:
         return json_response(Secret.from_attributes(stored))
     return json_response(Secret.from_attributes(stored), 201, {"Location": f"/v1/secrets/{name}"})
@@ -78,10 +82,10 @@ async def put_secret(
 
 @routes.get("/secrets", response_model=Page[Secret])
 async def list_secrets(
-    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Response:
     """List secrets by name, without their values."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await secrets.list_secrets(
             tx,
             principal.project_id,
@@ -97,9 +101,9 @@ async def list_secrets(
 
 
 @routes.get("/secrets/{name}", response_model=Secret, summary="Show a secret, without its value")
-async def get_secret(principal: ToolsReader, services: ServicesDep, name: SecretPath) -> Response:
+async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Response:
     """One secret, without its value."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
         raise e.SecretNotFoundError
@@ -108,12 +112,12 @@ async def get_secret(principal: ToolsReader, services: ServicesDep, name: Secret
 
 @routes.delete("/secrets/{name}", status_code=204)
 async def delete_secret(
-    principal: ToolsWriter, services: ServicesDep, name: SecretPath
+    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
 ) -> Response:
     """Delete a secret. What refers to it fails from now on, and says which secret is missing."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError
-    services.mcp.forget(principal.project_id)
-    services.engine.models.forget(principal.project_id)
+    registry.forget_mcp_servers(principal.project_id)
+    registry.forget_models(principal.project_id)
     return no_content()

@@ -7,7 +7,7 @@ from fastapi import Response
 from pydantic import ConfigDict
 
 from runward.api.http.auth import RunsReader
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ToolPath
@@ -136,12 +136,12 @@ routes = make_router("Tools")
 
 @routes.get("/tools/{name}/calls", response_model=RecentCallPage)
 async def list_calls_of_tool(
-    principal: RunsReader, services: ServicesDep, name: ToolPath, pagination: Pagination
+    principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
 ) -> Response:
     """The calls of a tool in all runs of the project, newest first, and figures of the newest 100.
     Tries with POST …/test are not among them."""
     after = pagination.after_id(Prefix.CALL)
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:
             raise e.ToolNotFoundError
         figures = await tool_history.read_figures(tx, principal.project_id, name)

@@ -6,7 +6,7 @@ from typing import Final
 from fastapi import Request, Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, ToolPath
@@ -33,13 +33,13 @@ from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema
 from runward.egress.targets import TargetError
+from runward.services import Access, Registry, Storage
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import mcp_servers, plugin_sync, tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing
 from runward.tools.base import Invocation
 from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
-from runward.wiring import Services
 
 routes = make_router("Tools")
 
@@ -55,7 +55,8 @@ _UNTESTABLE_TYPES: Final = {
 @routes.post("/tools", status_code=201, response_model=NewTool)
 async def register_tool(
     principal: ToolsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     tool: RegisterTool,
     idempotency_key: IdempotencyKey = None,
@@ -66,28 +67,28 @@ async def register_tool(
         raise e.InvalidRequestError(
             errors=[FieldError("name", "is reserved for Runward's own tools")]
         )
-    await check_tool(services, principal.project_id, spec)
+    await check_tool(registry, principal.project_id, spec)
     secret = signing.make_secret()
 
     async def register(tx: Tx) -> NewTool:
-        made = await tool_registry.add_tool(tx, services.vault, principal.project_id, spec, secret)
+        made = await tool_registry.add_tool(tx, storage.vault, principal.project_id, spec, secret)
         if made is None:
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.from_row(made, secret=secret)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
-    shown = await respond_once(services, what, register, status=201, headers=headers)
-    services.toolbox.forget(principal.project_id)
+    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    registry.forget_tools(principal.project_id)
     return shown
 
 
 @routes.get("/tools", response_model=Page[Tool])
 async def list_tools(
-    principal: ToolsReader, services: ServicesDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Response:
     """List tools by name."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await tool_registry.list_tools(
             tx,
             principal.project_id,
@@ -101,9 +102,9 @@ async def list_tools(
 
 
 @routes.get("/tools/{name}", response_model=Tool)
-async def get_tool(principal: ToolsReader, services: ServicesDep, name: ToolPath) -> Response:
+async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Response:
     """One tool, in its current version."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
@@ -112,39 +113,47 @@ async def get_tool(principal: ToolsReader, services: ServicesDep, name: ToolPath
 
 @routes.patch("/tools/{name}", response_model=Tool)
 async def change_tool(
-    principal: ToolsWriter, services: ServicesDep, name: ToolPath, patch: PatchTool
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    name: ToolPath,
+    patch: PatchTool,
 ) -> Response:
     """Change a tool: that makes its next version. Pending approvals of the version before become
     void and are asked again."""
     for _ in range(MAX_ROUNDS):
-        async with services.autocommit.connect() as tx:
+        async with storage.read() as tx:
             before = await tool_registry.get_tool(tx, principal.project_id, name)
         if before is None:
             raise e.ToolNotFoundError
-        changed = await _apply_change(services, principal, before, patch)
+        changed = await _apply_change(storage, registry, principal, before, patch)
         if changed is not None:
-            services.toolbox.forget(principal.project_id)
+            registry.forget_tools(principal.project_id)
             return json_response(Tool.from_row(changed))
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 
 async def _apply_change(
-    services: Services, principal: Principal, before: RegisteredTool, patch: PatchTool
+    storage: Storage,
+    registry: Registry,
+    principal: Principal,
+    before: RegisteredTool,
+    patch: PatchTool,
 ) -> RegisteredTool | None:
     """None: somebody changed the tool after `before` was read, so it was another specification
     that was checked."""
     if errors := patch.find_errors(before.spec):
         raise e.InvalidRequestError(errors=errors)
-    code = await _get_code_spec(services, principal, before.spec, patch)
+    code = await _get_code_spec(storage, registry, principal, before.spec, patch)
     spec = apply_patch(before.spec, patch, code)
-    await check_tool(services, principal.project_id, spec)
-    async with services.database.pool.begin() as tx:
+    await check_tool(registry, principal.project_id, spec)
+    async with storage.write() as tx:
         former = await tool_registry.lock_tool(tx, principal.project_id, before.spec.name)
         if former is None or (former.id, former.version) != (before.id, before.version):
             return None
         if code is None:
             return await tool_registry.update_tool(
-                tx, services.vault, principal.project_id, former, spec
+                tx, storage.vault, principal.project_id, former, spec
             )
         return await plugin_sync.override_policy(
             tx, principal.project_id, code, dump_overrides(patch)
@@ -152,10 +161,12 @@ async def _apply_change(
 
 
 @routes.delete("/tools/{name}", status_code=204)
-async def delete_tool(principal: ToolsWriter, services: ServicesDep, name: ToolPath) -> Response:
+async def delete_tool(
+    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: ToolPath
+) -> Response:
     """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
     only be disabled."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         found = await tool_registry.lock_tool(tx, principal.project_id, name)
         if found is not None and found.spec.type in ("plugin", "mcp"):
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
@@ -165,7 +176,7 @@ async def delete_tool(principal: ToolsWriter, services: ServicesDep, name: ToolP
             )
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError
-    services.toolbox.forget(principal.project_id)
+    registry.forget_tools(principal.project_id)
     return no_content()
 
 
@@ -176,7 +187,8 @@ async def delete_tool(principal: ToolsWriter, services: ServicesDep, name: ToolP
 )
 async def rotate_tool_secret(
     principal: ToolsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
     request: Request,
     name: ToolPath,
     idempotency_key: IdempotencyKey = None,
@@ -186,18 +198,18 @@ async def rotate_tool_secret(
 
     async def rotate(tx: Tx) -> ToolSecret:
         if not await tool_registry.rotate_secret(
-            tx, services.vault, principal.project_id, name, secret
+            tx, storage.vault, principal.project_id, name, secret
         ):
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    shown = await respond_once(services, what, rotate)
-    services.toolbox.forget(principal.project_id)
+    shown = await respond_once(storage, what, rotate)
+    registry.forget_tools(principal.project_id)
     return shown
 
 
-async def check_tool(services: Services, project_id: ProjectId, spec: ToolSpec) -> None:
+async def check_tool(registry: Registry, project_id: ProjectId, spec: ToolSpec) -> None:
     """What the model of the request cannot see: schemas, rules, headers, the target. Raises
     InvalidRequestError that names every path."""
     errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
@@ -207,17 +219,17 @@ async def check_tool(services: Services, project_id: ProjectId, spec: ToolSpec) 
         )
     for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
         if isinstance(rule, When):
-            problem = await services.engine.rules.problem(project_id, rule.when)
+            problem = await registry.find_rule_problem(project_id, rule.when)
             if problem is not None:
                 errors.append(FieldError(field, problem))
-    errors += await check_guards(services, spec.guardrails, stages=TOOL_STAGES)
-    errors += await _check_target(services, project_id, spec)
+    errors += await check_guards(registry, spec.guardrails, stages=TOOL_STAGES)
+    errors += await _check_target(registry, project_id, spec)
     if errors:
         raise e.InvalidRequestError(errors=errors)
 
 
 async def _check_target(
-    services: Services, project_id: ProjectId, spec: ToolSpec
+    registry: Registry, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
     if spec.type != "hosted" and spec.hosted is not None:
         return [FieldError("hosted", "is for a tool of type hosted")]
@@ -225,7 +237,7 @@ async def _check_target(
         return [FieldError("executes", "is for a webhook or a plugin")]
     match spec.type:
         case "webhook":
-            return await _check_webhook(services, project_id, spec)
+            return await _check_webhook(registry, project_id, spec)
         case "hosted":
             return _check_hosted(spec)
         case "agent":
@@ -237,24 +249,24 @@ async def _check_target(
 
 
 async def _check_webhook(
-    services: Services, project_id: ProjectId, spec: ToolSpec
+    registry: Registry, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
-    errors = [*await _check_header_values(services, project_id, spec), *_check_no_agent(spec)]
+    errors = [*await _check_header_values(registry, project_id, spec), *_check_no_agent(spec)]
     if spec.url is None:
         return [*errors, FieldError("url", "is needed for a webhook")]
     try:
-        await services.egress.check_target(spec.url)
+        await registry.check_target(spec.url)
     except TargetError as error:
         errors.append(FieldError("url", str(error)))
     return errors
 
 
 async def _check_header_values(
-    services: Services, project_id: ProjectId, spec: ToolSpec
+    registry: Registry, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
     """A value that is stored already was checked when it was given."""
     references = secret_references(spec.headers)
-    secrets = await services.engine.secrets(project_id, set(references.values()))
+    secrets = await registry.read_secrets(project_id, set(references.values()))
     missing = [
         FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
         for path, name in references.items()
@@ -300,17 +312,17 @@ def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
 
 
 async def _get_code_spec(
-    services: Services, principal: Principal, spec: ToolSpec, patch: PatchTool
+    storage: Storage, registry: Registry, principal: Principal, spec: ToolSpec, patch: PatchTool
 ) -> ToolSpec | None:
     """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
     plugin is not loaded and nothing is to be given back to it. None: the tool is the project's."""
     if spec.mcp is not None:
-        async with services.autocommit.connect() as tx:
+        async with storage.read() as tx:
             server = await mcp_servers.get_server(tx, principal.project_id, spec.mcp.server)
         return mcp_servers.find_listed_spec(server, spec)
     if spec.type != "plugin":
         return None
-    code = services.plugins.spec_of(spec.name)
+    code = registry.get_plugin_spec(spec.name)
     if code is None and any(getattr(patch, name) is None for name in patch.model_fields_set):
         raise e.ConflictError(
             f"The plugin of '{spec.name}' is not loaded in the process that answers, so what its "
@@ -321,27 +333,33 @@ async def _get_code_spec(
 
 @routes.post("/tools/{name}/test", response_model=ToolTrial)
 async def try_tool(
-    principal: ToolsWriter, services: ServicesDep, name: ToolPath, trial: TryTool
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    access: AccessDep,
+    name: ToolPath,
+    trial: TryTool,
 ) -> Response:
     """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
     arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
     run."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         versions = await tool_registry.read_current_versions(tx, principal.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError
-    tools = await services.toolbox.fetch(principal.project_id, versions.items())
+    tools = await registry.fetch_tools(principal.project_id, versions.items())
     armed = tools.get(name, versions[name])
     if (message := _UNTESTABLE_TYPES.get(armed.tool.spec.type)) is not None:
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     if problems := armed.tool.arguments.problems(trial.arguments):
         raise e.InvalidRequestError(errors=problems)
-    executor = services.engine.executors.get(armed.tool.spec.type)
+    executors = registry.executors
+    executor = executors.get(armed.tool.spec.type)
     if executor is None:
         message = f"is of type {armed.tool.spec.type}, which this API process cannot run"
         raise e.InvalidRequestError(errors=[FieldError("path.name", message)])
     started = time.monotonic()
-    call = _make_invocation(principal, armed.tool, trial, services, secrets=armed.secrets)
+    call = _make_invocation(principal, armed.tool, trial, registry, access, secrets=armed.secrets)
     outcome = bounded_outcome(await executor.invoke(call))
     return json_response(ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started))
 
@@ -350,10 +368,10 @@ def _make_invocation(
     principal: Principal,
     tool: CompiledTool,
     trial: TryTool,
-    services: Services,
+    registry: Registry,
+    access: Access,
     secrets: tuple[str, ...],
 ) -> Invocation:
-    default = services.engine.tool_timeout.total_seconds()
     return Invocation(
         project_id=principal.project_id,
         run_id=RunId(mint()),
@@ -366,8 +384,8 @@ def _make_invocation(
         context=trial.context,
         attempt=1,
         fence=0,
-        seconds=tool.spec.timeout_seconds or default,
-        callback_url=f"{services.public_url}/v1/callbacks/test",
+        seconds=tool.spec.timeout_seconds or registry.tool_seconds,
+        callback_url=f"{access.public_url}/v1/callbacks/test",
         callback_token="test",  # noqa: S106  # leads nowhere
         secrets=secrets,
     )

@@ -33,12 +33,12 @@ from runward.domain.run.conversation import build_conversation
 from runward.domain.run.items import Item, Message
 from runward.domain.run.resolve import CallbackCompleted
 from runward.domain.run.status import TERMINAL
+from runward.services import RunQueue, Storage
 from runward.store import codec
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 from runward.store.runs import approvals, client_results, queries, transitions
 from runward.store.runs.views import RunView
-from runward.wiring import Services
 
 _PARAMETER: Final = "previous_response_id"
 _REQUEST_TYPES: Final = ("mcp_approval_request", "function_call")
@@ -92,11 +92,11 @@ class PreviousResponse:
 
 
 async def load_previous_response(
-    services: Services, project_id: ProjectId, shown: str
+    storage: Storage, project_id: ProjectId, shown: str
 ) -> PreviousResponse:
     """Raises PreviousResponseNotFoundError, and InvalidRequestError while it is not over."""
     try:
-        view, id_, log = await log_reader.load_response(services, project_id, shown)
+        view, id_, log = await log_reader.load_response(storage, project_id, shown)
     except e.ResponseNotFoundError:
         why = f"Previous response with id '{shown[:64]}' not found."
         raise e.PreviousResponseNotFoundError(why, errors=[FieldError(_PARAMETER, why)]) from None
@@ -116,7 +116,7 @@ def answers_wait(former: PreviousResponse, given: inputs.InputIn) -> bool:
 
 
 async def load_history(
-    services: Services, project_id: ProjectId, former: PreviousResponse
+    storage: Storage, project_id: ProjectId, former: PreviousResponse
 ) -> tuple[Item, ...]:
     """The conversation of a run that has ended. Raises InvalidRequestError."""
     if former.view.session_id is not None:
@@ -124,7 +124,7 @@ async def load_history(
         raise parameter_error(
             _PARAMETER, f"belongs to a session: send conversation='{shown}' instead"
         )
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await queries.load(tx, project_id, former.id.run_id)
     assert found is not None
     if found[0] not in TERMINAL:
@@ -146,7 +146,8 @@ def _unanswered_error(former: PreviousResponse) -> e.InvalidRequestError:
 
 
 async def continue_run(
-    services: Services,
+    storage: Storage,
+    queue: RunQueue,
     principal: Principal,
     body: CreateResponse,
     former: PreviousResponse,
@@ -169,12 +170,12 @@ async def continue_run(
     async def act(tx: Tx) -> dict[str, str]:
         policy = await policies.get_policy(tx, principal.project_id)
         after = await _apply_answers(
-            tx, services, principal, former, answers, checked=policy.checks_results
+            tx, storage, principal, former, answers, checked=policy.checks_results
         )
         return {"id": str(ResponseId(former.id.run_id, after))}
 
-    made = await respond_once(services, request_key, act)
-    services.wake_worker()
+    made = await respond_once(storage, request_key, act)
+    queue.wake_worker()
     id_ = ResponseId.parse(from_json(bytes(made.body))["id"])
     assert id_ is not None
     return id_, made
@@ -197,7 +198,7 @@ def _check_answers(former: PreviousResponse, answers: Answers) -> None:
 
 async def _apply_answers(
     tx: Tx,
-    services: Services,
+    storage: Storage,
     principal: Principal,
     former: PreviousResponse,
     answers: Answers,
@@ -213,13 +214,13 @@ async def _apply_answers(
     waited = await find_last_wait(tx, project_id, former)
     counts = False
     for decision in answers.decisions:
-        counts |= await _decide(tx, services, principal, decision)
+        counts |= await _decide(tx, storage, principal, decision)
     for output in answers.outputs:
         call = state.calls[CallId(output.call_id)]
         counts |= call.result is None and call.received is None
         said = CallbackCompleted(status="completed", output=parse_output(output))
         await client_results.submit_result(
-            tx, services.vault, project_id, run_id, call.id, said, project_has_checks=checked
+            tx, storage.vault, project_id, run_id, call.id, said, project_has_checks=checked
         )
     if answers.messages and not counts:
         raise e.ConflictError("What the run waited for was settled already; see its response.")
@@ -229,7 +230,7 @@ async def _apply_answers(
 
 
 async def _decide(
-    tx: Tx, services: Services, principal: Principal, response: inputs.McpApprovalResponseIn
+    tx: Tx, storage: Storage, principal: Principal, response: inputs.McpApprovalResponseIn
 ) -> bool:
     """False: that was decided before, by whomever."""
     value = parse_id(Prefix.APPROVAL, response.approval_request_id)
@@ -244,7 +245,7 @@ async def _decide(
         else Reject(decision="reject", message=response.reason)
     )
     by = format_id(Prefix.KEY, principal.key_id)
-    await transitions.decide(tx, services.vault, principal.project_id, approval_id, decision, by)
+    await transitions.decide(tx, storage.vault, principal.project_id, approval_id, decision, by)
     return True
 
 

@@ -13,6 +13,7 @@ from runward.api.responses.parts import LoggedEvent, ResponseEvent
 from runward.api.responses.response_body import make_shape
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
+from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
@@ -20,7 +21,6 @@ from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
 from runward.store.runs.views import RunView
-from runward.wiring import Services
 
 PAGE: Final = 500
 """Events read at once."""
@@ -39,13 +39,13 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
 
 
 async def load_response(
-    services: Services, project_id: ProjectId, shown: str
+    storage: Storage, project_id: ProjectId, shown: str
 ) -> tuple[RunView, ResponseId, ResponseLog]:
     """As far as its run's log goes now. Raises ResponseNotFoundError."""
     id_ = ResponseId.parse(shown)
     if id_ is None:
         raise e.ResponseNotFoundError
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         view = await views.get_run(tx, project_id, id_.run_id)
         if view is None:
             raise e.ResponseNotFoundError
@@ -97,15 +97,15 @@ def _run_of(log: ResponseLog) -> RunId:
 
 
 async def follow(
-    services: Services, project_id: ProjectId, log: ResponseLog, *, deltas: bool
+    storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog, *, deltas: bool
 ) -> AsyncIterator[list[ResponseEvent]]:
     """What there is, and what comes, until the response ends or the process stops; an empty list
     where nothing came for a while. `deltas`: of text that is being written too. Holds no database
     connection while it waits."""
-    with services.feed.follow(project_id, _run_of(log)) as follower:
-        while not (log.ended or services.stopping.is_set()):
+    with live.follow(project_id, _run_of(log)) as follower:
+        while not (log.ended or live.is_stopping()):
             follower.hinted = False
-            async with services.autocommit.connect() as tx:
+            async with storage.read() as tx:
                 run_id = _run_of(log)
                 stored = await events.read_after(tx, project_id, run_id, log.seen, PAGE)
                 whole = [await _load_whole(tx, project_id, event) for event in stored]
@@ -113,8 +113,8 @@ async def follow(
             if len(stored) == PAGE:
                 continue
             if deltas and follower.adrift:
-                services.feed.catch_up(follower)
-            async for sent in _follow_live(services, follower, log):
+                live.catch_up(follower)
+            async for sent in _follow_live(live, follower, log):
                 yield sent
 
 
@@ -127,10 +127,10 @@ def _apply_stored(
 
 
 async def _follow_live(
-    services: Services, follower: Follower, log: ResponseLog
+    live: Live, follower: Follower, log: ResponseLog
 ) -> AsyncIterator[list[ResponseEvent]]:
     """Ends when the database is to be read."""
-    while not (log.ended or services.stopping.is_set()):
+    while not (log.ended or live.is_stopping()):
         if sent := _apply_pushed(follower, log):
             yield sent
         if follower.hinted:

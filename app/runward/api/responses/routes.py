@@ -9,7 +9,13 @@ from fastapi import Path, Query, Request, Response
 
 from runward.api.events.stream import Frames, respond_with_stream, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import (
+    LiveDep,
+    RegistryDep,
+    RequestLimitsDep,
+    RunQueueDep,
+    StorageDep,
+)
 from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest
 from runward.api.http.paging import Pagination, slice_page
 from runward.api.http.params import IdempotencyKey
@@ -35,9 +41,9 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.items import Item
+from runward.services import Live, Registry, RunQueue, Storage
 from runward.store.postgres.db import mint
 from runward.store.runs import queries
-from runward.wiring import Services
 
 routes = make_router("Responses")
 
@@ -55,7 +61,10 @@ ResponsePath = Annotated[str, Path(max_length=64, description="The response's id
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
 async def create_response(
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
+    queue: RunQueueDep,
+    live: LiveDep,
     request: Request,
     body: CreateResponse,
     idempotency_key: IdempotencyKey = None,
@@ -66,23 +75,28 @@ async def create_response(
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        log, replayed = await _start_response(services, principal, body, what)
-        return _frames(services, principal.project_id, log), REPLAY_HEADERS if replayed else {}
+        log, replayed = await _start_response(storage, registry, queue, principal, body, what)
+        return _frames(storage, live, principal.project_id, log), REPLAY_HEADERS if replayed else {}
 
     if body.stream:
-        return await start_stream(services, principal, streamed)
-    log, replayed = await _start_response(services, principal, body, what)
+        return await start_stream(storage, live, principal, streamed)
+    log, replayed = await _start_response(storage, registry, queue, principal, body, what)
     headers = REPLAY_HEADERS if replayed else {}
     if body.background:
-        async with services.autocommit.connect() as tx:
+        async with storage.read() as tx:
             await log_reader.read_log(tx, principal.project_id, log)
     else:
-        await _wait_for_end(services, principal.project_id, log)
+        await _wait_for_end(storage, live, principal.project_id, log)
     return json_response(log.shape(log.snapshot), 200, headers)
 
 
 async def _start_response(
-    services: Services, principal: Principal, body: CreateResponse, request_key: IdempotentRequest
+    storage: Storage,
+    registry: Registry,
+    queue: RunQueue,
+    principal: Principal,
+    body: CreateResponse,
+    request_key: IdempotentRequest,
 ) -> tuple[ResponseLog, bool]:
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""
@@ -90,14 +104,14 @@ async def _start_response(
     former: continuation.PreviousResponse | None = None
     if body.previous_response_id is not None:
         shown = body.previous_response_id
-        former = await continuation.load_previous_response(services, principal.project_id, shown)
+        former = await continuation.load_previous_response(storage, principal.project_id, shown)
         if continuation.answers_wait(former, body.input):
             id_, made = await continuation.continue_run(
-                services, principal, body, former, request_key
+                storage, queue, principal, body, former, request_key
             )
             return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
-        before = await continuation.load_history(services, principal.project_id, former)
-    unseal = make_unseal(services.vault, principal.project_id)
+        before = await continuation.load_history(storage, principal.project_id, former)
+    unseal = make_unseal(storage.vault, principal.project_id)
     items = parse_conversation(body.input, unseal, before)
     if not items:
         raise parameter_error("input", "is required")
@@ -105,28 +119,30 @@ async def _start_response(
     async def start() -> AcceptResult:
         continued_from = former.id.run_id if former else None
         return await run_request.start(
-            services, principal, body, request_key, items, continued_from
+            storage, registry, queue, principal, body, request_key, items, continued_from
         )
 
-    accepted = await accept_once(services, request_key, start)
+    accepted = await accept_once(storage, request_key, start)
     run = accepted.run
     return log_reader.create_log(run, ResponseId(run.id)), accepted.replayed
 
 
-async def _wait_for_end(services: Services, project_id: ProjectId, log: ResponseLog) -> None:
+async def _wait_for_end(
+    storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog
+) -> None:
     """Until it has ended; or for so long that it is shown as it is by then."""
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            async for _ in log_reader.follow(services, project_id, log, deltas=False):
+            async for _ in log_reader.follow(storage, live, project_id, log, deltas=False):
                 pass
     except TimeoutError:
         return
 
 
 async def _frames(
-    services: Services, project_id: ProjectId, log: ResponseLog
+    storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog
 ) -> AsyncIterator[str]:
-    async for sent in log_reader.follow(services, project_id, log, deltas=True):
+    async for sent in log_reader.follow(storage, live, project_id, log, deltas=True):
         yield "".join(one.frame for one in sent) or ": still here\n\n"
     if log.ended:
         yield "data: [DONE]\n\n"
@@ -135,7 +151,8 @@ async def _frames(
 @routes.get("/responses/{response_id}", response_model=ResponseObject, responses=_STREAMED)
 async def get_response(
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
+    live: LiveDep,
     response_id: ResponsePath,
     stream: Annotated[bool, Query(description="Answer with its events.")] = False,
     starting_after: Annotated[
@@ -149,23 +166,25 @@ async def get_response(
         raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
     if starting_after is not None and not stream:
         raise parameter_error("query.starting_after", "needs stream=true")
-    view, id_, log = await log_reader.load_response(services, principal.project_id, response_id)
+    view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
     if not stream:
         return json_response(log.shape(log.snapshot))
     log = log_reader.create_log(view, id_, -1 if starting_after is None else starting_after)
-    return respond_with_stream(services, principal, _frames(services, principal.project_id, log))
+    return respond_with_stream(
+        storage, live, principal, _frames(storage, live, principal.project_id, log)
+    )
 
 
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
 async def cancel_response(
-    principal: RunsWriter, services: ServicesDep, response_id: ResponsePath
+    principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
 ) -> Response:
     """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
     has ended otherwise is 409."""
-    view, id_, _ = await log_reader.load_response(services, principal.project_id, response_id)
-    await cancel(services, principal.project_id, id_.run_id)
+    view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
+    await cancel(storage, queue, principal.project_id, id_.run_id)
     log = log_reader.create_log(view, id_)
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         await log_reader.read_log(tx, principal.project_id, log)
     return json_response(log.shape(log.snapshot))
 
@@ -176,12 +195,12 @@ async def cancel_response(
     summary="List what a response was given",
 )
 async def list_input_items(
-    principal: RunsReader, services: ServicesDep, response_id: ResponsePath, walk: Pagination
+    principal: RunsReader, storage: StorageDep, response_id: ResponsePath, walk: Pagination
 ) -> Response:
     """What the response was given: its input behind the conversation that it goes on from, or
     what was answered to the run that waited."""
-    view, id_, log = await log_reader.load_response(services, principal.project_id, response_id)
-    async with services.autocommit.connect() as tx:
+    view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
+    async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
         before = await log_reader.read_previous_response(tx, principal.project_id, view, log)
         messages = (
@@ -203,19 +222,23 @@ async def list_input_items(
     summary="Seal a conversation",
 )
 async def compact_response(
-    principal: RunsWriter, services: ServicesDep, body: CompactResponse
+    principal: RunsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    limits: RequestLimitsDep,
+    body: CompactResponse,
 ) -> Response:
     """Seal a conversation into one item, which can be sent as input in its place. Nothing is
     summarised, and no model is asked."""
     await run_request.resolve_model(
-        services, principal.project_id, run_request.build_model_request(body.model)
+        storage, registry, principal.project_id, run_request.build_model_request(body.model)
     )
     before: tuple[Item, ...] = ()
     if body.previous_response_id is not None:
         shown = body.previous_response_id
-        former = await continuation.load_previous_response(services, principal.project_id, shown)
-        before = await continuation.load_history(services, principal.project_id, former)
-    unseal = make_unseal(services.vault, principal.project_id)
+        former = await continuation.load_previous_response(storage, principal.project_id, shown)
+        before = await continuation.load_history(storage, principal.project_id, former)
+    unseal = make_unseal(storage.vault, principal.project_id)
     items = parse_conversation(body.input, unseal, before)
     if not items:
         raise parameter_error("input", "is required")
@@ -224,7 +247,7 @@ async def compact_response(
         "type": "compaction",
         "id": id_,
         "encrypted_content": seal(
-            services.vault, principal.project_id, items, services.max_body_bytes
+            storage.vault, principal.project_id, items, limits.max_body_bytes
         ),
     }
     shown_ = {

@@ -27,7 +27,7 @@ from runward.domain.run.config import MAX_TOOLS, Limits, NamedTool, RunConfig
 from runward.domain.run.items import Item
 from runward.domain.run.state import Member
 from runward.domain.schema.validator import check_schema
-from runward.wiring import Services
+from runward.services import Registry, RunQueue, Storage
 
 DEADLINE_SECONDS: Final = 30 * 86_400.0
 """Of a run with functions that its client runs, and may never come back with."""
@@ -73,7 +73,9 @@ def check_supported(body: CreateResponse) -> None:
 
 
 async def start(
-    services: Services,
+    storage: Storage,
+    registry: Registry,
+    queue: RunQueue,
     principal: Principal,
     body: CreateResponse,
     request_key: IdempotentRequest,
@@ -83,21 +85,21 @@ async def start(
     """After this the run and its first event are committed. Raises AppErrors."""
     session_id = _parse_session(body)
     request = _build_start_request(body)
-    resolved = await resolve_model(services, principal.project_id, request)
+    resolved = await resolve_model(storage, registry, principal.project_id, request)
     resolved = _add_run_settings(body, resolved)
     new = accept.build_new_run(principal, request, resolved, items, continued_from)
     new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
     if session_id is not None:
-        return await accept.accept_in_session(services, new, session_id)
-    return await accept.accept_immediately(services, new)
+        return await accept.accept_in_session(storage, queue, new, session_id)
+    return await accept.accept_immediately(queue, new)
 
 
 async def resolve_model(
-    services: Services, project_id: ProjectId, request: StartRun
+    storage: Storage, registry: Registry, project_id: ProjectId, request: StartRun
 ) -> ResolvedAgent:
     """Raises ModelNotFoundError for an unknown agent or model."""
     try:
-        return await resolve_agent(services, project_id, request)
+        return await resolve_agent(storage, registry, project_id, request)
     except (e.UnknownAgentError, e.UnknownModelError) as error:
         if error.errors and error.errors[0].path in ("agent", "model"):
             wrong = [FieldError("model", error.errors[0].message)]

@@ -22,13 +22,13 @@ from runward.domain.run.items import Item
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import Changes, Place, RunState, Segment, SegmentKind, add_run_created
 from runward.domain.run.status import RunStatus
+from runward.services import Registry, RunQueue, Storage
 from runward.store import codec
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx, mint, sqlstate
 from runward.store.runs import continuation, sessions, views
 from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
 from runward.store.runs.views import RunView
-from runward.wiring import Services
 
 UNIQUE_VIOLATION: Final = "23505"
 
@@ -43,19 +43,26 @@ class AcceptResult:
 
 
 async def accept(
-    services: Services, principal: Principal, body: StartRun, request_key: IdempotentRequest
+    storage: Storage,
+    registry: Registry,
+    queue: RunQueue,
+    principal: Principal,
+    body: StartRun,
+    request_key: IdempotentRequest,
 ) -> AcceptResult:
     """After this the run and its first event are committed. Raises AppErrors."""
     return await accept_once(
-        services, request_key, lambda: _accept_new(services, principal, body, request_key)
+        storage,
+        request_key,
+        lambda: _accept_new(storage, registry, queue, principal, body, request_key),
     )
 
 
 async def accept_once(
-    services: Services, request_key: IdempotentRequest, start: Callable[[], Awaitable[AcceptResult]]
+    storage: Storage, request_key: IdempotentRequest, start: Callable[[], Awaitable[AcceptResult]]
 ) -> AcceptResult:
     """`start` accepts a run and keeps the key beside it."""
-    if request_key.key is not None and (kept := await _replay(services, request_key)) is not None:
+    if request_key.key is not None and (kept := await _replay(storage, request_key)) is not None:
         return kept
     try:
         return await start()
@@ -63,43 +70,48 @@ async def accept_once(
         lost = isinstance(error, e.SessionBusyError) or sqlstate(error) == UNIQUE_VIOLATION
         if request_key.key is None or not lost:
             raise  # else the same key at the same time: the other one may have been first
-        kept = await _replay(services, request_key)
+        kept = await _replay(storage, request_key)
         if kept is None:
             raise
         return kept
 
 
 async def _accept_new(
-    services: Services, principal: Principal, body: StartRun, request_key: IdempotentRequest
+    storage: Storage,
+    registry: Registry,
+    queue: RunQueue,
+    principal: Principal,
+    body: StartRun,
+    request_key: IdempotentRequest,
 ) -> AcceptResult:
-    resolved = await resolve_agent(services, principal.project_id, body)
+    resolved = await resolve_agent(storage, registry, principal.project_id, body)
     new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
     if body.session_id is not None:
         value = parse_id(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
         on_conflict = None if body.on_conflict is None else OnConflict(body.on_conflict)
-        return await accept_in_session(services, new, SessionId(value), on_conflict)
-    return await accept_immediately(services, new)
+        return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
+    return await accept_immediately(queue, new)
 
 
-async def accept_immediately(services: Services, new: NewRun) -> AcceptResult:
+async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
     """A run that waits for no other. With room in this process it is leased to it at once: one
     commit less."""
-    lease = services.reserve_slot()
+    lease = queue.reserve_place()
     new = replace(new, lease=lease)
     if lease:
         new.changes.add(RunStartedEvent({}))
     try:
-        accepted = await services.accept(new)
+        accepted = await queue.accept(new)
     except BaseException:
         if lease:
-            services.free_slot()
+            queue.release_place()
         raise
     if lease:
-        services.adopt(_build_state(new, accepted))
+        queue.start_accepted(_build_state(new, accepted))
     else:
-        services.wake_worker()
+        queue.wake_worker()
     return AcceptResult(_build_view(new, accepted), replayed=False)
 
 
@@ -108,18 +120,22 @@ async def _do_nothing(_tx: Tx, _new: NewRun) -> None:
 
 
 async def accept_in_transaction(
-    services: Services, new: NewRun, after_accept: Callable[[Tx, NewRun], Awaitable[None]]
+    storage: Storage,
+    queue: RunQueue,
+    new: NewRun,
+    after_accept: Callable[[Tx, NewRun], Awaitable[None]],
 ) -> AcceptResult:
     """`after_accept` is done in the commit that accepts the run."""
-    async with services.database.pool.begin() as tx:
-        row = (await tx.execute(ACCEPT, accept_values([new], services.lease))).one()
+    async with storage.write() as tx:
+        row = (await tx.execute(ACCEPT, accept_values([new], queue.lease))).one()
         await after_accept(tx, new)
-    services.wake_worker()
+    queue.wake_worker()
     return AcceptResult(_build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
 
 
 async def accept_in_session(
-    services: Services,
+    storage: Storage,
+    queue: RunQueue,
     new: NewRun,
     session_id: SessionId,
     on_conflict: OnConflict | None = None,
@@ -129,23 +145,23 @@ async def accept_in_session(
     """One run of a session at a time: this one starts, waits, is refused, or ends the others.
     `after_accept` is done in the commit that accepts it."""
     for _ in range(sessions.MAX_CANCEL_ROUNDS):
-        async with services.database.pool.begin() as tx:
+        async with storage.write() as tx:
             taken = await sessions.take_slot(tx, new.state.project_id, session_id, on_conflict)
             if taken.previous and await _is_key_used(tx, new):
                 raise e.SessionBusyError  # the one in the way is this very request's run
             if not taken.previous:
                 state = replace(new.state, place=Place(session_id, taken.seq))
                 new = replace(new, state=state, waits=taken.waits)
-                values = accept_values([new], services.lease)
+                values = accept_values([new], queue.lease)
                 row = (await tx.execute(ACCEPT, values)).one()
                 await after_accept(tx, new)
                 break
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
-                await cancel(services, new.state.project_id, run_id)
+                await cancel(storage, queue, new.state.project_id, run_id)
     else:
         raise e.SessionBusyError
-    services.wake_worker()
+    queue.wake_worker()
     return AcceptResult(_build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
 
 
@@ -156,10 +172,10 @@ async def _is_key_used(tx: Tx, new: NewRun) -> bool:
     return await idempotency.read(tx, new.state.project_id, new.idempotency[0]) is not None
 
 
-async def _replay(services: Services, request_key: IdempotentRequest) -> AcceptResult | None:
+async def _replay(storage: Storage, request_key: IdempotentRequest) -> AcceptResult | None:
     """The run that was started under the key, as it is now."""
     assert request_key.key is not None
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         kept = await idempotency.read(tx, request_key.project_id, request_key.key)
         if kept is None:
             await idempotency.delete_expired(tx, request_key.project_id, request_key.key)
@@ -247,7 +263,8 @@ def _build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
 
 
 async def accept_continuation(
-    services: Services,
+    storage: Storage,
+    queue: RunQueue,
     principal: Principal,
     run_id: RunId,
     body: ContinueRun,
@@ -256,7 +273,7 @@ async def accept_continuation(
     """After this the new run is committed. Raises AppErrors."""
 
     async def start() -> AcceptResult:
-        async with services.autocommit.connect() as tx:
+        async with storage.read() as tx:
             messages = () if body.input is None else build_messages(body.input)
             found = await continuation.prepare(
                 tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
@@ -264,19 +281,21 @@ async def accept_continuation(
         new = request_key.with_key(
             replace(found.run, state=replace(found.run.state, created_by=principal.key_id))
         )
-        accepted = await _accept(services, new, found.session_id)
+        accepted = await _accept(storage, queue, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 
-    return await accept_once(services, request_key, start)
+    return await accept_once(storage, request_key, start)
 
 
-async def _accept(services: Services, new: NewRun, session_id: SessionId | None) -> AcceptResult:
+async def _accept(
+    storage: Storage, queue: RunQueue, new: NewRun, session_id: SessionId | None
+) -> AcceptResult:
     """Raises AppErrors."""
     if session_id is None:
-        return await accept_in_transaction(services, new, continuation.copy_history)
+        return await accept_in_transaction(storage, queue, new, continuation.copy_history)
     try:
         return await accept_in_session(
-            services, new, session_id, after_accept=continuation.copy_history
+            storage, queue, new, session_id, after_accept=continuation.copy_history
         )
     except e.SessionNotFoundError:
         raise e.ConflictError("The session of this run has been deleted.") from None

@@ -8,7 +8,7 @@ from fastapi import Path, Request, Response
 from pydantic import ConfigDict
 
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
@@ -45,13 +45,13 @@ class Accepted(ResponseModel):
 )
 async def get_tool_call(
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     run_id: RunPath,
     call_id: CallPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Response:
     """Show one call of a run."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
@@ -65,7 +65,8 @@ async def get_tool_call(
 )
 async def resolve_tool_call(
     principal: ApprovalsDecider,
-    services: ServicesDep,
+    storage: StorageDep,
+    queue: RunQueueDep,
     request: Request,
     run_id: RunPath,
     call_id: CallPath,
@@ -77,16 +78,16 @@ async def resolve_tool_call(
 
     async def resolve(tx: Tx) -> ToolCall:
         await transitions.resolve_call(
-            tx, services.vault, principal.project_id, run_id, call_id, resolution
+            tx, storage.vault, principal.project_id, run_id, call_id, resolution
         )
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
     shown = await respond_once(
-        services,
+        storage,
         IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
         resolve,
     )
-    services.wake_worker()
+    queue.wake_worker()
     return shown
 
 
@@ -97,7 +98,8 @@ async def resolve_tool_call(
 )
 async def give_tool_result(
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    queue: RunQueueDep,
     request: Request,
     run_id: RunPath,
     call_id: CallPath,
@@ -111,7 +113,7 @@ async def give_tool_result(
         policy = await policies.get_policy(tx, principal.project_id)
         await client_results.submit_result(
             tx,
-            services.vault,
+            storage.vault,
             principal.project_id,
             run_id,
             call_id,
@@ -121,11 +123,11 @@ async def give_tool_result(
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
     shown = await respond_once(
-        services,
+        storage,
         IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
         give,
     )
-    services.wake_worker()
+    queue.wake_worker()
     return shown
 
 
@@ -141,7 +143,8 @@ async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     summary="Deliver progress or a result",
 )
 async def call_back(
-    services: ServicesDep,
+    storage: StorageDep,
+    queue: RunQueueDep,
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
     callback: Callback,
 ) -> Response:
@@ -149,18 +152,19 @@ async def call_back(
     something. The token is the authority: no API key. The first result wins; the same again is
     fine, another is 409, and one that comes after the call has ended otherwise is kept and
     answered 410."""
-    ref = services.vault.read_callback_token(token)
+    vault = storage.vault
+    ref = vault.read_callback_token(token)
     if ref is None:
         raise e.CallbackNotFoundError
     for _ in range(MAX_EARLY_ATTEMPTS):
-        async with services.database.pool.begin() as tx:
+        async with storage.write() as tx:
             policy = await policies.get_policy(tx, ref.project_id)
             found = await transitions.take_callback(
-                tx, services.vault, ref, callback, project_has_checks=policy.checks_results
+                tx, storage.vault, ref, callback, project_has_checks=policy.checks_results
             )
         match found:
             case None:
-                services.wake_worker()
+                queue.wake_worker()
                 return json_response({"accepted": True})
             case transitions.LateCallback():
                 raise e.LateCallbackError

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from runward.api.http.dependencies import Services
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move
+from runward.services import RunQueue, Storage
 from runward.store.runs import transitions
 
 MAX_UNREADABLE_RUNS: Final = 100
@@ -13,17 +13,22 @@ MAX_UNREADABLE_RUNS: Final = 100
 
 
 async def cancel(
-    services: Services, project_id: ProjectId, run_id: RunId, *, after_turn: bool = False
+    storage: Storage,
+    queue: RunQueue,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    after_turn: bool = False,
 ) -> None:
     """Cancel the run and everything below it. Raises RunEndedError if it has ended otherwise."""
     for _ in range(MAX_UNREADABLE_RUNS):
         try:
-            async with services.database.pool.begin() as tx:
+            async with storage.write() as tx:
                 closed = await transitions.cancel(tx, project_id, run_id, after_turn=after_turn)
         except e.RunUnreadableError as error:
-            await services.quarantine.end(project_id, error.run_id, Move.CANCEL)
+            await queue.end_unreadable(project_id, error.run_id, Move.CANCEL)
             if error.run_id == run_id:
                 return
         else:
-            services.engine.notices.tell(closed.abandoned)
+            queue.notify_tools(closed.abandoned)
             return

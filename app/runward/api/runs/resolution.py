@@ -13,9 +13,9 @@ from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.state import Member, list_tool_names
+from runward.services import Registry, Storage
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
-from runward.wiring import Services
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,14 @@ class ResolvedAgent:
     team: Mapping[str, Member] = field(default_factory=dict[str, Member])
 
 
-async def resolve_agent(services: Services, project_id: ProjectId, body: StartRun) -> ResolvedAgent:
+async def resolve_agent(
+    storage: Storage, registry: Registry, project_id: ProjectId, body: StartRun
+) -> ResolvedAgent:
     """Raises AppErrors for names that lead nowhere."""
     config, version = body.to_config(), None
-    models = await services.engine.models.of(project_id)
-    await ensure_guards(services, body.guardrails, body.hooks)
-    async with services.autocommit.connect() as tx:
+    models = await registry.get_models(project_id)
+    await ensure_guards(registry, body.guardrails, body.hooks)
+    async with storage.read() as tx:
         if body.agent is not None:
             agent = await agents.get_agent(tx, project_id, body.agent)
             if agent is None:
@@ -60,7 +62,7 @@ async def resolve_agent(services: Services, project_id: ProjectId, body: StartRu
     if body.agent is not None and team:
         assert version is not None
         team[body.agent] = Member(config, version)
-    await _check_tools(services, project_id, config, team)
+    await _check_tools(registry, project_id, config, team)
     return ResolvedAgent(config, version, team)
 
 
@@ -73,10 +75,10 @@ def _format_path(config: AgentConfig, name: str) -> str:
 
 
 async def _check_tools(
-    services: Services, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
+    registry: Registry, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
 ) -> None:
     names = [name for name in list_tool_names(config, team) if name not in BUILTINS]
-    missing = await services.toolbox.list_unregistered(project_id, names)
+    missing = await registry.list_unregistered(project_id, names)
     if missing:
         raise e.UnknownToolError(
             f"Not registered: {', '.join(missing)}. Register a tool with POST /v1/tools.",
@@ -89,7 +91,7 @@ async def _check_tools(
             ],
         )
     for member in (config, *(one.config for one in team.values())):
-        await check_hosted_tools(services, project_id, member)
+        await check_hosted_tools(registry, project_id, member)
 
 
 def merge_limits(base: Limits, limits: Limits) -> Limits:

@@ -9,7 +9,7 @@ from runward.api.events.models import EVENT_STREAM
 from runward.api.events.stream import Frames, follow_from_start, start_stream
 from runward.api.events.wait import wait_until_settled
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import LiveDep, RegistryDep, RunQueueDep, StorageDep
 from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, Pagination, slice_page
 from runward.api.http.params import IdempotencyKey, RunPath, WaitSeconds
@@ -34,10 +34,10 @@ from runward.domain.registry.scopes import Principal
 from runward.domain.run.conversation import attribute_items
 from runward.domain.run.items import item_to_json
 from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.services import Live, Storage
 from runward.store.access.keys import ActingKey
 from runward.store.postgres.db import Tx
 from runward.store.runs import queries, search, transitions, views
-from runward.wiring import Services
 
 routes = make_router("Runs")
 
@@ -57,9 +57,12 @@ routes = make_router("Runs")
         404: {},
     },
 )
-async def start_run(
+async def start_run(  # noqa: PLR0913
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    registry: RegistryDep,
+    queue: RunQueueDep,
+    live: LiveDep,
     request: Request,
     run: StartRun,
     wait: WaitSeconds,
@@ -72,31 +75,32 @@ async def start_run(
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        accepted = await accept(services, principal, run, what)
-        frames = follow_from_start(services, principal.project_id, accepted.run.id)
+        accepted = await accept(storage, registry, queue, principal, run, what)
+        frames = follow_from_start(storage, live, principal.project_id, accepted.run.id)
         return frames, _make_headers(accepted)
 
     if "text/event-stream" in accept_header:
-        return await start_stream(services, principal, streamed)
-    accepted = await accept(services, principal, run, what)
+        return await start_stream(storage, live, principal, streamed)
+    accepted = await accept(storage, registry, queue, principal, run, what)
     run_id, headers = accepted.run.id, _make_headers(accepted)
     if wait:
-        return await _wait_and_respond(services, principal.project_id, run_id, wait, headers)
+        return await _wait_and_respond(storage, live, principal.project_id, run_id, wait, headers)
     if accepted.replayed:
-        return json_response(await read_run(services, principal.project_id, run_id), 202, headers)
+        return json_response(await read_run(storage, principal.project_id, run_id), 202, headers)
     return json_response(_render_accepted(principal, accepted), 202, headers)
 
 
 async def _wait_and_respond(
-    services: Services,
+    storage: Storage,
+    live: Live,
     project_id: ProjectId,
     run_id: RunId,
     seconds: float,
     headers: dict[str, str] | None = None,
 ) -> Response:
     """Answer 200 with a run that has settled, and 202 after `seconds` with one that has not."""
-    await wait_until_settled(services, project_id, run_id, seconds)
-    shown = await read_run(services, project_id, run_id)
+    await wait_until_settled(storage, live, project_id, run_id, seconds)
+    shown = await read_run(storage, project_id, run_id)
     return json_response(shown, 200 if shown.status in WAIT_ENDING else 202, headers)
 
 
@@ -113,7 +117,7 @@ def _render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
 @routes.get("/runs", response_model=Page[Run])
 async def list_runs(
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     pagination: Pagination,
     run_filter: RunFilterParams,
 ) -> Response:
@@ -125,7 +129,7 @@ async def list_runs(
         return json_response(
             Page[Run].from_rows([], pagination.limit, Run.from_row, lambda run: run.id)
         )
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await search.search_runs(
             tx,
             principal.project_id,
@@ -155,17 +159,17 @@ async def list_runs(
     summary="Show a run, or wait for it",
 )
 async def get_run(
-    principal: RunsReader, services: ServicesDep, run_id: RunPath, wait: WaitSeconds
+    principal: RunsReader, storage: StorageDep, live: LiveDep, run_id: RunPath, wait: WaitSeconds
 ) -> Response:
     """Poll a run; with `wait`, hold until it has ended or needs someone."""
     if wait:
-        return await _wait_and_respond(services, principal.project_id, run_id, wait)
-    return json_response(await read_run(services, principal.project_id, run_id))
+        return await _wait_and_respond(storage, live, principal.project_id, run_id, wait)
+    return json_response(await read_run(storage, principal.project_id, run_id))
 
 
-async def read_run(services: Services, project_id: ProjectId, run_id: RunId) -> Run:
+async def read_run(storage: Storage, project_id: ProjectId, run_id: RunId) -> Run:
     """Raises RunNotFoundError."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         return await load_run(tx, project_id, run_id)
 
 
@@ -185,12 +189,12 @@ async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
 )
 async def list_items(
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
 ) -> Response:
     """The conversation as the model sees it: the calls of a response, then their results."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
@@ -209,12 +213,12 @@ async def list_items(
 )
 async def list_tool_calls(
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
 ) -> Response:
     """The ledger, in the order in which the model asked."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.list_calls(tx, principal.project_id, run_id)
@@ -230,7 +234,8 @@ async def list_tool_calls(
 )
 async def send_input(
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    queue: RunQueueDep,
     request: Request,
     run_id: RunPath,
     message: SendInput,
@@ -244,12 +249,12 @@ async def send_input(
         return await load_run(tx, principal.project_id, run_id)
 
     shown = await respond_once(
-        services,
+        storage,
         IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
         send,
         status=202,
     )
-    services.wake_worker()
+    queue.wake_worker()
     return shown
 
 
@@ -261,7 +266,8 @@ async def send_input(
 )
 async def continue_run(
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
+    queue: RunQueueDep,
     request: Request,
     run_id: RunPath,
     body: ContinueRun | None = None,
@@ -270,19 +276,25 @@ async def continue_run(
     """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
     their results, and with limits of its own. The old one stays as it is."""
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    accepted = await accept_continuation(services, principal, run_id, body or ContinueRun(), what)
+    accepted = await accept_continuation(
+        storage, queue, principal, run_id, body or ContinueRun(), what
+    )
     headers = _make_headers(accepted)
     if accepted.replayed:
-        shown = await read_run(services, principal.project_id, accepted.run.id)
+        shown = await read_run(storage, principal.project_id, accepted.run.id)
         return json_response(shown, 202, headers)
     return json_response(_render_accepted(principal, accepted), 202, headers)
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=Run)
 async def cancel_run(
-    principal: RunsWriter, services: ServicesDep, run_id: RunPath, body: CancelRun | None = None
+    principal: RunsWriter,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    run_id: RunPath,
+    body: CancelRun | None = None,
 ) -> Response:
     """After the answer nothing new starts. Works whether or not a worker is alive."""
     after_turn = body is not None and body.mode == "after_turn"
-    await cancel(services, principal.project_id, run_id, after_turn=after_turn)
-    return json_response(await read_run(services, principal.project_id, run_id))
+    await cancel(storage, queue, principal.project_id, run_id, after_turn=after_turn)
+    return json_response(await read_run(storage, principal.project_id, run_id))

@@ -6,7 +6,7 @@ from typing import Final
 from fastapi import Request, Response
 
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.dependencies import ServicesDep
+from runward.api.http.dependencies import StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
 from runward.api.http.params import IdempotencyKey, SessionPath
@@ -23,9 +23,9 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_id
 from runward.domain.json import JsonObject
+from runward.services import Storage
 from runward.store.postgres.db import Tx
 from runward.store.runs import session_items, sessions
-from runward.wiring import Services
 
 routes = make_router("Sessions")
 
@@ -36,7 +36,7 @@ _ITEM_POSITION: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
 @routes.post("/sessions", status_code=201, response_model=Session)
 async def create_session(
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
     request: Request,
     session: CreateSession,
     idempotency_key: IdempotencyKey = None,
@@ -55,15 +55,15 @@ async def create_session(
         return Session.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(services, what, create, status=201, collection_path="/v1/sessions")
+    return await respond_once(storage, what, create, status=201, collection_path="/v1/sessions")
 
 
 @routes.get("/sessions", response_model=Page[Session])
 async def list_sessions(
-    principal: RunsReader, services: ServicesDep, pagination: Pagination
+    principal: RunsReader, storage: StorageDep, pagination: Pagination
 ) -> Response:
     """List sessions, newest first."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await sessions.search(
             tx,
             principal.project_id,
@@ -80,10 +80,10 @@ async def list_sessions(
 
 @routes.get("/sessions/{session_id}", response_model=Session)
 async def get_session(
-    principal: RunsReader, services: ServicesDep, session_id: SessionPath
+    principal: RunsReader, storage: StorageDep, session_id: SessionPath
 ) -> Response:
     """One session, with its state as it is now."""
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
@@ -92,10 +92,10 @@ async def get_session(
 
 @routes.patch("/sessions/{session_id}", response_model=Session)
 async def change_session(
-    principal: RunsWriter, services: ServicesDep, session_id: SessionPath, patch: PatchSession
+    principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: PatchSession
 ) -> Response:
     """Change a session. The state is merged, also with what its runs change meanwhile."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
         )
@@ -104,11 +104,11 @@ async def change_session(
 
 @routes.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
-    principal: RunsWriter, services: ServicesDep, session_id: SessionPath
+    principal: RunsWriter, storage: StorageDep, session_id: SessionPath
 ) -> Response:
     """Delete a session with its conversation and its state; its runs stay. Refused with 409
     `session_busy` while one of them is open."""
-    async with services.database.pool.begin() as tx:
+    async with storage.write() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
     return no_content()
 
@@ -120,18 +120,18 @@ async def delete_session(
 )
 async def list_session_items(
     principal: RunsReader,
-    services: ServicesDep,
+    storage: StorageDep,
     session_id: SessionPath,
     pagination: ChronologicalPagination,
 ) -> Response:
     """What the session's ended runs left: what its next run goes on from."""
-    return json_response(await _load_items(services, principal.project_id, session_id, pagination))
+    return json_response(await _load_items(storage, principal.project_id, session_id, pagination))
 
 
 @routes.post("/sessions/{session_id}/fork", status_code=201, response_model=Session)
 async def fork_session(
     principal: RunsWriter,
-    services: ServicesDep,
+    storage: StorageDep,
     request: Request,
     session_id: SessionPath,
     fork: ForkSession | None = None,
@@ -149,11 +149,11 @@ async def fork_session(
         return Session.from_row(made)
 
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(services, what, make, status=201, collection_path="/v1/sessions")
+    return await respond_once(storage, what, make, status=201, collection_path="/v1/sessions")
 
 
 async def _load_items(
-    services: Services, project_id: ProjectId, session_id: SessionId, params: PageParams
+    storage: Storage, project_id: ProjectId, session_id: SessionId, params: PageParams
 ) -> Page[JsonObject]:
     """Raises SessionNotFoundError, and InvalidRequestError for an `after` of another list."""
     begin = f"{Prefix.ITEM}_{session_id.hex}"
@@ -164,7 +164,7 @@ async def _load_items(
             wrong = FieldError("query.after", "must be the last_id of a page of this list")
             raise e.InvalidRequestError(errors=[wrong])
         after = int(place[1]), int(place[2])
-    async with services.autocommit.connect() as tx:
+    async with storage.read() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
             raise e.SessionNotFoundError
         found = await session_items.list_items(

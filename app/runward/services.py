@@ -1,0 +1,264 @@
+"""The parts that the API, the console and the worker are made of. A function takes the parts that
+it uses; `runward.wiring` opens them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.scopes import Principal
+from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.domain.run.abandoned import AbandonedCall
+from runward.domain.run.state import RunState
+from runward.domain.run.status import Move
+from runward.egress.client import Egress
+from runward.llm.catalog import ModelCatalog, Models
+from runward.loop.leased_run import Engine
+from runward.loop.notices import Notices
+from runward.loop.policies import PolicyCache
+from runward.loop.project_models import ProjectModels
+from runward.loop.toolbox import Toolbox, ToolSet
+from runward.store.access.vault import Vault
+from runward.store.live.listener import FamilyFollower, Feed, Follower
+from runward.store.postgres.db import Database, Tx, open_database
+from runward.store.runs.accept import AcceptedRun, NewRun
+from runward.store.runs.quarantine import Quarantine
+from runward.tools.base import ToolInvoker
+from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.sessions import McpInvoker
+from runward.tools.plugin.registry import PluginHost
+from runward.tools.rules import RuleEvaluator
+
+
+class Storage:
+    """The database, and the keys of values that are stored encrypted in it."""
+
+    def __init__(self, database: Database, vault: Vault) -> None:
+        self.database = database
+        self.vault = vault
+        self.autocommit = database.autocommit
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        """Open a connection on which each statement is a transaction of its own."""
+        return self.autocommit.connect()
+
+    def write(self) -> AbstractAsyncContextManager[Tx]:
+        """Open a transaction. It is committed at the end, and rolled back after an error."""
+        return self.database.pool.begin()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Authenticate callers. `public_url` is the address of this API."""
+
+    authenticate: Callable[[str], Awaitable[Principal | None]]
+    """By the secret of an API key."""
+    authenticate_session: Callable[[str], Awaitable[Principal | None]]
+    """By the token of a console session."""
+    forget_session: Callable[[str], None]
+    public_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Limits of requests that an operator sets."""
+
+    max_body_bytes: int
+    mcp_seconds: float
+    """How long a tool call over /mcp waits for its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The tools, models, policies and MCP servers of projects, cached, and what runs them."""
+
+    toolbox: Toolbox
+    policies: PolicyCache
+    models: ProjectModels
+    plugins: PluginHost
+    mcp: McpInvoker
+    executors: Mapping[str, ToolInvoker]
+    """By type of tool."""
+    rules: RuleEvaluator
+    egress: Egress
+    read_secrets: Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
+    """Read the values of a project's secrets by name, without those that do not exist."""
+    tool_seconds: float
+    """The timeout of tools that set none."""
+
+    async def get_models(self, project_id: ProjectId) -> Models:
+        return await self.models.of(project_id)
+
+    async def fetch_tools(
+        self, project_id: ProjectId, versions: Iterable[tuple[str, int]]
+    ) -> ToolSet:
+        return await self.toolbox.fetch(project_id, versions)
+
+    async def find_tool_kinds(
+        self, project_id: ProjectId, names: Sequence[str]
+    ) -> Mapping[str, HostedKind | None]:
+        return await self.toolbox.find_kinds(project_id, names)
+
+    async def list_unregistered(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
+        return await self.toolbox.list_unregistered(project_id, names)
+
+    def watch_tools(self, project_id: ProjectId) -> AbstractContextManager[asyncio.Event]:
+        return self.toolbox.watch(project_id)
+
+    def get_plugin_spec(self, name: str) -> ToolSpec | None:
+        return self.plugins.spec_of(name)
+
+    async def list_mcp_tools(self, server: ConnectableServer) -> tuple[ListedTool, ...]:
+        return await self.mcp.list_tools(server)
+
+    def find_command_problem(self, spec: McpServerSpec) -> str | None:
+        return self.mcp.refusal(spec)
+
+    async def check_target(self, url: str) -> None:
+        """Raises TargetError."""
+        await self.egress.check_target(url)
+
+    async def find_rule_problem(self, project_id: ProjectId, rule: str) -> str | None:
+        return await self.rules.problem(project_id, rule)
+
+    def forget_tools(self, project_id: ProjectId) -> None:
+        """Read the project's tools and agents again, since one of them has changed."""
+        self.toolbox.forget(project_id)
+
+    def forget_policy(self, project_id: ProjectId) -> None:
+        self.policies.forget(project_id)
+
+    def forget_models(self, project_id: ProjectId) -> None:
+        self.models.forget(project_id)
+
+    def forget_mcp_servers(self, project_id: ProjectId) -> None:
+        self.mcp.forget(project_id)
+
+    def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
+        """Read everything of the project again; None: of all projects. `tell`: those who watch its
+        tools."""
+        self.toolbox.forget(project_id, tell=tell)
+        self.policies.forget(project_id)
+        self.models.forget(project_id)
+        self.mcp.forget(project_id)
+
+
+class LocalWorker(Protocol):
+    """The worker of this process."""
+
+    def reserve_place(self) -> bool: ...
+    def release_place(self) -> None: ...
+    def start_accepted(self, state: RunState) -> None: ...
+    def wake(self) -> None: ...
+    def watch_project(self, project_id: UUID) -> None: ...
+
+
+class NoWorker:
+    """Stands for the worker in a process that has none."""
+
+    def __init__(self, on_project: Callable[[UUID], None] = lambda _: None) -> None:
+        """`on_project` is called with each project that a caller of the API belongs to."""
+        self._on_project = on_project
+
+    def watch_project(self, project_id: UUID) -> None:
+        self._on_project(project_id)
+
+    def reserve_place(self) -> bool:
+        return False
+
+    def release_place(self) -> None:
+        pass
+
+    def start_accepted(self, state: RunState) -> None:
+        raise AssertionError(f"run {state.id} was leased to a process that does not work")
+
+    def wake(self) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class RunQueue:
+    """Where runs are accepted and changed, and the worker that may be in this process."""
+
+    accept: Callable[[NewRun], Awaitable[AcceptedRun]]
+    lease: timedelta
+    quarantine: Quarantine
+    notices: Notices
+    worker: LocalWorker = field(default_factory=NoWorker)
+
+    def reserve_place(self) -> bool:
+        return self.worker.reserve_place()
+
+    def release_place(self) -> None:
+        self.worker.release_place()
+
+    def start_accepted(self, state: RunState) -> None:
+        self.worker.start_accepted(state)
+
+    def wake_worker(self) -> None:
+        self.worker.wake()
+
+    def watch_project(self, project_id: ProjectId) -> None:
+        self.worker.watch_project(project_id)
+
+    async def end_unreadable(self, project_id: ProjectId, run_id: RunId, move: Move) -> None:
+        await self.quarantine.end(project_id, run_id, move)
+
+    def notify_tools(self, abandoned: Iterable[AbandonedCall]) -> None:
+        """Tell tools that nobody waits for their calls."""
+        self.notices.tell(abandoned)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The events of runs as they happen, and the streams that are open."""
+
+    feed: Feed
+    streams_per_key: int
+    open_streams: Counter[UUID] = field(default_factory=Counter[UUID])
+    """By API key; also requests to /mcp that may take their time."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def is_stopping(self) -> bool:
+        return self.stopping.is_set()
+
+    def follow(self, project_id: ProjectId, run_id: RunId) -> AbstractContextManager[Follower]:
+        return self.feed.follow(project_id, run_id)
+
+    def follow_family(
+        self, project_id: ProjectId, run_id: RunId
+    ) -> AbstractContextManager[FamilyFollower]:
+        return self.feed.follow_family(project_id, run_id)
+
+    def catch_up(self, follower: Follower) -> None:
+        self.feed.catch_up(follower)
+
+
+@dataclass(slots=True)
+class Services:
+    """All parts. Functions of the API take single ones."""
+
+    storage: Storage
+    access: Access
+    limits: RequestLimits
+    registry: Registry
+    queue: RunQueue
+    live: Live
+    engine: Engine
+    models: ModelCatalog
+    direct_url: str
+    """The database's own address where `storage` goes through PgBouncer: for LISTEN and leases."""
+    own_backends: set[int]
+
+    def open_direct(self) -> Database:
+        """Open a pool of one connection to `direct_url`, which PgBouncer answers too if no other
+        address is set."""
+        database = self.storage.database
+        behind = database.through_pgbouncer and self.direct_url == database.url
+        return open_database(self.direct_url, pool_size=1, through_pgbouncer=behind)
