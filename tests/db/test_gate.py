@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from runward.domain.events.kinds import RunCompletedEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run.calls import Call, CallPhase
@@ -334,7 +335,7 @@ async def test_a_step_with_bad_data_fails_alone(store: Store) -> None:
     states = [await store.leased() for _ in range(7)]
     await store.committed(step(states[2], changes=inserting(call("c1"))))
     too_deep = Changes()
-    too_deep.add("deep", value=deep())
+    too_deep.add(RunCompletedEvent({"output": deep()}))
     incompressible = "".join(uuid4().hex for _ in range(1000))  # more than an index entry holds
     steps = [
         step(states[0], "good"),
