@@ -364,7 +364,7 @@ async def test_a_run_that_ends_with_the_step_that_asks_leaves_nothing_to_decide(
     other = await store.asked(pay("c1"))
     state, changes = taken(await store.leased(tools=["pay"]), tool, pay("c1"), pay("c2"))
     close_open_calls(state, changes, reason)
-    ending = Ending(Move.FAIL, error={"code": "unknown_tool"})
+    ending = Ending(Move.FAIL, error={"code": "unknown_tool", "message": ""})
     await store.committed(step(state, "run.failed", seen=0, ending=ending, changes=changes))
 
     rows = await store.sql(
