@@ -244,19 +244,19 @@ def test_a_run_may_use_the_tools_of_its_whole_team() -> None:
 def test_a_new_run_says_its_agent_its_models_and_its_tools(model: Any, shown: Any) -> None:
     changes = Changes()
     config = state(config={"model": model, "tools": ["a"]}).config
-    add_run_created(changes, "clerk", config, parent="run_1")
+    add_run_created(changes, "clerk", config, {"parent_call_id": "call_1"})
     assert event(changes, "run.created") == {
         "agent": "clerk",
         "model": shown,
         "tools": ["a"],
-        "parent": "run_1",
+        "parent_call_id": "call_1",
     }
 
 
 def test_a_workflow_has_no_model() -> None:
     changes = Changes()
     config = state(config={"model": None, "kind": "parallel", "agents": ["a"]}).config
-    add_run_created(changes, None, config)
+    add_run_created(changes, None, config, {})
     assert event(changes, "run.created")["model"] is None
 
 
@@ -315,7 +315,7 @@ def test_a_run_may_bring_functions_of_its_own_beside_its_agent_s_handoffs() -> N
     assert list(made) == ["transfer_to_sales", "look"]
     assert (made["look"].spec, made["look"].version) == (function, UNREGISTERED)
     changes = Changes()
-    add_run_created(changes, None, config)
+    add_run_created(changes, None, config, {})
     assert event(changes, "run.created")["tools"] == ["look"]
     workflow = state(config={"kind": "loop", "agents": ["sales"], "model": None}).config
     assert list(build_unregistered_tools(workflow, TEAM)) == ["sales"]

@@ -38,6 +38,7 @@ MOST_MODULES = 1_550
 """Importing them takes a second of CPU."""
 
 
+@pytest.mark.processes
 def test_a_service_starts_without_modules_that_it_may_never_need() -> None:
     code = (
         "import sys, runward.__main__, runward.operating.environment, runward.quickstart.main, "
