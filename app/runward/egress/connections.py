@@ -142,7 +142,7 @@ class Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert protocol is not None
-            if protocol in self._used and _is_spent(protocol):
+            if protocol in self._used and _is_closed(protocol):
                 connection.close()
                 continue
             self._used.add(protocol)
@@ -150,7 +150,7 @@ class Connector(aiohttp.TCPConnector):
             return connection
 
 
-def _is_spent(protocol: ResponseHandler) -> bool:
+def _is_closed(protocol: ResponseHandler) -> bool:
     if protocol.should_close or protocol.transport is None:
         return True
     idle = protocol.transport.get_extra_info("socket")

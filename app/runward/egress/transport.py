@@ -52,7 +52,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
                 return await self._inner.connect_tcp(
                     one["host"],
                     port,
-                    _share(ends, len(found) - tried),
+                    _address_timeout(ends, len(found) - tried),
                     local_address,
                     socket_options,
                 )
@@ -64,7 +64,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-def _share(ends: float | None, addresses: int) -> float | None:
+def _address_timeout(ends: float | None, addresses: int) -> float | None:
     """Return the seconds for the next of several addresses, so that a silent one leaves time for
     the others."""
     return None if ends is None else max(0.0, ends - asyncio.get_running_loop().time()) / addresses

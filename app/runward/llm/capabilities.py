@@ -34,10 +34,10 @@ def fit_request(
 ) -> tuple[ModelRequest, tuple[Loss, ...]]:
     """Return the request reduced to what the protocol supports, and the losses."""
     losses = (
-        *_of_tools(request, abilities),
+        *_tool_losses(request, abilities),
         *unsupported_settings(request.settings, abilities),
-        *_of_choices(request, abilities),
-        *_of_items(request.items, abilities),
+        *_option_losses(request, abilities),
+        *_item_losses(request.items, abilities),
     )
     if not losses:
         return request, ()
@@ -46,11 +46,11 @@ def fit_request(
     return replace(
         request,
         tools=tools,
-        items=tuple(item for item in request.items if not _is_foreign_thought(item, abilities)),
+        items=tuple(item for item in request.items if not _is_foreign_reasoning(item, abilities)),
         tool_choice=supported_choice(request.tool_choice, {tool.name for tool in tools}, lost),
         parallel_tool_calls=request.parallel_tool_calls or "parallel_tool_calls" in lost,
         output_schema=None if "output_schema" in lost else request.output_schema,
-        settings=_kept_settings(request.settings, lost),
+        settings=_supported_settings(request.settings, lost),
     ), losses
 
 
@@ -66,7 +66,7 @@ def unsupported_settings(settings: Mapping[str, JsonValue], abilities: Abilities
         yield Loss(f"model_settings.{REASONING_SETTING}.summary", why)
 
 
-def _kept_settings(settings: Mapping[str, JsonValue], lost: set[str]) -> dict[str, JsonValue]:
+def _supported_settings(settings: Mapping[str, JsonValue], lost: set[str]) -> dict[str, JsonValue]:
     kept = {n: v for n, v in settings.items() if f"model_settings.{n}" not in lost}
     reasoning = kept.get(REASONING_SETTING)
     if f"model_settings.{REASONING_SETTING}.summary" in lost and isinstance(reasoning, dict):
@@ -81,7 +81,7 @@ def unsupported_choice(choice: RequestedToolChoice, abilities: Abilities) -> Los
     return Loss("tool_choice", f"{abilities.provider} has no tool choice '{kind}'.")
 
 
-def _of_tools(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
+def _tool_losses(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
     for tool in request.tools:
         if tool.hosted is not None and tool.hosted.kind not in can.hosted:
             yield Loss(
@@ -89,7 +89,7 @@ def _of_tools(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
             )
 
 
-def _of_choices(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
+def _option_losses(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
     if request.tools and (loss := unsupported_choice(request.tool_choice, can)) is not None:
         yield loss
     if request.tools and not request.parallel_tool_calls and not can.parallel_off:
@@ -100,14 +100,14 @@ def _of_choices(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
         yield Loss("output_schema", why)
 
 
-def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
+def _item_losses(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
     """Yield at most one loss of each kind, for any number of items."""
     found: dict[str, str] = {}
     for item in items:
-        if (owner := _foreign_owner(item, can)) is not None:
+        if (owner := _foreign_provider(item, can)) is not None:
             found["native"] = f"Citations and signatures of {owner} are not for {can.provider}."
         match item:
-            case Reasoning() if _is_foreign_thought(item, can):
+            case Reasoning() if _is_foreign_reasoning(item, can):
                 found["reasoning"] = f"Reasoning of {item.provider} is not for {can.provider}."
             case HostedCall() if item.provider != can.provider:
                 why = f"What {item.provider} ran by itself is told to {can.provider} in text."
@@ -122,13 +122,13 @@ def _of_items(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
     yield from (Loss(what, why) for what, why in found.items())
 
 
-def _foreign_owner(item: Item, can: Abilities) -> str | None:
+def _foreign_provider(item: Item, can: Abilities) -> str | None:
     """Return the other provider that the item's `native` data belongs to, if there is one."""
     native = item.native if isinstance(item, Message | ToolCall) else None
     return native.provider if native is not None and native.provider != can.provider else None
 
 
-def _is_foreign_thought(item: Item, can: Abilities) -> bool:
+def _is_foreign_reasoning(item: Item, can: Abilities) -> bool:
     return isinstance(item, Reasoning) and item.provider != can.provider
 
 
@@ -171,27 +171,27 @@ def capabilities_by_provider() -> dict[str, dict[str, str]]:
 
 def _rows() -> Iterator[tuple[str, list[str]]]:
     for name in sorted({name for can in ALL_ABILITIES for name in can.settings} - ADAPTER_SETTINGS):
-        yield f"setting `{name}`", [_said(name in can.settings) for can in ALL_ABILITIES]
+        yield f"setting `{name}`", [_yes_or_dash(name in can.settings) for can in ALL_ABILITIES]
     for choice in ("none", "required", "named"):
         yield (
             f"`tool_choice` {choice}",
-            [_said(choice in can.tool_choices) for can in ALL_ABILITIES],
+            [_yes_or_dash(choice in can.tool_choices) for can in ALL_ABILITIES],
         )
-    yield "`parallel_tool_calls: false`", [_said(can.parallel_off) for can in ALL_ABILITIES]
-    yield "`strict` tools", [_said(can.strict) for can in ALL_ABILITIES]
-    yield "`output_schema`", [_said(can.output_schema) for can in ALL_ABILITIES]
-    yield "images", [_said(can.images) for can in ALL_ABILITIES]
-    yield "files", [_said(can.files) for can in ALL_ABILITIES]
+    yield "`parallel_tool_calls: false`", [_yes_or_dash(can.parallel_off) for can in ALL_ABILITIES]
+    yield "`strict` tools", [_yes_or_dash(can.strict) for can in ALL_ABILITIES]
+    yield "`output_schema`", [_yes_or_dash(can.output_schema) for can in ALL_ABILITIES]
+    yield "images", [_yes_or_dash(can.images) for can in ALL_ABILITIES]
+    yield "files", [_yes_or_dash(can.files) for can in ALL_ABILITIES]
     places = [
         "in the result" if can.result_media else "behind the results" for can in ALL_ABILITIES
     ]
     yield "images and files of a tool", places
     for hosted in get_args(HostedKind):
-        yield f"hosted `{hosted}`", [_said(hosted in can.hosted) for can in ALL_ABILITIES]
+        yield f"hosted `{hosted}`", [_yes_or_dash(hosted in can.hosted) for can in ALL_ABILITIES]
     for kind in get_args(ExecutorKind):
         own = ["its own" if kind in can.executors else "a function" for can in ALL_ABILITIES]
         yield f"executor `{kind}`", own
 
 
-def _said(able: bool) -> str:  # noqa: FBT001
+def _yes_or_dash(able: bool) -> str:  # noqa: FBT001
     return "yes" if able else "-"

@@ -39,7 +39,7 @@ _OPENAI_MISSING: Final = (
     "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
     "OPENAI_BASE_URL, for a server that needs no key)"
 )
-_MISSING: Final[Mapping[str, str]] = {
+_MISSING_KEYS: Final[Mapping[str, str]] = {
     "openai": _OPENAI_MISSING,
     "openai-responses": _OPENAI_MISSING,
     "anthropic": "ANTHROPIC_API_KEY is missing in the service's environment and among the "
@@ -51,7 +51,7 @@ _MISSING: Final[Mapping[str, str]] = {
 }
 
 
-_KEY_OF: Final[Mapping[ProviderName, str]] = {
+_KEY_NAMES: Final[Mapping[ProviderName, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",
     "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
@@ -122,9 +122,9 @@ class ModelCatalog:
         self._openai_base_url = openai_base_url
         self._providers = dict(providers or {})
         self._checked = checked_transport
-        by_provider: dict[str, ReachableModel | str] = dict(_MISSING)
+        by_provider: dict[str, ReachableModel | str] = dict(_MISSING_KEYS)
         if openai_api_key or openai_base_url:
-            by_provider |= _openai(openai_api_key, openai_base_url)
+            by_provider |= _openai_models(openai_api_key, openai_base_url)
         by_provider |= {
             provider: _provider(provider, access) for provider, access in self._providers.items()
         }
@@ -142,7 +142,7 @@ class ModelCatalog:
         key = frozenset({**secrets, "refused": refusal or ""}.items())
         models = self._own.get(key)
         if models is None:
-            models = self._own[key] = self._made(secrets, refusal)
+            models = self._own[key] = self._build(secrets, refusal)
             while len(self._own) > MAX_PROJECT_MODELS:
                 self._own.popitem(last=False)  # its clients are closed with their last user
         self._own.move_to_end(key)
@@ -157,21 +157,21 @@ class ModelCatalog:
         for one in [*self._opened]:
             await one.aclose()
 
-    def _made(self, own: Mapping[str, str], refused_url: str | None) -> Models:
+    def _build(self, own: Mapping[str, str], refused_url: str | None) -> Models:
         by_provider: dict[str, ReachableModel | str] = {
-            provider: self.environment.model_or_reason(provider) for provider in _MISSING
+            provider: self.environment.model_or_reason(provider) for provider in _MISSING_KEYS
         }
         try:
-            by_provider |= self._own_ways(own, refused_url)
+            by_provider |= self._project_models(own, refused_url)
         except ValueError:
             text = "one of the project's keys for models holds characters that no key has"
-            by_provider = dict.fromkeys(_MISSING, text)
+            by_provider = dict.fromkeys(_MISSING_KEYS, text)
         known = self.environment.reachable.values()
         models = Models(by_provider)
         self._opened.update(one for one in models.reachable.values() if one not in known)
         return models
 
-    def _own_ways(
+    def _project_models(
         self, own: Mapping[str, str], refused_url: str | None
     ) -> dict[str, ReachableModel | str]:
         """Return the models that the project's secrets replace. Raises ValueError for a key that no
@@ -181,17 +181,17 @@ class ModelCatalog:
         if refused_url is not None:
             found |= dict.fromkeys(("openai", "openai-responses"), refused_url)
         elif url is not None:
-            found |= _openai(own.get("OPENAI_API_KEY"), url, self._checked)
+            found |= _openai_models(own.get("OPENAI_API_KEY"), url, self._checked)
         elif "OPENAI_API_KEY" in own:
-            found |= _openai(own["OPENAI_API_KEY"], self._openai_base_url)
-        for provider, name in _KEY_OF.items():
+            found |= _openai_models(own["OPENAI_API_KEY"], self._openai_base_url)
+        for provider, name in _KEY_NAMES.items():
             if name in own:
                 former = self._providers.get(provider, ProviderAccess())
                 found[provider] = _provider(provider, replace(former, key=own[name], aws=None))
         return found
 
 
-def _openai(
+def _openai_models(
     key: str | None, url: str | None, checked: TransportFactory | None = None
 ) -> dict[str, ReachableModel]:
     return {

@@ -28,10 +28,10 @@ async def limit_body(response: httpx2.Response) -> None:
     inflates = encoding in ("gzip", "x-gzip", "deflate")
     if not inflates and encoding not in ("", "identity"):
         raise invalid_response(f"its encoding is {encoding[:50]!r}")
-    response.stream = _Bounded(stream, inflates=inflates)
+    response.stream = _LimitedStream(stream, inflates=inflates)
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _LimitedStream(httpx2.AsyncByteStream):
     """A body that raises ModelError when it is too large."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, inflates: bool) -> None:

@@ -98,7 +98,7 @@ run records the rest as lost.
 """
 
 
-_TOLD: Final = frozenset(
+_DESCRIBED_KEYWORDS: Final = frozenset(
     {
         *("contentEncoding", "contentMediaType", "default", "examples", "exclusiveMaximum"),
         *("exclusiveMinimum", "format", "maxItems", "maxLength", "maxProperties", "maximum"),
@@ -107,7 +107,7 @@ _TOLD: Final = frozenset(
     }
 )
 """Keywords that limit a value and can be moved to the description."""
-_SHAPING: Final = frozenset(
+_SHAPE_KEYWORDS: Final = frozenset(
     {
         *("additionalItems", "allOf", "dependencies", "dependentRequired", "dependentSchemas"),
         *("else", "if", "not", "oneOf", "patternProperties", "prefixItems", "propertyNames"),
@@ -115,9 +115,9 @@ _SHAPING: Final = frozenset(
     }
 )
 """Keywords that change the shape of a value. All others have no effect and are dropped."""
-_SAYS_WHAT: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
-_NOT_BESIDE_REF: Final = _SAYS_WHAT - {"$ref"} | {"items", "properties", "required"}
-_BESIDE_REF: Final = frozenset({"$ref", "$defs", "definitions"})
+_TYPE_KEYWORDS: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
+_KEYWORDS_REFUSED_WITH_REF: Final = _TYPE_KEYWORDS - {"$ref"} | {"items", "properties", "required"}
+_KEYWORDS_KEPT_WITH_REF: Final = frozenset({"$ref", "$defs", "definitions"})
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 MAX_DESCRIBED_CHARS: Final = 200
 """Characters of one value that is moved to a description."""
@@ -135,19 +135,19 @@ def enforceable_schema(schema: JsonObject, mode: StrictMode) -> JsonObject:
     UnenforceableError."""
     for pointer, node in walk(schema):
         _check_shape(pointer, node, mode)
-    form = _rewritten(schema, mode)
+    form = _rewrite(schema, mode)
     assert isinstance(form, dict)
     _check_size(form, mode)
     return form
 
 
 def _check_shape(pointer: Pointer, node: JsonObject, mode: StrictMode) -> None:
-    if unknown := sorted(node.keys() & (_SHAPING - mode.words)):
+    if unknown := sorted(node.keys() & (_SHAPE_KEYWORDS - mode.words)):
         raise UnenforceableError(pointer, f"has {', '.join(unknown)}")
     if node.get("additionalProperties", False) is not False:
         raise UnenforceableError(pointer, "has properties of any name")
     for step, child in _parts(node):
-        if not isinstance(child, dict) or not child.keys() & _SAYS_WHAT:
+        if not isinstance(child, dict) or not child.keys() & _TYPE_KEYWORDS:
             raise UnenforceableError((*pointer, *step), "may be anything")
     kinds = node.get("type")
     is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
@@ -161,7 +161,7 @@ def _check_reference(pointer: Pointer, node: JsonObject) -> None:
     reference = str(node["$ref"])
     if not _is_definition(reference):
         raise UnenforceableError(pointer, f"refers to {reference[:MAX_DESCRIBED_CHARS]}")
-    if beside := sorted(node.keys() & _NOT_BESIDE_REF):
+    if beside := sorted(node.keys() & _KEYWORDS_REFUSED_WITH_REF):
         raise UnenforceableError(pointer, f"has {', '.join(beside)} together with $ref")
 
 
@@ -186,24 +186,26 @@ def _is_definition(reference: str) -> bool:
     )
 
 
-def _rewritten(schema: JsonValue, mode: StrictMode) -> JsonValue:
+def _rewrite(schema: JsonValue, mode: StrictMode) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
     told = {
-        word: schema[word] for word in schema if word in _TOLD and not _takes(schema, word, mode)
+        word: schema[word]
+        for word in schema
+        if word in _DESCRIBED_KEYWORDS and not _supports(schema, word, mode)
     }
     kept: JsonObject = {
         word: value for word, value in schema.items() if word in mode.words and word not in told
     }
-    node = map_children(kept, lambda child: _rewritten(child, mode))
+    node = map_children(kept, lambda child: _rewrite(child, mode))
     if told:
-        node["description"] = _described(schema.get("description"), told)
-    if "$ref" in node and node.keys() - _BESIDE_REF:
+        node["description"] = _extend_description(schema.get("description"), told)
+    if "$ref" in node and node.keys() - _KEYWORDS_KEPT_WITH_REF:
         node["anyOf"] = [{"$ref": node.pop("$ref")}]
     return node
 
 
-def _takes(schema: JsonObject, word: str, mode: StrictMode) -> bool:
+def _supports(schema: JsonObject, word: str, mode: StrictMode) -> bool:
     value = schema[word]
     if word not in mode.words:
         return False
@@ -216,7 +218,7 @@ def _takes(schema: JsonObject, word: str, mode: StrictMode) -> bool:
     return True
 
 
-def _described(description: JsonValue, told: JsonObject) -> str:
+def _extend_description(description: JsonValue, told: JsonObject) -> str:
     notes = "; ".join(
         f"{word}: {compact(value)[:MAX_DESCRIBED_CHARS]}" for word, value in told.items()
     )

@@ -34,7 +34,7 @@ async def _always() -> bool:
     return True
 
 
-def _unheard(progress: float | None, message: str | None) -> None:
+def _ignore_report(progress: float | None, message: str | None) -> None:
     pass
 
 
@@ -63,7 +63,7 @@ class Invocation:
     """The state of the session, or of the run if it has no session, at the start of the call."""
     handoffs: tuple[str, ...] = ()
     """The agents that the call may hand the run over to."""
-    report: Report = _unheard
+    report: Report = _ignore_report
     may_send: Callable[[], Awaitable[bool]] = _always
     """Await this before the first byte if anything was awaited since the call started. Another
     worker may have the run by now. If it returns False, return `LEASE_LOST`."""

@@ -40,14 +40,14 @@ def _part(item: JsonValue) -> Part | None:
         case {"type": "text", "text": str(text)}:
             return TextPart(text)
         case {"type": "image" | "file" as kind, "url": str(url)}:
-            return MediaPart(kind, url=url, **_about(item))
+            return MediaPart(kind, url=url, **_metadata(item))
         case {"type": "image" | "file" as kind, "data": str(data)}:
-            return MediaPart(kind, data=data, **_about(item))
+            return MediaPart(kind, data=data, **_metadata(item))
         case _:
             return None
 
 
-def _about(item: JsonObject) -> dict[str, Any]:
+def _metadata(item: JsonObject) -> dict[str, Any]:
     media_type = item.get("media_type", item.get("mimeType"))
     filename = item.get("filename")
     return {

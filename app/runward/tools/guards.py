@@ -61,7 +61,7 @@ class GuardQuestion:
     seconds: float
 
 
-class _NoUseError(Exception):
+class _UnusableAnswerError(Exception):
     """There is no usable answer. The message is for operators."""
 
 
@@ -89,11 +89,11 @@ class GuardClient:
                 case PluginGuardrail():
                     async with asyncio.timeout(question.seconds):
                         verdict = await self._run_guardrail(guardrail.name, question.payload)
-                    return _worded(verdict, text)
+                    return _with_message(verdict, text)
                 case _:
                     assert_never(guardrail)
         except Exception as error:
-            detail = _why(error, question)
+            detail = _failure_reason(error, question)
         log.warning("guardrail_unusable", id=question.message_id, detail=detail)
         return Reject(text, detail)
 
@@ -108,11 +108,11 @@ class GuardClient:
                 case PluginHook():
                     async with asyncio.timeout(question.seconds):
                         said = await self._run_hook(hook.name, question.payload)
-                    return _fitting(said, key)
+                    return _check_value_type(said, key)
                 case _:
                     assert_never(hook)
         except Exception as error:
-            detail = _why(error, question)
+            detail = _failure_reason(error, question)
         log.warning("hook_unusable", id=question.message_id, detail=detail)
         return HookFailure(detail)
 
@@ -120,19 +120,19 @@ class GuardClient:
         """Send the request, and once more if the first attempt was certainly not sent. Raises
         _UnusableAnswerError."""
         if not question.secrets:
-            raise _NoUseError("There is no secret to sign with.")
+            raise _UnusableAnswerError("There is no secret to sign with.")
         ends = _now() + question.seconds
         answer = await self._send(url, question, question.seconds, limit)
         left = ends - _now() - RETRY_DELAY_SECONDS
-        if isinstance(answer, NoAnswer) and _may_try_again(answer) and left > 0:
+        if isinstance(answer, NoAnswer) and _may_retry(answer) and left > 0:
             await asyncio.sleep(RETRY_DELAY_SECONDS)
             answer = await self._send(url, question, left, limit)
         if isinstance(answer, NoAnswer):
-            raise _NoUseError(answer.detail)
+            raise _UnusableAnswerError(answer.detail)
         if 300 <= answer.status < 400:
-            raise _NoUseError(f"HTTP {answer.status}; redirects are not followed.")
+            raise _UnusableAnswerError(f"HTTP {answer.status}; redirects are not followed.")
         if not 200 <= answer.status < 300:
-            raise _NoUseError(f"HTTP {answer.status}.")
+            raise _UnusableAnswerError(f"HTTP {answer.status}.")
         return answer
 
     async def _send(
@@ -171,12 +171,12 @@ def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
             case "allow":
                 return Allow()
             case "reject":
-                return _worded(Reject(words), text)
+                return _with_message(Reject(words), text)
             case "fail":
-                return _worded(Fail(words), text)
+                return _with_message(Fail(words), text)
             case _:
                 pass
-    raise _NoUseError("The answer has no `action` that is `allow`, `reject` or `fail`.")
+    raise _UnusableAnswerError("The answer has no `action` that is `allow`, `reject` or `fail`.")
 
 
 def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
@@ -191,57 +191,57 @@ def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
             return NoChange()
         case dict() as value if key in value:
             metadata = value.get("metadata")
-            return _fitting(
+            return _check_value_type(
                 Instead(value[key], metadata if isinstance(metadata, dict) else None), key
             )
         case _:
-            raise _NoUseError(f"The answer is neither empty nor an object with `{key}`.")
+            raise _UnusableAnswerError(f"The answer is neither empty nor an object with `{key}`.")
 
 
 def _read(answer: EgressResponse) -> JsonValue:
     if answer.truncated:
-        raise _NoUseError(f"The answer is larger than {len(answer.body)} bytes.")
+        raise _UnusableAnswerError(f"The answer is larger than {len(answer.body)} bytes.")
     if answer.encoding is not None:
-        raise _NoUseError(f"The answer's encoding {answer.encoding!r} cannot be undone.")
+        raise _UnusableAnswerError(f"The answer's encoding {answer.encoding!r} cannot be undone.")
     try:
         return parse_body(answer.body)
     except AppError as error:
-        raise _NoUseError(f"HTTP {answer.status}: {error}"[:400]) from None
+        raise _UnusableAnswerError(f"HTTP {answer.status}: {error}"[:400]) from None
 
 
-def _fitting(said: HookAnswer, key: str) -> HookAnswer:
+def _check_value_type(said: HookAnswer, key: str) -> HookAnswer:
     """Return the answer if its value has the right type: a model's message is text. Raises
     _UnusableAnswerError."""
     if isinstance(said, Instead) and key == "message" and not isinstance(said.value, str):
-        raise _NoUseError("The `message` that it answers with is not a text.")
+        raise _UnusableAnswerError("The `message` that it answers with is not a text.")
     return said
 
 
-def _worded(verdict: GuardrailVerdict, text: str) -> GuardrailVerdict:
+def _with_message(verdict: GuardrailVerdict, text: str) -> GuardrailVerdict:
     """Return the verdict with a message of limited length."""
     match verdict:
         case Allow():
             return verdict
         case Reject(message=message, detail=detail):
-            return Reject(_capped(message) or text, detail)
+            return Reject(_limit_message(message) or text, detail)
         case Fail(message=message, detail=detail):
-            return Fail(_capped(message) or text, detail)
+            return Fail(_limit_message(message) or text, detail)
         case _:
             assert_never(verdict)
 
 
-def _capped(message: str) -> str:
+def _limit_message(message: str) -> str:
     shown, _ = truncate(clean_text(message.strip()), MAX_MESSAGE_BYTES)
     assert isinstance(shown, str)
     return shown
 
 
-def _may_try_again(answer: NoAnswer) -> bool:
+def _may_retry(answer: NoAnswer) -> bool:
     return answer.missing is MissingAnswer.NOT_SENT and not answer.permanent
 
 
-def _why(error: Exception, question: GuardQuestion) -> str:
-    if isinstance(error, _NoUseError):
+def _failure_reason(error: Exception, question: GuardQuestion) -> str:
+    if isinstance(error, _UnusableAnswerError):
         return str(error)
     if isinstance(error, TimeoutError):
         return f"No answer within {question.seconds:g} seconds."

@@ -37,7 +37,9 @@ SLOW_FOR_SECONDS: Final = 60.0
 
 TOO_SLOW: Final = f"The rules of this turn need more than {CPU_SECONDS:g} seconds of CPU time."
 BUSY: Final = f"The rule was not evaluated within {WAIT_SECONDS:g} seconds."
-_ENDED: Final = f"The rule needs more than {MEMORY_BYTES >> 20} MiB, or could not be evaluated."
+_PROCESS_ENDED: Final = (
+    f"The rule needs more than {MEMORY_BYTES >> 20} MiB, or could not be evaluated."
+)
 _PROGRAM: Final = Path(__file__).with_name("rule_process.py")
 
 
@@ -163,7 +165,7 @@ class _Lane:
             raise
         code = await process.wait()
         self._process = None
-        self.why_it_ended = TOO_SLOW if code == -signal.SIGPROF else _ENDED
+        self.why_it_ended = TOO_SLOW if code == -signal.SIGPROF else _PROCESS_ENDED
         return answers, None
 
     async def end(self) -> None:

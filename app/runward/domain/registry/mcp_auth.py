@@ -99,13 +99,13 @@ class Credentials:
     def resolve(self, secrets: Mapping[str, str]) -> ResolvedCredentials:
         """Return the credentials with the secrets' values. Raises KeyError for a missing secret."""
         oauth = self.oauth
-        headers = {name: _value(one, secrets) for name, one in self.headers.items()}
+        headers = {name: _resolve_value(one, secrets) for name, one in self.headers.items()}
         if oauth is None:
             return ResolvedCredentials(headers, None)
         client = OAuthClient(
             oauth.client_id,
-            None if oauth.client_secret is None else _value(oauth.client_secret, secrets),
-            None if oauth.refresh_token is None else _value(oauth.refresh_token, secrets),
+            None if oauth.client_secret is None else _resolve_value(oauth.client_secret, secrets),
+            None if oauth.refresh_token is None else _resolve_value(oauth.refresh_token, secrets),
             oauth.token_url,
             oauth.issuer,
             oauth.scope,
@@ -145,5 +145,5 @@ def oauth_problems(client: OAuthClient) -> list[FieldError]:
     return problems
 
 
-def _value(given: str | SecretRef, secrets: Mapping[str, str]) -> str:
+def _resolve_value(given: str | SecretRef, secrets: Mapping[str, str]) -> str:
     return given if isinstance(given, str) else given.resolve(secrets)

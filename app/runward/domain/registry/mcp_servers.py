@@ -120,7 +120,7 @@ def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> 
     for tool in listed_tools:
         if not server.tools.takes(tool.name):
             continue
-        if (reason := _unusable(server, tool)) is not None:
+        if (reason := _skip_reason(server, tool)) is not None:
             skipped.append(SkippedServerTool(tool.name[:256], reason))
             continue
         spec = _spec(server, tool)
@@ -145,7 +145,7 @@ def default_approval(tool: ListedTool) -> ApprovalPolicy:
     return "never" if tool.annotations.get("readOnlyHint") is True else "always"
 
 
-def _unusable(server: McpServerSpec, tool: ListedTool) -> str | None:
+def _skip_reason(server: McpServerSpec, tool: ListedTool) -> str | None:
     if not 0 < len(tool.name) <= 256:
         return "its name is empty or too long"
     if tool.too_deep:

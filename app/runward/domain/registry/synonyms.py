@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_NAMES: Final[Mapping[str, Sequence[str]]] = {
+_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     "agent": ("agent_id", "agent_name", "assistant", "assistant_id"),
     "input": ("contents", "messages", "prompt", "query"),
     "instructions": ("system", "system_instruction", "system_prompt"),
@@ -24,6 +24,6 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "top_p": ("topP",),
 }
 FIELD_NAMES_BY_SYNONYM: Final[Mapping[str, str]] = {
-    theirs: ours for ours, names in _NAMES.items() for theirs in names
+    theirs: ours for ours, names in _SYNONYMS.items() for theirs in names
 }
 """Runward's name of each field."""

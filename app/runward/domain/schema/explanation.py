@@ -69,7 +69,7 @@ class Explanation:
 
     def collect(self, value: JsonValue, path: str, pointer: Pointer = ()) -> None:
         self._effort.step()
-        if self._is_enough() or not self._effort.compare(value):
+        if self._is_full() or not self._effort.compare(value):
             return
         if self._parts.is_valid(pointer, value, self._effort):
             return
@@ -124,7 +124,7 @@ class Explanation:
         other = schema.get("additionalProperties", True)
         known = _short(", ".join(properties)) or "none"
         for name, item in value.items():
-            if self._is_enough():
+            if self._is_full():
                 return
             at = f"{path}.{_short(name)}"
             if name in properties:
@@ -168,11 +168,11 @@ class Explanation:
         return self._summaries[pointer]
 
     def _add(self, path: str, words: str, *came: JsonValue) -> None:
-        if not self._is_enough():
+        if not self._is_full():
             message = f"{words}; it is {preview(came[0])}" if came else words
             self.problems.append(FieldError(path, message))
 
-    def _is_enough(self) -> bool:
+    def _is_full(self) -> bool:
         return len(self.problems) >= MAX_PROBLEMS or self._effort.is_spent
 
 

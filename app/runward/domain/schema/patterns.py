@@ -56,7 +56,7 @@ class _Pattern:
         self._validator = _compiled(source, self.size)
         plain = _LOOKS.sub("^", source, count=1)
         options = jsonschema_rs.RegexOptions(size_limit=self.size)
-        self.is_linear = _made(plain, options) is not None
+        self.is_linear = _build(plain, options) is not None
 
     def steps(self, text: str) -> int:
         if self.is_linear:
@@ -71,10 +71,10 @@ class _Pattern:
 
 def _compiled(source: str, size: int) -> jsonschema_rs.Validator | None:
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS, size_limit=size)
-    return _made(source, options)
+    return _build(source, options)
 
 
-def _made(
+def _build(
     source: str, options: jsonschema_rs.FancyRegexOptions | jsonschema_rs.RegexOptions
 ) -> jsonschema_rs.Validator | None:
     try:

@@ -77,7 +77,7 @@ def strict_form(schema: JsonObject) -> JsonObject:
 
 def close_objects(schema: JsonObject) -> JsonObject:
     """Return `schema` with `additionalProperties: false` wherever it is missing."""
-    form = _closed(schema)
+    form = _close(schema)
     assert isinstance(form, dict)
     return form
 
@@ -106,10 +106,10 @@ def _strict(schema: JsonValue) -> JsonValue:
     return node
 
 
-def _closed(schema: JsonValue) -> JsonValue:
+def _close(schema: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
-    node = map_children(schema, _closed)
+    node = map_children(schema, _close)
     if _is_object(schema):
         node["additionalProperties"] = False
     return node

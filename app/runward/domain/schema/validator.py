@@ -90,12 +90,12 @@ def check_schema(
             SchemaProblem(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")
         ]
     for find in (_meta_problems, _reference_problems, _compile_problems):
-        if found := list(_at(at, find(schema))):
+        if found := list(_field_errors(at, find(schema))):
             return found
     if object_root and schema.get("type") != "object":
         kind = preview(schema.get("type")) if "type" in schema else "missing"
         return [SchemaProblem(f"{at}.type", f'must be "object" at the root; it is {kind}')]
-    return list(_at(at, strict_problems(schema))) if strict else []
+    return list(_field_errors(at, strict_problems(schema))) if strict else []
 
 
 class Validator:
@@ -110,7 +110,7 @@ class Validator:
         schema = {key: value for key, value in schema.items() if key != "$id"}
         self._schema = close_objects(schema) if strict else schema
         self._strict = strict
-        self._at = at
+        self._field_errors = at
         self._patterns = Patterns()
         self._validator = _compile(self._schema, self._patterns)
         self._parts = Subschemas(self._schema, self._patterns)
@@ -127,14 +127,18 @@ class Validator:
     def problems(self, value: JsonValue) -> list[SchemaProblem]:
         """Return at most MAX_PROBLEMS problems. Without any, `without_nulls(value)` is valid."""
         if is_excessive(self._size, value):
-            return [SchemaProblem(self._at, _TOO_LARGE)]
+            return [SchemaProblem(self._field_errors, _TOO_LARGE)]
         if isinstance(value, dict):
             value = self.without_nulls(value)
         self._patterns.begin()
         is_valid = self._validator.is_valid(value)
         if self._patterns.is_spent:
-            return [SchemaProblem(self._at, _TOO_LONG)]
-        return [] if is_valid else Explanation(self._parts, Effort(value)).explain(value, self._at)
+            return [SchemaProblem(self._field_errors, _TOO_LONG)]
+        return (
+            []
+            if is_valid
+            else Explanation(self._parts, Effort(value)).explain(value, self._field_errors)
+        )
 
 
 class RefusedSchema(Validator):
@@ -267,7 +271,7 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
         yield error.pointer, f"cannot be used: {error}"
 
 
-def _at(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[SchemaProblem]:
+def _field_errors(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[SchemaProblem]:
     for pointer, message in islice(found, MAX_PROBLEMS):
         yield SchemaProblem(".".join((at, *(_shortened(step) for step in pointer))), message)
 

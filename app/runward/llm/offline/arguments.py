@@ -63,7 +63,7 @@ class _Source:
     def object(self, schema: Mapping[str, Any], depth: int) -> JsonObject | None:
         properties = _mapping(schema.get("properties"))
         required = set(_texts(schema.get("required")))
-        taken = self._told(properties)
+        taken = self._named_values(properties)
         # Specific types first: a free text takes the remaining words.
         for name in sorted(properties, key=lambda name: _is_free_text(name, properties[name])):
             if name in taken:
@@ -78,10 +78,10 @@ class _Source:
                 elif not self._force:
                     return None
                 else:
-                    taken[name] = _invented(shape)
+                    taken[name] = _placeholder(shape)
         return {name: taken[name] for name in properties if name in taken}
 
-    def _told(self, properties: Mapping[str, Any]) -> dict[str, JsonValue]:
+    def _named_values(self, properties: Mapping[str, Any]) -> dict[str, JsonValue]:
         """Return the values that directly follow their parameter's name. They are taken before any
         guess."""
         taken: dict[str, JsonValue] = {}
@@ -271,7 +271,7 @@ def _is_free_text(name: str, schema: Any) -> bool:
     return shape.get("type", "string") == "string" and not special
 
 
-def _invented(shape: Mapping[str, Any]) -> JsonValue:
+def _placeholder(shape: Mapping[str, Any]) -> JsonValue:
     """Return a placeholder of the right type."""
     if isinstance(shape.get("enum"), list) and shape["enum"]:
         return shape["enum"][0]

@@ -46,7 +46,7 @@ class OfflineModel:
         since = _since_user(request.items)
         said = join_text(since[0].content)[:MAX_TEXT] if isinstance(since[0], Message) else ""
         made = [item for item in since if isinstance(item, ToolCall)]
-        wanted = _wanted(request, said, made)
+        wanted = _choose_calls(request, said, made)
         if not request.parallel_tool_calls:
             wanted = wanted[:1]
         if not wanted:
@@ -63,7 +63,7 @@ def _since_user(items: Sequence[Item]) -> Sequence[Item]:
     return (Message("user", ""), *items)
 
 
-def _wanted(
+def _choose_calls(
     request: ModelRequest, said: str, made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
     """Return the calls to make now. If there are none, the model answers."""
@@ -71,20 +71,20 @@ def _wanted(
     if choice == "none" or not request.tools:
         return []
     tools = {spec.name: spec for spec in request.tools}
-    written = _written(said, tools)
+    written = _calls_in(said, tools)
     if not isinstance(choice, str):
         tools = {name: spec for name, spec in tools.items() if name == choice.get("name")}
         written = [call for call in written if call[0] in tools]
-    left = _without(written, made)
+    left = _remaining_calls(written, made)
     if left:
         return left
     if choice == "auto":
-        guess = None if written or made else _guess(said, list(tools.values()))
+        guess = None if written or made else _guess_call(said, list(tools.values()))
         return [guess] if guess else []
-    return [_forced(said, list(tools.values()))] if tools else []
+    return [_forced_call(said, list(tools.values()))] if tools else []
 
 
-def _written(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
+def _calls_in(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
     """Return the calls of registered tools. If a message consists of calls only, they are all
     returned, so that a user can try a tool that does not exist."""
     calls = written_calls(said)
@@ -92,7 +92,7 @@ def _written(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObjec
     return [(call.name, call.arguments) for call in calls if literal or call.name in tools]
 
 
-def _without(
+def _remaining_calls(
     written: list[tuple[str, JsonObject]], made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
     """Return the written calls that were not made yet, by name and in order."""
@@ -106,11 +106,11 @@ def _without(
     return left
 
 
-def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
+def _guess_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
     """Return a call of the best tool for which the message contains arguments. The first of equals
     wins."""
     heard = frozenset(words(said))
-    for spec in _ranked(heard, tools)[:MAX_GUESSES]:
+    for spec in _rank_tools(heard, tools)[:MAX_GUESSES]:
         if _score(heard, spec) < SENSIBLE_SCORE:
             return None
         arguments = fill_arguments(spec.parameters, said, known=frozenset(words(spec.name)))
@@ -119,13 +119,13 @@ def _guess(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | Non
     return None
 
 
-def _forced(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
-    spec = _ranked(frozenset(words(said)), tools)[0]
+def _forced_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
+    spec = _rank_tools(frozenset(words(said)), tools)[0]
     known = frozenset(words(spec.name))
     return spec.name, fill_arguments(spec.parameters, said, known=known, force=True) or {}
 
 
-def _ranked(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+def _rank_tools(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     return sorted(tools, key=lambda spec: -_score(heard, spec))
 
 

@@ -56,7 +56,7 @@ class ResponseMerger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenClient:
     """An open SDK client, and the parts that all of its requests share."""
 
     http: "httpx2.AsyncClient"
@@ -88,7 +88,7 @@ class OpenAIConnection:
         if not (self._api_key.isascii() and self._api_key.isprintable()):
             raise ValueError("The model vendor's API key holds characters that no key has.")
         self._base_url = base_url or DEFAULT_BASE_URL
-        self._line: _Open | None = None
+        self._line: _OpenClient | None = None
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
@@ -119,18 +119,20 @@ class OpenAIConnection:
                 error.args = (error.message,)
             raise
 
-    async def _opened(self) -> _Open:
+    async def _opened(self) -> _OpenClient:
         if self._line is None:
             async with self._opening:
                 if self._line is None:
                     line = await asyncio.to_thread(
-                        _open, self._path, self._api_key, self._base_url, self._checked
+                        _open_client, self._path, self._api_key, self._base_url, self._checked
                     )
                     close_with(self, line.http.aclose)
                     self._line = line
         return self._line
 
-    async def _ask(self, line: _Open, body: JsonObject, merge: ResponseMerger) -> ModelResponse:
+    async def _ask(
+        self, line: _OpenClient, body: JsonObject, merge: ResponseMerger
+    ) -> ModelResponse:
         stream = body.get("stream") is True
         content = to_json(body, inf_nan_mode="null")
         sent = line.http.build_request("POST", line.url, headers=line.headers, content=content)
@@ -154,7 +156,7 @@ class OpenAIConnection:
             with suppress(*line.network_errors):
                 await response.aclose()
 
-    async def _refused(self, line: _Open, response: "httpx2.Response") -> ModelError:
+    async def _refused(self, line: _OpenClient, response: "httpx2.Response") -> ModelError:
         """Return the error for a status, even if the body that explains it never arrives."""
         body = b""
         with suppress(*line.network_errors, ModelError):
@@ -224,7 +226,9 @@ def _headers(given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def _open(path: str, api_key: str, base_url: str, checked: TransportFactory | None) -> _Open:
+def _open_client(
+    path: str, api_key: str, base_url: str, checked: TransportFactory | None
+) -> _OpenClient:
     """Open the `openai` SDK and its transport. They are imported only when a model needs them."""
     import aiohttp  # noqa: PLC0415
     import httpx2  # noqa: PLC0415
@@ -240,7 +244,7 @@ def _open(path: str, api_key: str, base_url: str, checked: TransportFactory | No
     client = openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http)
     given = {**client.default_headers, **client.auth_headers}
     base = client.base_url
-    return _Open(
+    return _OpenClient(
         http=http,
         url=base.copy_with(path=base.path + path),
         headers={**_headers(given), "Accept-Encoding": ENCODINGS},

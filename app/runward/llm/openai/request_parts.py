@@ -39,16 +39,16 @@ class Functions:
         self._kept: dict[int, tuple[ToolSpec, Function]] = {}  # keeps the spec's id taken
 
     def definition(self, spec: ToolSpec) -> JsonObject:
-        return self._written(spec).definition
+        return self._function(spec).definition
 
     def losses(self, tools: Iterable[ToolSpec]) -> Iterator[Loss]:
         """Yield a loss for each strict tool that is not sent as strict."""
         for spec in tools:
-            if (why := self._written(spec).not_strict_reason) is not None:
+            if (why := self._function(spec).not_strict_reason) is not None:
                 text = f"OpenAI's strict mode cannot express its parameters: {why}."
                 yield Loss(f"tools.{spec.name}.strict", f"{text} The arguments are validated.")
 
-    def _written(self, spec: ToolSpec) -> Function:
+    def _function(self, spec: ToolSpec) -> Function:
         kept = self._kept.get(id(spec))
         if kept is not None:
             return kept[1]
@@ -97,18 +97,18 @@ def output_format(schema: JsonObject) -> OutputFormat:
     validates the answer in any case."""
     if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf", "$ref"}:
         why = "OpenAI takes only an object at the root. The model is told the schema in words."
-        return OutputFormat(None, texts.answer_by_schema(schema), _lost(why))
+        return OutputFormat(None, texts.answer_by_schema(schema), _output_loss(why))
     try:
         if not is_strict(schema):
             raise UnenforceableError((), "has optional or unknown properties")
         strict = enforceable_schema(strict_form(schema), STRICT_MODE)
     except UnenforceableError as error:
         why = f"OpenAI's strict mode cannot express it: {error}. The answer is validated."
-        return OutputFormat({"name": OUTPUT_NAME, "schema": schema}, loss=_lost(why))
+        return OutputFormat({"name": OUTPUT_NAME, "schema": schema}, loss=_output_loss(why))
     return OutputFormat({"name": OUTPUT_NAME, "schema": strict, "strict": True})
 
 
-def _lost(why: str) -> Loss:
+def _output_loss(why: str) -> Loss:
     return Loss("output_schema", why)
 
 

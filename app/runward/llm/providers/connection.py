@@ -84,9 +84,9 @@ class ProviderConnection:
         on_delta: OnDelta,
     ) -> Answer:
         shown = DeltaStream(on_delta, one_call=plan.one_call)
-        once = _streamed if request.settings.get("stream") is not False else _whole
+        once = _ask_streaming if request.settings.get("stream") is not False else _ask_whole
         try:
-            answers = await _all_of(once, model, messages, plan, shown)
+            answers = await _ask_until_complete(once, model, messages, plan, shown)
             answer = read_answers(answers, request.tools, self._provider)
         except ModelError:
             raise
@@ -125,11 +125,11 @@ class _NoRoomError(Exception):
         self.room = room
 
 
-_Once = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[ModelResponse]]
+_AskOnce = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[ModelResponse]]
 
 
-async def _all_of(
-    once: _Once, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
+async def _ask_until_complete(
+    once: _AskOnce, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> list[ModelResponse]:
     """Return the answer, and its continuations if the provider paused."""
     answers: list[ModelResponse] = []
@@ -141,7 +141,7 @@ async def _all_of(
     raise invalid_response(f"it paused {MAX_PAUSES} times")
 
 
-async def _streamed(
+async def _ask_streaming(
     model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> ModelResponse:
     async with model_request_stream(
@@ -159,7 +159,7 @@ async def _streamed(
     return answer
 
 
-async def _whole(
+async def _ask_whole(
     model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> ModelResponse:
     answer = await model_request(

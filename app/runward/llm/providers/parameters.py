@@ -40,9 +40,9 @@ _EXTRA: Final[dict[ProviderName, str]] = {
     "bedrock": "bedrock_additional_model_requests_fields",
 }
 _SAMPLING: Final = ("temperature", "top_p")
-_ALWAYS: Final[dict[str, Any]] = {"framing_announcement": "never"}
+_FIXED_SETTINGS: Final[dict[str, Any]] = {"framing_announcement": "never"}
 """Keeps pydantic-ai from adding its own text before the instructions."""
-_CACHED: Final[dict[ProviderName, dict[str, Any]]] = {
+_CACHE_SETTINGS: Final[dict[ProviderName, dict[str, Any]]] = {
     "anthropic": {
         "anthropic_cache_tool_definitions": True,
         "anthropic_cache_instructions": True,
@@ -94,8 +94,8 @@ def plan_request(
     parameters = ModelRequestParameters(
         instruction_parts=[InstructionPart(text) for text in texts] or None
     )
-    plan = Plan({**_ALWAYS, **_CACHED[provider]}, parameters)
-    maker = _Maker(request, model, provider, plan)
+    plan = Plan({**_FIXED_SETTINGS, **_CACHE_SETTINGS[provider]}, parameters)
+    maker = _PlanBuilder(request, model, provider, plan)
     maker.add_settings()
     maker.add_tools(definitions, strict=strict)
     maker.add_output()
@@ -104,7 +104,7 @@ def plan_request(
     return plan
 
 
-class _Maker:
+class _PlanBuilder:
     def __init__(
         self, request: ModelRequest, model: Model, provider: ProviderName, plan: Plan
     ) -> None:

@@ -135,7 +135,7 @@ def _hosted_call(
 ) -> HostedCall:
     first = group[0]
     kind = KINDS.get(first.tool_name, first.tool_name)
-    output = _shown(returned.get(first.tool_call_id))
+    output = _output_of(returned.get(first.tool_call_id))
     kept: JsonObject = {"parts": _PARTS.dump_python([*group], mode="json")}
     return HostedCall(
         first.tool_call_id,
@@ -145,18 +145,18 @@ def _hosted_call(
         first.args_as_dict() if isinstance(first, NativeToolCallPart) else {},
         output,
         kept,
-        is_error=_failed(output),
+        is_error=_is_failure(output),
     )
 
 
-def _shown(part: NativeToolReturnPart | None) -> JsonValue:
+def _output_of(part: NativeToolReturnPart | None) -> JsonValue:
     if part is None:
         return None
     dumped = _PARTS.dump_python([part], mode="json")
     return cast(JsonValue, dumped[0].get("content"))
 
 
-def _failed(output: JsonValue) -> bool:
+def _is_failure(output: JsonValue) -> bool:
     """Return whether the output reports a failure. Anthropic: an error code, or the output of a
     failed program. Gemini: an outcome."""
     match output:

@@ -67,7 +67,7 @@ DOCUMENT_TYPES: Final = frozenset(
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     }
 )
-_TAKEN: Final[dict[ProviderName, frozenset[str] | None]] = {
+_ACCEPTED_TYPES: Final[dict[ProviderName, frozenset[str] | None]] = {
     "anthropic": IMAGE_TYPES | {PDF, "text/plain"},
     "gemini": None,
     "bedrock": IMAGE_TYPES | DOCUMENT_TYPES,
@@ -87,7 +87,7 @@ def media_content(part: MediaPart, provider: ProviderName) -> SentMedia | str:
     if data is None:
         return _linked(part, url or "", media_type, provider)
     media_type = media_type or ("image/png" if part.type == "image" else "application/octet-stream")
-    taken = _TAKEN[provider]
+    taken = _ACCEPTED_TYPES[provider]
     if taken is not None and media_type not in taken and media_type.startswith(_PLAIN):
         media_type = "text/plain"
     if taken is not None and media_type not in taken:

@@ -74,14 +74,14 @@ def enforce_schema(provider: ProviderName, schema: JsonObject) -> JsonObject:
 def reduce_for_gemini(schema: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return the schema with the keywords that Gemini reads, and the names of the others."""
     lost: set[str] = set()
-    return cast(JsonObject, _reduced(schema, lost)), sorted(lost)
+    return cast(JsonObject, _reduce(schema, lost)), sorted(lost)
 
 
 def split_types(schema: JsonObject) -> JsonObject:
     """Return the schema with a list of types as alternatives, because the `anthropic` library
     requires that of enforced schemas. Raises UnenforceableError for more than MAX_PARTS parts,
     because lists of types inside lists of types multiply."""
-    return cast(JsonObject, _one_type_each(schema, _Parts()))
+    return cast(JsonObject, _split_types(schema, _Parts()))
 
 
 class _Parts:
@@ -97,7 +97,7 @@ class _Parts:
             raise UnenforceableError((), f"has more than {MAX_PARTS} parts, one for each type")
 
 
-def _one_type_each(schema: JsonValue, parts: _Parts) -> JsonValue:
+def _split_types(schema: JsonValue, parts: _Parts) -> JsonValue:
     if not isinstance(schema, dict):
         return schema
     parts.add(schema)
@@ -106,16 +106,16 @@ def _one_type_each(schema: JsonValue, parts: _Parts) -> JsonValue:
         told = {word: schema[word] for word in schema.keys() & {"description", "title", "$defs"}}
         rest = {word: value for word, value in schema.items() if word not in told}
         return {**told, "anyOf": [_of_kind(rest, kind, parts) for kind in kinds]}
-    return map_children(schema, lambda child: _one_type_each(child, parts))
+    return map_children(schema, lambda child: _split_types(child, parts))
 
 
 def _of_kind(schema: JsonObject, kind: JsonValue, parts: _Parts) -> JsonValue:
-    return {"type": "null"} if kind == "null" else _one_type_each(schema | {"type": kind}, parts)
+    return {"type": "null"} if kind == "null" else _split_types(schema | {"type": kind}, parts)
 
 
-def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:
+def _reduce(schema: JsonValue, lost: set[str]) -> JsonValue:
     if isinstance(schema, list):
-        return [_reduced(one, lost) for one in schema]
+        return [_reduce(one, lost) for one in schema]
     if not isinstance(schema, dict):
         return schema
     kept: JsonObject = {}
@@ -124,7 +124,7 @@ def _reduced(schema: JsonValue, lost: set[str]) -> JsonValue:
             if word not in _SAYS_NOTHING:
                 lost.add(word)
         elif word in _MAPS and isinstance(value, dict):
-            kept[word] = {name: _reduced(one, lost) for name, one in value.items()}
+            kept[word] = {name: _reduce(one, lost) for name, one in value.items()}
         else:
-            kept[word] = _reduced(value, lost) if word in _SCHEMAS else value
+            kept[word] = _reduce(value, lost) if word in _SCHEMAS else value
     return kept

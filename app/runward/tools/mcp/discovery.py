@@ -73,7 +73,7 @@ class AuthorizationClient:
             self._egress.check_url(url)
             async with asyncio.timeout(ANSWER_SECONDS):
                 async with self._http.stream(method, url, **sent) as response:
-                    return await _whole(response)
+                    return await _read_response(response)
         except (ValueError, httpx2.InvalidURL, RefusedAddressError) as error:
             detail = f"{host or url[:300]} may not be asked for an access token: {error}"
             raise NotAuthorizedError(detail, permanent=True) from error
@@ -115,7 +115,7 @@ async def discover_endpoint(
     if about is not None:
         resource = str(about.resource)
         scope = " ".join(about.scopes_supported) if about.scopes_supported else None
-        named = _chosen([str(one) for one in about.authorization_servers], client)
+        named = _choose_issuer([str(one) for one in about.authorization_servers], client)
     tried = build_oauth_authorization_server_metadata_discovery_urls(named, url)
     metadata = await _server_metadata(tried, asking, secure=secure)
     _check_issuer(metadata, named or _origin(url), client)
@@ -175,7 +175,7 @@ async def _server_metadata(
     )
 
 
-def _chosen(advertised: list[str], client: OAuthClient) -> str:
+def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
     """Return the first of the authorization servers, or the one that the project trusts."""
     from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
 
@@ -228,7 +228,7 @@ def _method(metadata: ServerMetadata, client: OAuthClient) -> AuthMethod:
     )
 
 
-async def _whole(response: httpx2.Response) -> httpx2.Response:
+async def _read_response(response: httpx2.Response) -> httpx2.Response:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("a compressed answer; none was asked for")
     chunks: list[bytes] = []

@@ -91,43 +91,45 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
         except RefusedAddressError as error:
             detail = f"{request.url.host} may not be called: {error}"
-            return _instead(NOT_SENT, detail, permanent=True)
+            return _error_response(NOT_SENT, detail, permanent=True)
         except NotAuthorizedError as error:
-            return _instead(NOT_SENT, str(error), permanent=error.permanent)
+            return _error_response(NOT_SENT, str(error), permanent=error.permanent)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            return _instead(NOT_SENT, f"no connection: {describe_error(error)}")
+            return _error_response(NOT_SENT, f"no connection: {describe_error(error)}")
         except (httpx2.TransportError, OSError) as error:
-            return _instead(CONNECTION_LOST, f"no complete answer: {describe_error(error)}")
+            return _error_response(CONNECTION_LOST, f"no complete answer: {describe_error(error)}")
         lists = _asks_for_list(request)
         if response.is_success and _kind(response) == "text/event-stream":
-            return await _streamed(response, lists=lists)
+            return await _event_stream(response, lists=lists)
         meter = ListMeter() if lists else None
         try:
-            return await _whole(response, meter, in_session="mcp-session-id" in request.headers)
+            return await _read_whole(
+                response, meter, in_session="mcp-session-id" in request.headers
+            )
         except LongListError as error:
-            return _instead(UNREADABLE, str(error))
+            return _error_response(UNREADABLE, str(error))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-async def _streamed(response: httpx2.Response, *, lists: bool) -> httpx2.Response:
+async def _event_stream(response: httpx2.Response, *, lists: bool) -> httpx2.Response:
     """Return a response that is a stream of events. A compressed one is refused, because a few
     bytes of it can block the event loop for seconds."""
     if _is_compressed(response):
         with suppress(httpx2.TransportError, OSError):
             await response.aclose()
-        return _instead(UNREADABLE, COMPRESSED)
+        return _error_response(UNREADABLE, COMPRESSED)
     stream = response.stream
     assert isinstance(stream, httpx2.AsyncByteStream)
     return httpx2.Response(
         response.status_code,
-        headers=_kept(response),
+        headers=_response_headers(response),
         stream=_ListStream(stream) if lists else stream,
     )
 
 
-async def _whole(
+async def _read_whole(
     response: httpx2.Response, meter: ListMeter | None, *, in_session: bool
 ) -> httpx2.Response:
     """Read a response to its end. A 404 in a session means that the session is over, and that
@@ -138,24 +140,26 @@ async def _whole(
     except LongListError:
         raise
     except (httpx2.TransportError, OSError) as error:
-        return _instead(
+        return _error_response(
             CONNECTION_LOST, f"no complete answer: {describe_error(error)}", status=status
         )
     finally:
         with suppress(httpx2.TransportError, OSError):
             await response.aclose()
     if 300 <= status < 400:
-        return _instead(ERROR_STATUS, f"HTTP {status}; redirects are not followed.", status=status)
+        return _error_response(
+            ERROR_STATUS, f"HTTP {status}; redirects are not followed.", status=status
+        )
     if status >= 400:
         expired = status == 404 and in_session
         if _is_rpc_error(body) and not expired:
-            return httpx2.Response(status, headers=_kept(response), content=body)
-        return _instead(ERROR_STATUS, _refusal(response), status=status, expired=expired)
+            return httpx2.Response(status, headers=_response_headers(response), content=body)
+        return _error_response(ERROR_STATUS, _refusal(response), status=status, expired=expired)
     if body is None:
-        return _instead(UNREADABLE, TOO_LARGE)
+        return _error_response(UNREADABLE, TOO_LARGE)
     if _is_compressed(response):
-        return _instead(UNREADABLE, COMPRESSED)
-    return httpx2.Response(status, headers=_kept(response), content=body)
+        return _error_response(UNREADABLE, COMPRESSED)
+    return httpx2.Response(status, headers=_response_headers(response), content=body)
 
 
 def _is_compressed(response: httpx2.Response) -> bool:
@@ -208,7 +212,7 @@ def _is_rpc_error(body: bytes | None) -> bool:
     return isinstance(message, dict) and "error" in message and "jsonrpc" in message
 
 
-def _instead(code: int, detail: str, **data: JsonValue) -> httpx2.Response:
+def _error_response(code: int, detail: str, **data: JsonValue) -> httpx2.Response:
     message: JsonValue = {
         "jsonrpc": "2.0",
         "id": None,
@@ -224,7 +228,7 @@ def _kind(response: httpx2.Response) -> str:
     return kind.partition(";")[0].strip().lower()
 
 
-def _kept(response: httpx2.Response) -> list[tuple[bytes, bytes]]:
+def _response_headers(response: httpx2.Response) -> list[tuple[bytes, bytes]]:
     return [
         (name, value)
         for name, value in response.headers.raw

@@ -84,7 +84,7 @@ class McpSession:
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(MAX_CALLS)
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self.task = asyncio.create_task(self._hold(), name=f"mcp {server.spec.name}")
+        self.task = asyncio.create_task(self._run(), name=f"mcp {server.spec.name}")
 
     @property
     def usable(self) -> bool:
@@ -143,23 +143,23 @@ class McpSession:
             task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
-    async def _hold(self) -> None:
+    async def _run(self) -> None:
         name = self.server.spec.name
         try:
             async with AsyncExitStack() as stack:
                 await sdk.load()
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    client = await stack.enter_async_context(self._connected())
+                    client = await stack.enter_async_context(self._connect())
                     await self._start_listening(client, stack)
                     self.listed = await sdk.list_all_tools(client)
                 self.listed_at = self._used_at = _now()
                 self._client.set_result(client)
                 self._on_open(self)
-                await self._until_unused()
+                await self._wait_until_unused()
             if self.loss:
                 log.warning("mcp_session_lost", server=name, detail=self.loss)
         except Exception as error:
-            detail, permanent = _said(error)
+            detail, permanent = _error_detail(error)
             detail = self.loss or detail
             if self._client.done():
                 log.info("mcp_session_lost", server=name, detail=detail)
@@ -173,7 +173,7 @@ class McpSession:
             self._over = True
             self._client.cancel()
 
-    def _connected(self) -> "AbstractAsyncContextManager[Client]":
+    def _connect(self) -> "AbstractAsyncContextManager[Client]":
         server = self.server
         tokens = None
         if server.oauth is not None and server.spec.url is not None:
@@ -186,16 +186,16 @@ class McpSession:
             self._egress,
             tokens,
             on_list_change=lambda: self._on_change(self),
-            on_end=self._ended,
+            on_end=self._end,
             errors=self._errors,
         )
 
-    def _ended(self, reason: str) -> None:
+    def _end(self, reason: str) -> None:
         self.loss = self.loss or reason
         self._lost = True
         self.retire()
 
-    async def _until_unused(self) -> None:
+    async def _wait_until_unused(self) -> None:
         while not self._lost and not (self._over and self._calls == 0):
             self._wake.clear()
             try:
@@ -234,7 +234,7 @@ class McpSession:
             wait = FIRST_LISTEN_DELAY_SECONDS if lasted else min(2 * wait, MAX_LISTEN_DELAY_SECONDS)
 
 
-def _said(error: BaseException) -> tuple[str, bool]:
+def _error_detail(error: BaseException) -> tuple[str, bool]:
     """Return the first cause for operators, and whether a retry cannot help."""
     while isinstance(error, BaseExceptionGroup):
         causes: tuple[BaseException, ...] = cast(Any, error).exceptions

@@ -94,7 +94,7 @@ class AccessTokens:
         if self._endpoint is None:
             return None
         if self._token is None or (self._renew_at is not None and _now() >= self._renew_at):
-            return await self._fetched(None)
+            return await self._shared_fetch(None)
         return self._token
 
     async def replace(self, token: str | None, response: httpx2.Response) -> str:
@@ -102,7 +102,7 @@ class AccessTokens:
         NotAuthorizedError."""
         if self._token is not None and self._token != token:
             return self._token
-        return await self._fetched(response)
+        return await self._shared_fetch(response)
 
     async def aclose(self) -> None:
         if self._fetching is not None:
@@ -111,7 +111,7 @@ class AccessTokens:
             self._fetching.cancel()
         await self._asking.aclose()
 
-    async def _fetched(self, refused: httpx2.Response | None) -> str:
+    async def _shared_fetch(self, refused: httpx2.Response | None) -> str:
         if self._refusal is not None:
             raise self._refusal
         if self._fetching is None:
@@ -133,9 +133,9 @@ class AccessTokens:
             self._endpoint = await discover_endpoint(self._url, refused, self._client, self._asking)
         given = self._client.refresh_token
         if given is None:
-            token = await self._ask(self._endpoint, None)
+            token = await self._request_token(self._endpoint, None)
         else:
-            token = await self._refreshed(self._endpoint, given)
+            token = await self._refresh(self._endpoint, given)
         self._token = token.access_token
         lifetime = token.expires_in
         if lifetime is not None:
@@ -145,10 +145,10 @@ class AccessTokens:
             self._renew_at = None
         return token.access_token
 
-    async def _refreshed(self, endpoint: TokenEndpoint, given: str) -> Any:
-        claim = await self._claimed(given)
+    async def _refresh(self, endpoint: TokenEndpoint, given: str) -> Any:
+        claim = await self._claim(given)
         try:
-            token = await self._ask(endpoint, claim.token)
+            token = await self._request_token(endpoint, claim.token)
         except BaseException:
             await self._refresh_tokens.release(claim)
             raise
@@ -158,7 +158,7 @@ class AccessTokens:
             await self._refresh_tokens.replace(claim, given, token.refresh_token)
         return token
 
-    async def _claimed(self, given: str) -> RefreshClaim:
+    async def _claim(self, given: str) -> RefreshClaim:
         try:
             async with asyncio.timeout(CLAIM_SECONDS):
                 while True:
@@ -171,7 +171,7 @@ class AccessTokens:
         except AppError as error:
             raise NotAuthorizedError(error.detail) from error
 
-    async def _ask(self, endpoint: TokenEndpoint, refresh_token: str | None) -> Any:
+    async def _request_token(self, endpoint: TokenEndpoint, refresh_token: str | None) -> Any:
         """Request a token (RFC 6749, sections 4.4 and 6; RFC 8707). Raises NotAuthorizedError."""
         from mcp.shared.auth import OAuthToken  # noqa: PLC0415
 

@@ -162,13 +162,13 @@ async def _stop(process: Process, seconds: float) -> None:
     """Close the process's input, and end its group if it is still alive after `seconds`."""
     assert process.stdin is not None
     process.stdin.close()
-    if await _until(lambda: process.returncode is not None, seconds):
+    if await _wait_until(lambda: process.returncode is not None, seconds):
         return
     _signal(process, signal.SIGTERM)
-    if await _until(lambda: _is_gone(process), STOP_SECONDS):
+    if await _wait_until(lambda: _is_gone(process), STOP_SECONDS):
         return
     _signal(process, signal.SIGKILL)
-    if not await _until(lambda: process.returncode is not None, STOP_SECONDS):
+    if not await _wait_until(lambda: process.returncode is not None, STOP_SECONDS):
         log.warning("mcp_process_not_ended", pid=process.pid)
 
 
@@ -188,7 +188,7 @@ def _is_gone(process: Process) -> bool:
     return False
 
 
-async def _until(happened: Callable[[], bool], seconds: float) -> bool:
+async def _wait_until(happened: Callable[[], bool], seconds: float) -> bool:
     # Process.wait() would also wait until no child of it holds its pipes.
     for _ in range(round(seconds / _POLL_SECONDS)):
         if happened():

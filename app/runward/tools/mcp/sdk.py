@@ -100,13 +100,13 @@ async def connect(
         else:
             http = await stack.enter_async_context(_http(headers, egress, tokens))
             transport = _streams(spec, http)
-        client = Client(_watched(transport, on_end), message_handler=heard, cache=None)
+        client = Client(_watch(transport, on_end), message_handler=heard, cache=None)
         session = await stack.enter_async_context(client)
-        session.session.validate_tool_result = _unchecked
+        session.session.validate_tool_result = _skip_result_check
         yield session
 
 
-async def _unchecked(name: str, result: "CallToolResult") -> None:
+async def _skip_result_check(name: str, result: "CallToolResult") -> None:
     """Replace the SDK's check of a result against the server's schema. That check runs on the event
     loop without a limit, and a pattern can block it for years. Runward checks the result later."""
 
@@ -119,7 +119,7 @@ async def list_all_tools(client: "Client") -> tuple[ListedTool, ...]:
         page = await client.list_tools(cursor=cursor)
         if len(found) + len(page.tools) > MAX_TOOLS:
             raise TooManyToolsError(f"it lists more than {MAX_TOOLS} tools")
-        found += [_listed(tool) for tool in page.tools]
+        found += [_listed_tool(tool) for tool in page.tools]
         if (cursor := page.next_cursor) is None:
             return tuple(found)
     raise TooManyToolsError(f"its list has more than {MAX_PAGES} pages")
@@ -153,7 +153,7 @@ def rpc_error(error: BaseException) -> tuple[int, str, Any] | None:
     return (error.code, error.message, error.data) if isinstance(error, MCPError) else None
 
 
-def _listed(tool: "Tool") -> ListedTool:
+def _listed_tool(tool: "Tool") -> ListedTool:
     said: JsonObject = {
         "name": tool.name,
         "title": tool.title,
@@ -208,7 +208,7 @@ def _process(spec: McpServerSpec, errors: TextIO) -> Any:
 
 
 @asynccontextmanager
-async def _watched(transport: Any, ended: Callable[[str], None]) -> AsyncGenerator[Any]:
+async def _watch(transport: Any, ended: Callable[[str], None]) -> AsyncGenerator[Any]:
     async with transport as (read, write):
         yield _Watched(read, ended), write
 

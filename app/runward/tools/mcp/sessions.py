@@ -87,7 +87,7 @@ class McpInvoker:
         deadline = _now() + call.seconds
         try:
             async with asyncio.timeout_at(deadline + SLACK_SECONDS):
-                link = await self._link(call.project_id, about.server)
+                link = await self._session(call.project_id, about.server)
                 if isinstance(link, Failed):
                     return link
                 if link.is_open and _now() - link.listed_at > self._list_again_seconds:
@@ -102,7 +102,7 @@ class McpInvoker:
         """List the server's tools in a separate session. Raises McpUnreachableError."""
         if (refusal := self.refusal(server.spec)) is not None:
             raise McpUnreachableError(f"MCP server '{server.spec.name}': its command {refusal}.")
-        link = self._new(server, opened=_nothing)
+        link = self._new_session(server, opened=_nothing)
         try:
             await link.wait_until_open()
             return link.listed
@@ -127,7 +127,7 @@ class McpInvoker:
         await asyncio.gather(*self._tasks.values(), *self._checks, return_exceptions=True)
         await asyncio.gather(*(link.aclose() for link in list(self._open)))
 
-    async def _link(self, project_id: ProjectId, name: str) -> McpSession | Failed:
+    async def _session(self, project_id: ProjectId, name: str) -> McpSession | Failed:
         try:
             server = await self._server(project_id, name)
         except McpUnreachableError as error:
@@ -143,14 +143,16 @@ class McpInvoker:
             if former.server == server:
                 return former
             former.retire()
-        if len(self._open) >= MAX_SESSIONS and not self._made_room():
+        if len(self._open) >= MAX_SESSIONS and not self._retire_idle_session():
             return Failed(
                 FailureKind.NOT_SENT, f"All {MAX_SESSIONS} sessions with MCP servers are in use."
             )
-        link = self._links[project_id, name] = self._new(server, opened=self._opened)
+        link = self._links[project_id, name] = self._new_session(
+            server, opened=self._store_after_open
+        )
         return link
 
-    def _new(
+    def _new_session(
         self, server: ConnectableServer, *, opened: Callable[[McpSession], None]
     ) -> McpSession:
         link = McpSession(
@@ -172,7 +174,7 @@ class McpInvoker:
         link.task.add_done_callback(gone)
         return link
 
-    def _made_room(self) -> bool:
+    def _retire_idle_session(self) -> bool:
         idle = [link for link in self._links.values() if link.usable and link.idle]
         if idle:
             min(idle, key=lambda link: link.used_at).retire()
@@ -199,8 +201,8 @@ class McpInvoker:
         if server != link.server:
             link.retire()
 
-    def _opened(self, link: McpSession) -> None:
-        self._carry(link, self._took(link))
+    def _store_after_open(self, link: McpSession) -> None:
+        self._start_task(link, self._store_list(link))
 
     def _relist(self, link: McpSession) -> None:
         """Refresh the list of a session. Only one refresh runs at a time; a change during it causes
@@ -208,9 +210,9 @@ class McpInvoker:
         if link in self._tasks or not link.is_open:
             self._again.add(link)
         elif link.usable and link in self._links.values():
-            self._carry(link, self._listed_again(link))
+            self._start_task(link, self._refresh_and_store(link))
 
-    def _carry(self, link: McpSession, work: Any) -> None:
+    def _start_task(self, link: McpSession, work: Any) -> None:
         task = self._tasks[link] = asyncio.create_task(work)
 
         def done(_: asyncio.Task[None]) -> None:
@@ -221,7 +223,7 @@ class McpInvoker:
 
         task.add_done_callback(done)
 
-    async def _listed_again(self, link: McpSession) -> None:
+    async def _refresh_and_store(self, link: McpSession) -> None:
         await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
         self._again.discard(link)  # this list includes all earlier changes
         try:
@@ -232,9 +234,9 @@ class McpInvoker:
                 raise
             log.warning("mcp_list_failed", server=link.server.spec.name, detail=str(error)[:300])
             return
-        await self._took(link)
+        await self._store_list(link)
 
-    async def _took(self, link: McpSession) -> None:
+    async def _store_list(self, link: McpSession) -> None:
         name = link.server.spec.name
         try:
             changed = await self._take(link.server, link.listed)

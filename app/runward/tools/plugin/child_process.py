@@ -59,7 +59,7 @@ def main() -> None:
     outcome = asyncio.run(_answer(request, lines))
     sys.stdout.flush()
     sys.stderr.flush()
-    lines.send({"outcome": _shown(outcome)})
+    lines.send({"outcome": _encode_outcome(outcome)})
     threading.Event().wait()  # the service ends the whole group
 
 
@@ -84,12 +84,14 @@ async def _answer(request: Any, lines: _Lines) -> Outcome:
         detail = f"{reference} cannot be imported: {describe_error(error)}"
         return Failed(FailureKind.NOT_SENT, detail, permanent=True)
     try:
-        return await run_function(_telling(begin, lines), call_directly, ctx, request["arguments"])
+        return await run_function(
+            _serve_call(begin, lines), call_directly, ctx, request["arguments"]
+        )
     except asyncio.CancelledError:  # the service cancels a call by ending the process
         return Failed(FailureKind.ERROR, NOT_CANCELLED)
 
 
-def _telling(begin: BindArguments, lines: _Lines) -> BindArguments:
+def _serve_call(begin: BindArguments, lines: _Lines) -> BindArguments:
     def telling(ctx: ToolContext, arguments: JsonObject) -> Any:
         call = begin(ctx, arguments)
 
@@ -102,7 +104,7 @@ def _telling(begin: BindArguments, lines: _Lines) -> BindArguments:
     return telling
 
 
-def _shown(outcome: Outcome) -> JsonObject:
+def _encode_outcome(outcome: Outcome) -> JsonObject:
     match outcome:
         case Done():
             return {

@@ -158,7 +158,7 @@ def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> 
             **fields,
         )
     except (PydanticUserError, SchemaError, TypeError, NameError) as error:
-        raise PluginError(f"{where}: {_blamed(fields, parameters, error)}") from None
+        raise PluginError(f"{where}: {_invalid_parameter(fields, parameters, error)}") from None
     return Signature(function, model, parameters, context)
 
 
@@ -218,7 +218,7 @@ def _argument(parameter: Parameter, hint: Any, description: str | None) -> tuple
         hint, default = list[hint], Field(default_factory=list)
     elif parameter.kind is Parameter.VAR_KEYWORD:
         hint, default = dict[str, hint], Field(default_factory=dict)
-    stated = _stated(hint, default)
+    stated = _field_annotations(hint, default)
     if default is ...:
         default = next((_default(one) for one in stated if not one.is_required()), ...)
     about = Field(
@@ -228,7 +228,7 @@ def _argument(parameter: Parameter, hint: Any, description: str | None) -> tuple
     return Annotated[hint, about], default
 
 
-def _stated(hint: Any, default: Any) -> list[FieldInfo]:
+def _field_annotations(hint: Any, default: Any) -> list[FieldInfo]:
     """Return the `Field(...)`s that the author wrote for a parameter, the strongest first."""
     found: list[FieldInfo] = [default] if isinstance(default, FieldInfo) else []
     if get_origin(hint) is Annotated:
@@ -251,7 +251,7 @@ def _is_context(hint: Any) -> bool:
     return hint is ToolContext
 
 
-def _blamed(
+def _invalid_parameter(
     fields: Mapping[str, Any], parameters: Mapping[str, Parameter], error: Exception
 ) -> str:
     """Return the parameter that Pydantic does not support."""

@@ -37,7 +37,7 @@ def load_plugins(modules: Sequence[str]) -> Plugins:
     wanted: dict[str, str] = {}
     for value, origin in named:
         wanted.setdefault(value, f"{value} ({origin})")
-    collected = _Collected()
+    collected = _PluginCollector()
     for value, origin in wanted.items():
         for item in _items(value, origin):
             collected.add(item, origin)
@@ -46,13 +46,13 @@ def load_plugins(modules: Sequence[str]) -> Plugins:
 
 def collect(items: Sequence[Any], origin: str = "the list") -> Plugins:
     """Collect tools, guardrails and hooks that are already loaded. Raises PluginError."""
-    collected = _Collected()
+    collected = _PluginCollector()
     for item in items:
         collected.add(item, origin)
     return collected.checked()
 
 
-class _Collected:
+class _PluginCollector:
     def __init__(self) -> None:
         self._tools: dict[str, PluginTool] = {}
         self._guardrails: dict[str, NamedGuardrail] = {}
@@ -127,7 +127,9 @@ def _items(value: str, origin: str) -> list[Any]:
 
 
 def _of_module(module: ModuleType, origin: str) -> list[Any]:
-    own = [one for one in vars(module).values() if _is_declared(one) and _made_in(one, module)]
+    own = [
+        one for one in vars(module).values() if _is_declared(one) and _is_defined_in(one, module)
+    ]
     listed = getattr(module, TOOLS, None)
     if listed is None:
         found = own
@@ -147,7 +149,7 @@ def _is_declared(one: Any) -> bool:
     return isinstance(one, FunctionTool | BaseTool | NamedGuardrail | NamedHook)
 
 
-def _made_in(one: Any, module: ModuleType) -> bool:
+def _is_defined_in(one: Any, module: ModuleType) -> bool:
     """Return whether the value is defined in the module and not only imported. For an object, the
     module of its class counts."""
     return one.__module__ == module.__name__

@@ -103,18 +103,18 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             case {"progress": [fraction, message]}:
                 report(fraction, message)
             case {"outcome": outcome}:
-                return _logged(_outcome(outcome), request["reference"])
+                return _log_outcome(_decode_outcome(outcome), request["reference"])
             case _:
                 started = True
 
 
-def _logged(outcome: Outcome, reference: str) -> Outcome:
+def _log_outcome(outcome: Outcome, reference: str) -> Outcome:
     if isinstance(outcome, Failed):
         log.warning("plugin_process_failed", function=reference, why=str(outcome.why))
     return outcome
 
 
-def _outcome(shown: Any) -> Outcome:
+def _decode_outcome(shown: Any) -> Outcome:
     fields: dict[str, Any] = dict(shown)
     if "why" in fields:
         return Failed(FailureKind(fields.pop("why")), **fields)

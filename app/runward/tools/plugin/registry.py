@@ -139,12 +139,12 @@ class PluginHost:
     def guardrail(self, name: str) -> PluginCheck | None:
         """Return the guardrail, or None if no plugin has one of that name."""
         found = self._plugins.guardrails.get(name)
-        return None if found is None else self._asking(found.function)
+        return None if found is None else self._plugin_check(found.function)
 
     def hook(self, name: str) -> PluginCheck | None:
         """Return the hook, or None if no plugin has one of that name."""
         found = self._plugins.hooks.get(name)
-        return None if found is None else self._asking(found.function)
+        return None if found is None else self._plugin_check(found.function)
 
     async def run_guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
         """Return the guardrail's verdict. An answer that is no verdict rejects. Never raises. The
@@ -192,9 +192,9 @@ class PluginHost:
 
         return on_thread
 
-    def _asking(self, function: Callable[..., Any]) -> PluginCheck:
+    def _plugin_check(self, function: Callable[..., Any]) -> PluginCheck:
         async def ask(payload: JsonObject) -> Any:
-            return await self._call(function, _guarded(payload), copy.deepcopy(payload))
+            return await self._call(function, _guard_context(payload), copy.deepcopy(payload))
 
         return ask
 
@@ -215,7 +215,7 @@ class PluginHost:
     async def _call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call the function on the loop or on a thread. An exception that would end the process or
         the task becomes an error."""
-        asking = asyncio.ensure_future(self._called(function, *args))
+        asking = asyncio.ensure_future(self._run_function(function, *args))
         try:
             await asyncio.wait({asking})
         finally:
@@ -227,7 +227,7 @@ class PluginHost:
             raise RuntimeError(type(error).__name__) from error
         return asking.result()
 
-    async def _called(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def _run_function(self, function: Callable[..., Any], *args: Any) -> Any:
         try:
             if inspect.iscoroutinefunction(function):
                 return await function(*args)
@@ -266,7 +266,7 @@ def _on_this_loop(report: Report) -> Report:
     return tell
 
 
-def _guarded(payload: JsonObject) -> GuardContext:
+def _guard_context(payload: JsonObject) -> GuardContext:
     context = payload.get("context")
     return GuardContext(
         stage=_text(payload, "stage") or _text(payload, "on") or "",

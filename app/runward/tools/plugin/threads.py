@@ -104,18 +104,18 @@ class _Job:
         try:
             value = self._function()
         except BaseException as error:  # passed on to the caller
-            self._tell(self._failed, error)
+            self._deliver(self._set_error, error)
         else:
-            self._tell(self._returned, value)
+            self._deliver(self._set_result, value)
 
-    def _tell(self, how: Callable[[Any], None], what: Any) -> None:
+    def _deliver(self, how: Callable[[Any], None], what: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: the process is ending
             self._loop.call_soon_threadsafe(how, what)
 
-    def _returned(self, value: Any) -> None:
+    def _set_result(self, value: Any) -> None:
         self.answer.set_result(value)
 
-    def _failed(self, error: BaseException) -> None:
+    def _set_error(self, error: BaseException) -> None:
         if isinstance(error, StopIteration):  # no future can hold one
             error = RuntimeError("StopIteration")
         self.answer.set_exception(error)

@@ -19,7 +19,7 @@ from runward.tools.plugin.docstrings import ParsedDocstring, read_docstring
 from runward.tools.plugin.function import name_of, read_signature, return_schema
 
 TOOL_STAGES: Final = ("pre_approval", "input", "output")
-_OURS: Final = frozenset({"isolation", "docstring", "output_schema"})
+_PLUGIN_OPTIONS: Final = frozenset({"isolation", "docstring", "output_schema"})
 _NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
 _CALLABLE: Final = {"approval": 2, "enabled": 1}
 """Options that can be functions, and the number of their arguments."""
@@ -63,7 +63,7 @@ def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any
     if isinstance(item, type):
         item = item()
     if isinstance(item, BaseTool):
-        return _beginning(item)
+        return _binder(item)
     function = item.function if isinstance(item, FunctionTool) else item
     return read_signature(function, ParsedDocstring()).call
 
@@ -127,10 +127,10 @@ def _of_object(tool: BaseTool) -> PluginTool:
         code=_digest(type(tool), options),
     )
 
-    return _tool(spec, options, _beginning(tool), tool.run, where)
+    return _tool(spec, options, _binder(tool), tool.run, where)
 
 
-def _beginning(tool: BaseTool) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
+def _binder(tool: BaseTool) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
     return lambda ctx, arguments: lambda: tool.run(ctx, arguments)
 
 
@@ -161,7 +161,7 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
     policy = {
         key: _named(where, key, value) if key in _CALLABLE else value
         for key, value in options.items()
-        if key not in _OURS
+        if key not in _PLUGIN_OPTIONS
     }
     if (kind := options.get("executes")) is not None:
         policy |= {"approval": policy.get("approval", "always"), "strict": False}
@@ -252,7 +252,12 @@ def _problems(spec: ToolSpec) -> list[str]:
 
 def _check_choices(where: str, options: Options) -> None:
     """Check the values that a type checker would have checked."""
-    known = {*ToolSpec.model_fields, *_OURS} - {"name", "description", "parameters", "type"}
+    known = {*ToolSpec.model_fields, *_PLUGIN_OPTIONS} - {
+        "name",
+        "description",
+        "parameters",
+        "type",
+    }
     for key, value in options.items():
         if key not in known or key in _NOT_OF_PLUGINS:
             raise PluginError(f"{where}: there is no option '{key}'")

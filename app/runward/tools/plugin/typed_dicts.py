@@ -21,7 +21,7 @@ def readable_hint(hint: Any, seen: tuple[Any, ...] = ()) -> Any:
     if hint in seen:
         return hint
     if is_typed_dict(hint) and type(hint).__module__ == "typing" and sys.version_info < (3, 12):
-        return _again(hint, (*seen, hint))
+        return _rebuild(hint, (*seen, hint))
     origin, inside = get_origin(hint), get_args(hint)
     if origin is None:
         return hint
@@ -50,7 +50,7 @@ def _of_values(hint: Any, members: tuple[Any, ...]) -> Any:
     return Annotated[Literal[tuple(values)], AfterValidator(values.__getitem__)]
 
 
-def _again(typed_dict: Any, seen: tuple[Any, ...]) -> Any:
+def _rebuild(typed_dict: Any, seen: tuple[Any, ...]) -> Any:
     keys: dict[str, Any] = {}
     for key, hint in hints_of(typed_dict, include_extras=True).items():
         required = key in typed_dict.__required_keys__

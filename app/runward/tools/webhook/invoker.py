@@ -27,7 +27,7 @@ OFF_LOOP_BYTES: Final = 65_536
 NOTICE_SECONDS: Final = 5.0
 NOTICE_RESPONSE_BYTES: Final = 1024
 
-_WHY: Final = {
+_FAILURE_REASONS: Final = {
     MissingAnswer.NOT_SENT: FailureKind.NOT_SENT,
     MissingAnswer.INCOMPLETE: FailureKind.UNKNOWN,
     MissingAnswer.TIMEOUT: FailureKind.TIMEOUT,
@@ -50,7 +50,9 @@ class WebhookInvoker:
             case EgressResponse():
                 return read_outcome(answer)
             case NoAnswer():
-                return Failed(_WHY[answer.missing], answer.detail, permanent=answer.permanent)
+                return Failed(
+                    _FAILURE_REASONS[answer.missing], answer.detail, permanent=answer.permanent
+                )
             case Failed():
                 return answer
             case _:

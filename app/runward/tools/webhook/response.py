@@ -62,7 +62,7 @@ def read_outcome(answer: EgressResponse) -> Outcome:
         return Failed(FailureKind.ERROR, detail, status=status, permanent=True)
     return Failed(
         FailureKind.UNAVAILABLE if status in RETRYABLE_STATUSES else FailureKind.ERROR,
-        f"HTTP {status}, {_kind(answer)[0] or 'no content type'}, {len(answer.body)} bytes.",
+        f"HTTP {status}, {_media_type(answer)[0] or 'no content type'}, {len(answer.body)} bytes.",
         message=_error_message(answer),
         status=status,
         retry_after=_retry_after(answer),
@@ -81,7 +81,7 @@ def _result(answer: EgressResponse) -> Outcome:
         return Failed(
             FailureKind.ERROR,
             "The tool answered with is_error.",
-            message=_declared(value),
+            message=_message_in(value),
             status=answer.status,
         )
     output, parts, metadata = value, cast(tuple[Part, ...], ()), cast(JsonObject, {})
@@ -94,7 +94,7 @@ def _result(answer: EgressResponse) -> Outcome:
 
 def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
     """Return the body as JSON or text, and whether a part of it had to be replaced."""
-    kind, charset = _kind(answer)
+    kind, charset = _media_type(answer)
     try:
         text = answer.body.decode(charset)
     except UnicodeDecodeError:
@@ -122,9 +122,9 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     except ValueError:
         pass
     else:
-        return (cast(JsonValue, strict), False) if _is_plain(text, strict) else _sane(strict, 0)
+        return (cast(JsonValue, strict), False) if _is_plain(text, strict) else _storable(strict, 0)
     try:
-        return _sane(json.loads(text), 0)[0], True
+        return _storable(json.loads(text), 0)[0], True
     except (ValueError, RecursionError) as error:
         raise _UnusableError(f"the body is not valid JSON: {str(error)[:200]}") from None
 
@@ -135,7 +135,7 @@ def _is_plain(text: str, value: Any) -> bool:
     return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
 
 
-def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
+def _storable(value: Any, depth: int) -> tuple[JsonValue, bool]:
     if depth > MAX_DEPTH:
         raise _UnusableError(f"the body is nested deeper than {MAX_DEPTH} levels")
     match value:
@@ -148,11 +148,11 @@ def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
             fits = math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
             return (value, False) if fits else (None, True)
         case list():
-            items = [_sane(item, depth + 1) for item in cast(list[Any], value)]
+            items = [_storable(item, depth + 1) for item in cast(list[Any], value)]
             return [item for item, _ in items], any(changed for _, changed in items)
         case dict():
             members = {
-                clean_text(key): (_sane(item, depth + 1), clean_text(key) != key)
+                clean_text(key): (_storable(item, depth + 1), clean_text(key) != key)
                 for key, item in cast(dict[str, Any], value).items()
             }
             changed = any(inner[1] or outer for inner, outer in members.values())
@@ -163,11 +163,11 @@ def _sane(value: Any, depth: int) -> tuple[JsonValue, bool]:
 
 def _error_message(answer: EgressResponse) -> str | None:
     """Return the tool's message for the model. Web pages (HTML) and unread bodies give none."""
-    kind, _ = _kind(answer)
+    kind, _ = _media_type(answer)
     if answer.encoding is not None or not answer.body.strip():
         return None
     if kind == "text/plain":
-        return _capped(clean_text(answer.body.decode(errors="replace")))
+        return _limit_message(clean_text(answer.body.decode(errors="replace")))
     if kind not in ("", "application/json") and not kind.endswith("+json"):
         return None
     try:
@@ -175,28 +175,28 @@ def _error_message(answer: EgressResponse) -> str | None:
     except ValueError:
         return None
     if isinstance(value, str):
-        return _capped(value)
-    return _declared(value) if isinstance(value, dict) else None
+        return _limit_message(value)
+    return _message_in(value) if isinstance(value, dict) else None
 
 
-def _declared(value: JsonObject) -> str | None:
+def _message_in(value: JsonObject) -> str | None:
     """Return the first of message, error, detail, title … in the usual shapes."""
     content = read_content(value)
     if content is not None and content.text:
-        return _capped(content.text)
+        return _limit_message(content.text)
     for key in _MESSAGE_KEYS:
         found = value.get(key)
         if isinstance(found, dict) and isinstance(found.get("message"), str):
             found = found["message"]
         if isinstance(found, str):
             if found.strip():
-                return _capped(found)
+                return _limit_message(found)
         elif isinstance(found, (dict, list)) and found:
-            return _capped(compact(found))
+            return _limit_message(compact(found))
     return None
 
 
-def _capped(text: str) -> str | None:
+def _limit_message(text: str) -> str | None:
     text = text.strip()
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
@@ -216,7 +216,7 @@ def _retry_after(answer: EgressResponse) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if math.isfinite(seconds) else None
 
 
-def _kind(answer: EgressResponse) -> tuple[str, str]:
+def _media_type(answer: EgressResponse) -> tuple[str, str]:
     """Return the media type, in lower case and perhaps empty, and the charset."""
     header = answer.headers.get("content-type", "")
     charset = match[1] if (match := _CHARSET.search(header)) else ""

@@ -103,7 +103,7 @@ class ChatMerge:
             self.done = True
             return
         frame = parse_object(data)
-        choice = self._opened(frame)
+        choice = self._choice_of(frame)
         if choice is not None:
             delta = as_mapping(choice.get("delta"))
             self._take(delta)
@@ -111,7 +111,7 @@ class ChatMerge:
 
     def whole(self, body: bytes) -> ModelResponse:
         """Return the response of a whole body, without a stream."""
-        choice = self._opened(parse_object(body))
+        choice = self._choice_of(parse_object(body))
         if choice is None:
             raise invalid_response("it has no choices")
         message = as_mapping(choice.get("message"))
@@ -124,7 +124,7 @@ class ChatMerge:
         """Return the response. Raises ModelError if the stream ended too early."""
         if self._finish is None and not self.done:
             raise broken_stream()
-        calls = self._requested()
+        calls = self._requested_calls()
         finish = FINISHES.get(self._finish or "stop", "other")
         if finish in ("stop", "tool_calls", "other"):
             finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
@@ -138,7 +138,7 @@ class ChatMerge:
             usage=self._usage,
         )
 
-    def _opened(self, frame: Frame) -> Frame | None:
+    def _choice_of(self, frame: Frame) -> Frame | None:
         """Return the choice with index 0, after the other fields of the frame were read."""
         if frame.get("error"):
             raise reported_failure(frame["error"])
@@ -187,7 +187,7 @@ class ChatMerge:
         place = index if isinstance(index, int) else None
         call = self._latest.get((place, call_id))
         if call is None or (name and self._begins_another(call, call_id, name, text)):
-            call = self._begun(place, call_id)
+            call = self._new_call(place, call_id)
         if name and name != call.name and not call.arguments:
             call.name = (call.name + name)[:MAX_NAME]
         if text:
@@ -206,7 +206,7 @@ class ChatMerge:
         self._readable -= call.unread
         return self._readable >= 0 and call.complete
 
-    def _begun(self, index: int | None, call_id: str) -> _Call:
+    def _new_call(self, index: int | None, call_id: str) -> _Call:
         """Create a call. Raises ModelError if there are too many."""
         if len(self._calls) >= MAX_CALLS:
             raise too_many_calls()
@@ -217,7 +217,7 @@ class ChatMerge:
                 self._latest[place, known] = call
         return call
 
-    def _requested(self) -> tuple[RequestedCall, ...]:
+    def _requested_calls(self) -> tuple[RequestedCall, ...]:
         """Return the calls. The last one is marked as truncated if the response was cut off or,
         without a finish reason, if its arguments are not a whole JSON object."""
         calls = [

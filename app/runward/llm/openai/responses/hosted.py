@@ -43,7 +43,7 @@ def _web_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
     action = item.get("action")
     said = dict(action) if isinstance(action, dict) else {}
     sources = said.pop("sources", None)
-    return _told(said), {"sources": sources or []}
+    return _without_nulls(said), {"sources": sources or []}
 
 
 def _file_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
@@ -59,14 +59,14 @@ def _image_generation(item: JsonObject) -> tuple[JsonObject, JsonValue]:
     prompt = item.get("revised_prompt")
     about = {key: item.get(key) for key in ("output_format", "size", "quality", "background")}
     output: JsonObject = {**about, "error": item.get("error")}
-    return _told({"prompt": prompt}), _told(output)
+    return _without_nulls({"prompt": prompt}), _without_nulls(output)
 
 
 def _mcp_call(item: JsonObject) -> tuple[JsonObject, JsonValue]:
     said = {"server_label": item.get("server_label"), "name": item.get("name")}
     error = item.get("error")
     output: JsonValue = item.get("output") if error is None else {"error": error}
-    return {**_told(said), "arguments": parse_or_keep(item.get("arguments"))}, output
+    return {**_without_nulls(said), "arguments": parse_or_keep(item.get("arguments"))}, output
 
 
 def _mcp_list_tools(item: JsonObject) -> tuple[JsonObject, JsonValue]:
@@ -74,14 +74,14 @@ def _mcp_list_tools(item: JsonObject) -> tuple[JsonObject, JsonValue]:
         "tools": [one.get("name") for one in objects_in(item.get("tools"))],
         "error": item.get("error"),
     }
-    return _told({"server_label": item.get("server_label")}), _told(output)
+    return _without_nulls({"server_label": item.get("server_label")}), _without_nulls(output)
 
 
 def _unknown(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    return {}, _told({"status": item.get("status")})
+    return {}, _without_nulls({"status": item.get("status")})
 
 
-def _told(said: JsonObject) -> JsonObject:
+def _without_nulls(said: JsonObject) -> JsonObject:
     return {key: value for key, value in said.items() if value is not None}
 
 

@@ -104,7 +104,7 @@ def native_output(item: JsonObject, result: ToolResult) -> tuple[JsonObject, tup
             del said["call_id"]
             said |= {"id": result.call_id, "output": _text(result)}
         case _:
-            said |= _patched(notes, output, result)
+            said |= _patch_output(notes, output, result)
     return said, tuple(part for part in result.parts if isinstance(part, MediaPart))
 
 
@@ -204,7 +204,7 @@ def _chunk(given: JsonValue) -> JsonObject | None:
     return {"stdout": stdout, "stderr": stderr, "outcome": outcome}
 
 
-def _patched(notes: str, output: JsonValue, result: ToolResult) -> JsonObject:
+def _patch_output(notes: str, output: JsonValue, result: ToolResult) -> JsonObject:
     match output:
         case {"status": ("completed" | "failed") as status} if not result.is_error:
             log = output.get("output")
@@ -226,7 +226,7 @@ def _screenshot(
     pictures = [p for p in result.parts if isinstance(p, MediaPart) and p.type == "image"]
     rest = [part for part in result.parts if part not in pictures[:1]]
     notes, output = _without_notes(result)
-    shown = _shown(pictures, output)
+    shown = _first_picture(pictures, output)
     if shown is not None and not result.parts and notes:
         rest = [TextPart(notes.strip())]
     elif shown is None and not rest:
@@ -239,7 +239,7 @@ def _screenshot(
     return said, (TextPart(label), *rest)
 
 
-def _shown(pictures: list[MediaPart], output: JsonValue) -> JsonObject | None:
+def _first_picture(pictures: list[MediaPart], output: JsonValue) -> JsonObject | None:
     if pictures:
         return {"image_url": pictures[0].url or data_url(pictures[0], "image/png")}
     if isinstance(output, dict) and isinstance(inner := output.get("output"), dict):

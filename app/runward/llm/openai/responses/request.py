@@ -165,7 +165,7 @@ class _Writer:
         beside: list[Part] = []
         for result in self._results:
             call = self._calls.get(result.call_id)
-            data = _own(call.native) if call is not None else None
+            data = _own_data(call.native) if call is not None else None
             if data is not None and "type" in data:
                 output, more = native_output(data, result)
                 beside += more
@@ -177,14 +177,14 @@ class _Writer:
         self._results, self._calls = [], {}
 
 
-def _own(native: Native | None) -> JsonObject | None:
+def _own_data(native: Native | None) -> JsonObject | None:
     return native.data if native is not None and native.provider == PROVIDER else None
 
 
 def _call(call: ToolCall) -> _Entry:
     """Return the call's item. The `native` data of a function call are its fields besides name and
     arguments."""
-    data = _own(call.native)
+    data = _own_data(call.native)
     if data is not None and "type" in data:
         said = native_call(data, call)
         return _Entry(said, plain={key: value for key, value in said.items() if key != "id"})
@@ -212,7 +212,7 @@ def _assistant(message: Message, text: str) -> _Entry:
     """Return the message's item. An item of OpenAI's own goes back with its citations, unless the
     text that they refer to was changed."""
     plain: JsonObject = {"role": "assistant", "content": text}
-    data = _own(message.native)
+    data = _own_data(message.native)
     if data is None:
         return _Entry(plain)
     if "phase" in data:

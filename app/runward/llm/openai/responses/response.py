@@ -98,7 +98,7 @@ class ResponseMerge:
             case "response.function_call_arguments.delta":
                 self._show_call(place, delta)
             case "response.output_item.added":
-                self._show_opened(as_mapping(event.get("item")), place)
+                self._show_new_item(as_mapping(event.get("item")), place)
             case "response.output_item.done":
                 self._take(as_mapping(event.get("item")), place, values)
             case _:
@@ -112,7 +112,7 @@ class ResponseMerge:
         if self._values > MAX_VALUES:
             raise too_many_values()
 
-    def _show_opened(self, item: Frame, place: int) -> None:
+    def _show_new_item(self, item: Frame, place: int) -> None:
         if item.get("type") == "function_call":
             if len(self._calls) >= MAX_CALLS:
                 raise too_many_calls()

@@ -49,7 +49,7 @@ class DeclaredTools:
         return bool(self._tools)
 
     def definitions(self) -> list[JsonValue]:
-        return [self._declared(tool) for tool in self._tools]
+        return [self._definition(tool) for tool in self._tools]
 
     def functions(self) -> tuple[ToolSpec, ...]:
         """Return the tools that are sent as functions."""
@@ -64,7 +64,7 @@ class DeclaredTools:
             return choice
         named = next(tool for tool in self._tools if tool.name == choice["name"])
         if named.hosted is not None:
-            tool = self._declared(named)
+            tool = self._definition(named)
             known = {key: tool[key] for key in ("type", "server_label") if key in tool}
             return {"type": "allowed_tools", "mode": "required", "tools": [known]}
         if self._is_native(named):
@@ -79,11 +79,11 @@ class DeclaredTools:
         """Return the name of the registered tool, or the kind if there is none."""
         of_kind = [t for t in self._tools if t.hosted is not None and t.hosted.kind == kind]
         for tool in of_kind:
-            if self._declared(tool).get("server_label") == server_label:
+            if self._definition(tool).get("server_label") == server_label:
                 return tool.name
         return of_kind[0].name if of_kind else kind
 
-    def _declared(self, tool: ToolSpec) -> JsonObject:
+    def _definition(self, tool: ToolSpec) -> JsonObject:
         if tool.hosted is not None:
             return _hosted(tool, tool.hosted)
         if tool.executes is not None and self._is_native(tool):
