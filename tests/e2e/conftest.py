@@ -1,9 +1,8 @@
 """Real processes for the end-to-end tests: a scripted model, a webhook server, and the service.
 
 `model` and `tools` are servers of the test's own; `start("worker", lease_seconds=1)` starts a
-process of the service on the test's own database. `client` is a project of its own on
-the service that all tests of a process share.
-When a test fails, what each of its processes printed is part of the report.
+process of the service on the test's own database. `client` has a project of its own on the service
+that all tests of a process share. The report of a failed test shows the output of its processes.
 """
 
 from collections.abc import Generator, Iterator
