@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from runward.domain.ids import RunId
+from runward.domain.run.calls import Call
 from runward.domain.run.state import Changes
 from runward.store import codec
 from runward.store.postgres.columns import insert_select, recordset, set_columns, take
@@ -108,12 +109,8 @@ class Records:
             codec.SEGMENT.to_row(segment) | {"run": run, "n": number}
             for number, segment in enumerate(changes.segments, start=1)
         ]
-        self.inserted += [
-            codec.CALL.to_row(call) | {"run": run} for call in changes.inserted.values()
-        ]
-        self.updated += [
-            codec.CALL.to_row(call) | {"run": run} for call in changes.updated.values()
-        ]
+        self.inserted += [_call_row(run, call) for call in changes.inserted.values()]
+        self.updated += [_call_row(run, call) for call in changes.updated.values()]
         self.approvals += [
             {
                 "run": run,
@@ -147,6 +144,12 @@ class Records:
             "approvals": rows_to_json(self.approvals),
             "closed": rows_to_json(self.closed),
         }
+
+
+def _call_row(run: RunId, call: Call) -> dict[str, Any]:
+    row = codec.CALL.to_row(call)
+    row["run"] = run
+    return row
 
 
 def rows_to_json(rows: Iterable[dict[str, Any]]) -> str:
