@@ -64,7 +64,7 @@ def test_an_empty_folder_becomes_a_service_whose_banner_tells_the_truth(
         "Targets   public addresses and this machine's own",
     ):
         assert line in shown
-    assert httpx2.get(f"{service.url}/docs", trust_env=False).status_code == 200
+    assert httpx2.get(f"{service.url}/docs", trust_env=False, timeout=30).status_code == 200
 
     [command] = [line for line in shown.splitlines() if line.startswith("curl -sS ")]
     done = subprocess.run(
