@@ -25,7 +25,7 @@ from runward.loop.policies import PolicyCache
 from runward.loop.project_models import ProjectModels
 from runward.loop.toolbox import Toolbox, ToolSet
 from runward.store.access.vault import Vault
-from runward.store.live.listener import FamilyFollower, Feed, Follower
+from runward.store.live.listener import Feed, Follower
 from runward.store.postgres.db import Database, Tx, open_database
 from runward.store.runs.accept import AcceptedRun, NewRun
 from runward.store.runs.quarantine import Quarantine
@@ -227,14 +227,6 @@ class Live:
 
     def is_stopping(self) -> bool:
         return self.stopping.is_set()
-
-    def follow(self, project_id: ProjectId, run_id: RunId) -> AbstractContextManager[Follower]:
-        return self.feed.follow(project_id, run_id)
-
-    def follow_family(
-        self, project_id: ProjectId, run_id: RunId
-    ) -> AbstractContextManager[FamilyFollower]:
-        return self.feed.follow_family(project_id, run_id)
 
     def catch_up(self, follower: Follower) -> None:
         self.feed.catch_up(follower)

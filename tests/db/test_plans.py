@@ -197,6 +197,8 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     await queries.load(tx, PROJECT, run)
     sent.by = "events after"
     await events.read_after(tx, PROJECT, run, 1, 100)
+    sent.by = "page of events"
+    await events.read_page(tx, PROJECT, run, 1, 100)
     sent.by = "events of a family"
     await read_family_after(tx, PROJECT, run, {run: 1}, datetime(2000, 1, 1, tzinfo=UTC), 100)
     sent.by = "last sequences"

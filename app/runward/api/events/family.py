@@ -2,36 +2,24 @@
 
 What a reader has is one number for each run, so its cursor is a token that holds them all."""
 
-import asyncio
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from fastapi import Response
-
-from runward.api.events.stream import (
-    HEARTBEAT_SECONDS,
-    PAGE,
-    RETRY_MS,
-    encode_deltas,
-    encode_frame,
-    respond_with_stream,
-)
-from runward.api.events.wait import RECHECK_SECONDS
+from runward.api.events.follow import Batch, Entry
 from runward.api.http.params import Cursor
 from runward.domain import errors as e
+from runward.domain.events.kinds import RunWaitingEvent, ToolCallProgressEvent
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.registry.scopes import Principal
-from runward.domain.run.status import TERMINAL, WAIT_ENDING
-from runward.services import Live, Storage
-from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
 from runward.store.live.family_events import FamilyPage, read_family_after
-from runward.store.live.listener import FamilyFollower
+from runward.store.live.listener import FamilyFollower, Feed
+from runward.store.postgres.db import Tx
 
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _STEP: Final = timedelta(milliseconds=1)
@@ -64,6 +52,9 @@ class FamilyPosition:
         if any(number >= 2**31 for number in seen.values()):
             raise cursor.make_error("must be the last id that include=children gave")
         return cls(seen, floor)
+
+    def __str__(self) -> str:
+        return self.token()
 
     def token(self) -> str:
         floor = _HEAD.pack((self.floor - _LONG_AGO) // _STEP)
@@ -103,151 +94,47 @@ def _round_to_milliseconds(at: datetime) -> datetime:
     return at - timedelta(microseconds=at.microsecond % 1000)
 
 
-async def read_family_page(
-    storage: Storage,
-    live: Live,
-    project_id: ProjectId,
-    run_id: RunId,
-    cursor: Cursor,
-    limit: int,
-    wait: float,
-) -> str:
-    """As JSON. Raises RunNotFoundError and InvalidRequestError."""
-    position = FamilyPosition.parse(cursor)
-    page = await _poll(storage, live, project_id, run_id, position, limit + 1, wait)
-    shown = list(position.advance(page, run_id))
-    more = page.more or len(shown) > limit
-    shown = shown[:limit]
-    data = ",".join(event.json for event, _ in shown)
-    first = f'"{shown[0][1].token()}"' if shown else "null"
-    last = f'"{shown[-1][1].token()}"' if shown else "null"
-    return (
-        f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},'
-        f'"has_more":{"true" if more else "false"}}}'
-    )
+class FamilyLog:
+    """The log of a run and of all runs below it."""
 
+    def __init__(
+        self, project_id: ProjectId, run_id: RunId, position: FamilyPosition | None = None
+    ) -> None:
+        self.project_id = project_id
+        self.run_id = run_id
+        self._position = position or FamilyPosition()
 
-async def _poll(
-    storage: Storage,
-    live: Live,
-    project_id: ProjectId,
-    run_id: RunId,
-    position: FamilyPosition,
-    count: int,
-    wait: float,
-) -> FamilyPage:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + wait
-    with live.follow_family(project_id, run_id) as follower:
-        while True:
-            page = await _read(storage, follower, run_id, position, count)
-            left = end - loop.time()
-            over = page.events or left <= 0 or page.status in TERMINAL
-            if over or live.is_stopping():
-                return page
-            follower.pushed.clear()
-            await follower.wait(min(left, RECHECK_SECONDS))
+    @property
+    def seen(self) -> int:
+        return self._position.seen.get(self.run_id, 0)
 
+    def open(self, feed: Feed) -> AbstractContextManager[FamilyFollower]:
+        return feed.follow_family(self.project_id, self.run_id)
 
-async def _read(
-    storage: Storage,
-    follower: FamilyFollower,
-    run_id: RunId,
-    position: FamilyPosition,
-    count: int,
-) -> FamilyPage:
-    """Whatever comes to light is followed from then on. Raises RunNotFoundError."""
-    async with storage.read() as tx:
-        page = await read_family_after(
-            tx, follower.project_id, run_id, position.seen, position.floor, count
-        )
-    if page is None:
-        raise e.RunNotFoundError
-    follower.add_runs({id_: one.last_seq for id_, one in page.runs.items()})
-    return page
+    async def read(self, tx: Tx, follower: FamilyFollower, count: int) -> Batch:
+        """Return the next entries. Runs that come to light are followed from then on."""
+        seen, floor = self._position.seen, self._position.floor
+        page = await read_family_after(tx, self.project_id, self.run_id, seen, floor, count)
+        if page is None:
+            raise e.RunNotFoundError
+        found = list(self._position.advance(page, self.run_id))
+        if found:
+            self._position = found[-1][1]
+        follower.add_runs({id_: one.last_seq for id_, one in page.runs.items()})
+        return Batch([Entry(*item) for item in found], page.status, page.more)
 
+    def append(self, event: StoredEvent, follower: FamilyFollower) -> Entry:
+        self._position = self._position.advance_to(event)
+        follower.add_runs({event.run_id: event.sequence})
+        return Entry(event, self._position)
 
-async def stream_family(
-    storage: Storage,
-    live: Live,
-    principal: Principal,
-    run_id: RunId,
-    cursor: Cursor,
-    *,
-    until_settled: bool,
-) -> Response:
-    """Raises AppErrors before anything is sent; 204 where the run has ended and the client has
-    its last event."""
-    position = FamilyPosition.parse(cursor)
-    with live.follow_family(principal.project_id, run_id) as follower:
-        page = await _read(storage, follower, run_id, position, 1)
-    if page.status in TERMINAL and position.seen.get(run_id, 0) >= page.runs[run_id].last_seq:
-        return Response(status_code=204)
-    frames = _frames(
-        storage, live, principal.project_id, run_id, position, until_settled=until_settled
-    )
-    return respond_with_stream(storage, live, principal, frames)
+    def missing(self, event: StoredEvent) -> int:
+        return event.sequence - self._position.seen.get(event.run_id, 0)
 
-
-async def _frames(
-    storage: Storage,
-    live: Live,
-    project_id: ProjectId,
-    run_id: RunId,
-    position: FamilyPosition,
-    *,
-    until_settled: bool,
-) -> AsyncIterator[str]:
-    """First what is stored, then what goes by in this process; stored again whenever something
-    may have been missed, and where it matters what the other runs did."""
-    with live.follow_family(project_id, run_id) as follower:
-        yield f"retry: {RETRY_MS}\n\n"
-        while not live.is_stopping():
-            page = await _read(storage, follower, run_id, position, PAGE)
-            shown = list(position.advance(page, run_id))
-            for event, at in shown:
-                position = at
-                yield encode_frame(event, at.token())
-            ends = WAIT_ENDING if until_settled else TERMINAL
-            seen_whole = position.seen.get(run_id, 0) >= page.runs[run_id].last_seq
-            settled = page.status in ends and not page.more and (until_settled or seen_whole)
-            if settled or any(one.run_id == run_id and one.is_last for one in page.events):
-                return
-            if page.more:
-                continue
-            if follower.adrift:
-                live.catch_up(follower)
-            async for text, at in _follow_live(live, follower, run_id, position):
-                position = at
-                yield text
-
-
-async def _follow_live(
-    live: Live, follower: FamilyFollower, run_id: RunId, position: FamilyPosition
-) -> AsyncIterator[tuple[str, FamilyPosition]]:
-    """Ends when the database is to be read."""
-    while not live.is_stopping():
-        while follower.pushed:
-            one = follower.pushed.popleft()
-            if isinstance(one, Delta):
-                yield "".join(encode_deltas(follower, one)), position
-                continue
-            missing = one.sequence - position.seen.get(one.run_id, 0)
-            beyond = missing < 1 and one.is_last and one.run_id == run_id
-            if missing > 1 or beyond or (missing == 1 and _concerns_others(one, run_id)):
-                return
-            if missing == 1:
-                position = position.advance_to(one)
-                follower.add_runs({one.run_id: one.sequence})
-                yield encode_frame(one, position.token()), position
-        if follower.hinted:
-            follower.hinted = False
-            return
-        if not await follower.wait(HEARTBEAT_SECONDS):
-            yield ": still here\n\n", position
-
-
-def _concerns_others(event: StoredEvent, run_id: RunId) -> bool:
-    """A child run may have started, or the stream may end with it."""
-    ends = event.run_id == run_id and (event.is_last or event.type == "run.waiting")
-    return ends or event.type == "tool_call.progress"
+    def must_read(self, event: StoredEvent) -> bool:
+        """A child run may have started, or the log may end with the event."""
+        is_root = event.run_id == self.run_id
+        if self.missing(event) < 1:
+            return is_root and event.is_last
+        ends = is_root and (event.is_last or event.type == RunWaitingEvent.type)
+        return ends or event.type == ToolCallProgressEvent.type

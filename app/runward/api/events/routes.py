@@ -1,26 +1,21 @@
 """/v1/runs/{id}/events: the same log, polled or streamed."""
 
-import asyncio
-from typing import Annotated, Literal
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
 
 from fastapi import Header, Query, Response
 
-from runward.api.events.family import read_family_page, stream_family
+from runward.api.events.family import FamilyLog, FamilyPosition
+from runward.api.events.follow import Batch, EventLog, RunLog, follow
 from runward.api.events.models import EVENT_STREAM, Event
 from runward.api.events.stream import stream_events
-from runward.api.events.wait import RECHECK_SECONDS
 from runward.api.http.auth import RunsReader
 from runward.api.http.dependencies import LiveDep, StorageDep
 from runward.api.http.paging import Page
-from runward.api.http.params import EventCursor, RunPath, WaitSeconds
+from runward.api.http.params import Cursor, EventCursor, RunPath, WaitSeconds
 from runward.api.http.routes import make_router
-from runward.domain import errors as e
-from runward.domain.ids import Prefix, ProjectId, RunId
-from runward.domain.run.status import TERMINAL
-from runward.services import Live, Storage
-from runward.store.live import events
-from runward.store.live.events import StoredEvent
-from runward.store.runs import views
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.status import TERMINAL, WAIT_ENDING
 
 routes = make_router("Runs")
 
@@ -59,62 +54,38 @@ async def list_events(  # noqa: PLR0913
     """A run's events after a sequence number: a page of JSON (with `wait`, as soon as there is
     one), or a stream of server-sent events that ends with the run. With `include=children` the
     cursor is an opaque `last_id`, also as the SSE `id`."""
-    settled, streamed = until is not None, "text/event-stream" in accept
-    if include is not None and streamed:
-        return await stream_family(storage, live, principal, run_id, after, until_settled=settled)
-    if include is not None:
-        page = await read_family_page(
-            storage, live, principal.project_id, run_id, after, limit, wait
-        )
-        return Response(page, media_type="application/json")
-    if streamed:
-        start = after.sequence
-        return await stream_events(
-            storage, live, principal, run_id, after=start, until_settled=settled
-        )
-    found = await _poll(
-        storage, live, principal.project_id, run_id, after.sequence, limit + 1, wait
-    )
-    return Response(_encode_page(found, limit, run_id), media_type="application/json")
+    log = _make_log(principal.project_id, run_id, after, with_children=include is not None)
+    if "text/event-stream" in accept:
+        until_status = TERMINAL if until is None else WAIT_ENDING
+        return await stream_events(storage, live, principal, log, until_status)
+    batch = Batch()
+    async with aclosing(follow(storage, live, log, count=limit + 1, seconds=wait)) as batches:
+        async for batch in batches:
+            if batch.items:
+                break
+    return Response(_encode_page(batch, limit, log), media_type="application/json")
 
 
-async def _poll(
-    storage: Storage,
-    live: Live,
-    project_id: ProjectId,
-    run_id: RunId,
-    after: int,
-    count: int,
-    wait: float,
-) -> list[StoredEvent]:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + wait
-    with live.follow(project_id, run_id) as follower:
-        follower.seen = after
-        while True:
-            async with storage.read() as tx:
-                status = await views.get_status(tx, project_id, run_id)
-                if status is None:
-                    raise e.RunNotFoundError
-                found = await events.read_after(tx, project_id, run_id, after, count)
-            left = end - loop.time()
-            over = found or left <= 0 or status[0] in TERMINAL
-            if over or live.is_stopping():
-                return found
-            follower.pushed.clear()
-            await follower.wait(min(left, RECHECK_SECONDS))
+def _make_log(
+    project_id: ProjectId, run_id: RunId, after: Cursor, *, with_children: bool
+) -> EventLog[Any]:
+    """Raises InvalidRequestError."""
+    if with_children:
+        return FamilyLog(project_id, run_id, FamilyPosition.parse(after))
+    return RunLog(project_id, run_id, after.sequence)
 
 
-def _encode_page(found: list[StoredEvent], limit: int, run_id: RunId) -> str:
+def _encode_page(batch: Batch, limit: int, log: EventLog[Any]) -> str:
     """The events as they are stored, without parsing and printing them again."""
-    shown = found[:limit]
-    data = ",".join(event.json for event in shown)
+    entries = batch.entries[:limit]
+    data = ",".join(entry.event.json for entry in entries)
     first, last = "null", "null"
-    if shown:
+    if entries:
         first, last = (
-            f'"{Prefix.EVENT}_{run_id.hex}_{one.sequence}"' for one in (shown[0], shown[-1])
+            f'"{one.event.id if isinstance(log, RunLog) else one.cursor}"'
+            for one in (entries[0], entries[-1])
         )
-    more = "true" if len(found) > limit else "false"
+    more = "true" if batch.more or len(batch.items) > limit else "false"
     return (
         f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},"has_more":{more}}}'
     )

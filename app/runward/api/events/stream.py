@@ -2,32 +2,34 @@
 `id:`, transient ones bear none. A stream holds no database connection while it waits."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Mapping,
+)
 from contextlib import ExitStack, aclosing, contextmanager
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from runward.api.events.follow import Entry, EventLog, follow
 from runward.domain import errors as e
-from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.scopes import Principal
-from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
 from runward.store.access import console_sessions, keys
-from runward.store.live import events
 from runward.store.live.drafts import Delta
-from runward.store.live.events import StoredEvent
-from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
 
 T = TypeVar("T")
 
-PAGE: Final = 500
-"""Events read at once."""
-HEARTBEAT_SECONDS: Final = 15.0
 KEY_CHECK_SECONDS: Final = 2.0
 """Seconds after which an open stream checks its key again."""
 RETRY_MS: Final = 1000
@@ -38,24 +40,19 @@ async def stream_events(
     storage: Storage,
     live: Live,
     principal: Principal,
-    run_id: RunId,
-    *,
-    after: int,
-    until_settled: bool = False,
+    log: EventLog[Any],
+    until: Collection[RunStatus],
 ) -> Response:
     """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
-    has ended and the client has every event, 204 tells EventSource to stop reconnecting."""
+    has ended and the client has its last event, 204 tells EventSource to stop reconnecting."""
     async with storage.read() as tx:
-        found = await views.get_status(tx, principal.project_id, run_id)
+        found = await views.get_status(tx, log.project_id, log.run_id)
     if found is None:
         raise e.RunNotFoundError
     status, last = found
-    if status in TERMINAL and after >= last:
+    if status in TERMINAL and log.seen >= last:
         return Response(status_code=204)
-    frames = _frames(
-        storage, live, principal.project_id, run_id, after, until_settled=until_settled
-    )
-    return respond_with_stream(storage, live, principal, frames)
+    return respond_with_stream(storage, live, principal, encode_log(storage, live, log, until))
 
 
 Frames = tuple[AsyncIterator[str], Mapping[str, str]]
@@ -73,12 +70,6 @@ async def start_stream(
         return _CountedResponse(
             check_key(storage, principal, frames, _is_event), reserved.pop_all(), headers
         )
-
-
-def follow_from_start(
-    storage: Storage, live: Live, project_id: ProjectId, run_id: RunId
-) -> AsyncIterator[str]:
-    return _frames(storage, live, project_id, run_id, 0, until_settled=False)
 
 
 def respond_with_stream(
@@ -155,96 +146,20 @@ class _CountedResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _frames(
-    storage: Storage,
-    live: Live,
-    project_id: ProjectId,
-    run_id: RunId,
-    after: int,
-    *,
-    until_settled: bool,
-) -> AsyncIterator[str]:
-    """First what is stored, then what goes by in this process; stored again whenever something
-    may have been missed."""
-    with live.follow(project_id, run_id) as follower:
-        follower.seen = after
-        yield f"retry: {RETRY_MS}\n\n"
-        while not live.is_stopping():
-            text, over = await _read_stored(storage, run_id, follower, until_settled=until_settled)
-            if text:
-                yield text
-            if over:
-                return
-            if follower.adrift:
-                live.catch_up(follower)
-            async for frames, last in _follow_live(live, follower, until_settled=until_settled):
-                if frames:
-                    yield frames
-                if last:
-                    return
+async def encode_log(
+    storage: Storage, live: Live, log: EventLog[Any], until: Collection[RunStatus] = TERMINAL
+) -> AsyncGenerator[str]:
+    """Yield the frames of a log, and comments while nothing comes."""
+    yield f"retry: {RETRY_MS}\n\n"
+    async with aclosing(follow(storage, live, log, until=until, deltas=True)) as batches:
+        async for batch in batches:
+            if batch.is_idle:
+                yield ": still here\n\n"
+            elif batch.items:
+                yield "".join(map(_encode_frame, batch.items))
 
 
-async def _read_stored(
-    storage: Storage, run_id: RunId, follower: Follower, *, until_settled: bool
-) -> tuple[str, bool]:
-    """The next page as frames, and whether the stream ends with it."""
-    project_id = follower.project_id
-    follower.hinted = False
-    async with storage.read() as tx:
-        stored = await events.read_after(tx, project_id, run_id, follower.seen, PAGE)
-        found = None
-        if until_settled or not stored:  # without news, the reader may be beyond the log's end
-            found = await views.get_status(tx, project_id, run_id)
-    if stored:
-        follower.seen = stored[-1].sequence
-    ends = WAIT_ENDING if until_settled else TERMINAL
-    settled = found is not None and found[0] in ends and found[1] <= follower.seen
-    over = settled or bool(stored and stored[-1].is_last)
-    if len(stored) == PAGE:
-        follower.wake()  # there may be more
-    return "".join(encode_frame(event, event.sequence) for event in stored), over
-
-
-async def _follow_live(
-    live: Live, follower: Follower, *, until_settled: bool
-) -> AsyncIterator[tuple[str, bool]]:
-    """Frames, and whether they end the stream. Ends when the database is to be read."""
-    while not live.is_stopping():
-        frames, last = _take_pushed(follower)
-        if frames or last:
-            yield frames, last
-            if until_settled and "event: run.waiting\n" in frames:
-                return
-        if follower.hinted:
-            return
-        if not await follower.wait(HEARTBEAT_SECONDS):
-            yield ": still here\n\n", False
-
-
-def _take_pushed(follower: Follower) -> tuple[str, bool]:
-    """What went by in this process, as frames, and whether it ends the stream."""
-    frames: list[str] = []
-    while follower.pushed:
-        one = follower.pushed.popleft()
-        if isinstance(one, Delta):
-            frames += encode_deltas(follower, one)
-        elif one.sequence == follower.seen + 1:
-            follower.seen = one.sequence
-            frames.append(encode_frame(one, one.sequence))
-            if one.is_last:
-                return "".join(frames), True
-        elif one.sequence > follower.seen:
-            follower.pushed.clear()
-            follower.wake()  # one was missed
-        elif one.is_last:  # the reader began beyond the log's end
-            return "".join(frames), True
-    return "".join(frames), False
-
-
-def encode_deltas(follower: Follower, piece: Delta) -> list[str]:
-    """What of it the reader has not had."""
-    return [f"event: {one.type}\ndata: {one.json}\n\n" for one in follower.select_unseen(piece)]
-
-
-def encode_frame(event: StoredEvent, id_: int | str) -> str:
-    return f"id: {id_}\nevent: {event.type}\ndata: {event.json}\n\n"
+def _encode_frame(item: Entry | Delta) -> str:
+    if isinstance(item, Delta):
+        return f"event: {item.type}\ndata: {item.json}\n\n"
+    return f"id: {item.cursor}\nevent: {item.event.type}\ndata: {item.event.json}\n\n"

@@ -17,8 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from runward.api.events.follow import HEARTBEAT_SECONDS
 from runward.api.events.stream import (
-    HEARTBEAT_SECONDS,
     check_key,
     count_stream,
     respond_with_stream,

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json
 
-from runward.api.events.wait import RECHECK_SECONDS
+from runward.api.events.follow import RunLog, follow
 from runward.api.mcp import results
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
@@ -14,9 +15,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.calls import CLIENT_PHASES
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
-from runward.store.live import events
 from runward.store.live.events import StoredEvent
-from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
 from runward.store.runs.approvals import Approval
@@ -27,8 +26,8 @@ ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
 
 HEARTBEAT_SECONDS: Final = 10.0
 """At least so often something is said, so that a client that resets its timeout goes on waiting."""
-_PAGE: Final = 500
-"""What whoever started the run gives over the REST API. MCP has no way for that."""
+BEAT_SECONDS: Final = 2.0
+"""The interval at which it is checked whether something is to be said."""
 
 
 async def wait_for_result(
@@ -44,38 +43,35 @@ async def wait_for_result(
     """The result of the call, or that the run goes on: after `seconds`, where it needs what no
     client of MCP can give, or when the process stops. Holds no database connection meanwhile.
     Raises RunNotFoundError."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    said = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
-    with live.follow(project_id, run_id) as follower:
-        await said.report(f"Run {said.run} has been accepted.")
-        while True:
-            follower.hinted = False
-            follower.pushed.clear()
+    reporter = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
+    await reporter.report(f"Run {reporter.run} has been accepted.")
+    found = follow(
+        storage, live, RunLog(project_id, run_id), seconds=seconds, heartbeat=BEAT_SECONDS
+    )
+    async with aclosing(found) as batches:
+        async for batch in batches:
             async with storage.read() as tx:
-                found = await views.get_status(tx, project_id, run_id)
-                if found is None:
-                    raise e.RunNotFoundError
-                status, last = found
-                news = await events.read_after(tx, project_id, run_id, follower.seen, _PAGE)
-                follower.seen = news[-1].sequence if news else follower.seen
-                result, waiting = None, list[WaitingCall]()
-                if status not in TERMINAL:
-                    waiting = (await views.list_waiting_calls(tx, project_id, [run_id]))[run_id]
-                elif follower.seen >= last:
-                    result = await _load_result(tx, project_id, run_id, declared=declared)
-            # Outside of the connection, and also what came just before the end.
-            await said.report_news(news, waiting)
-            left = end - loop.time()
-            if status not in TERMINAL and (
-                left <= 0 or live.is_stopping() or _is_stuck(status, waiting)
-            ):
-                result = results.build_waiting_result(run_id, status, waiting)
-            if result is not None:
-                return result
-            if follower.seen >= last:
-                await _wait_for_event(follower, min(left, RECHECK_SECONDS))
-            await said.report_status(status)
+                status, waiting = await _read_status(tx, project_id, run_id)
+            await reporter.report_news([entry.event for entry in batch.entries], waiting)
+            await reporter.report_status(status)
+            if _is_stuck(status, waiting):
+                break
+    async with storage.read() as tx:
+        status, waiting = await _read_status(tx, project_id, run_id)
+        if status in TERMINAL:
+            return await _load_result(tx, project_id, run_id, declared=declared)
+    return results.build_waiting_result(run_id, status, waiting)
+
+
+async def _read_status(
+    tx: Tx, project_id: ProjectId, run_id: RunId
+) -> tuple[RunStatus, list[WaitingCall]]:
+    found = await views.get_status(tx, project_id, run_id)
+    if found is None:
+        raise e.RunNotFoundError
+    if found[0] in TERMINAL:
+        return found[0], []
+    return found[0], (await views.list_waiting_calls(tx, project_id, [run_id]))[run_id]
 
 
 async def _load_result(
@@ -95,16 +91,6 @@ def _is_stuck(status: RunStatus, waiting: list[WaitingCall]) -> bool:
         not isinstance(one.subject, Approval) and one.subject.call.phase in CLIENT_PHASES
         for one in waiting
     )
-
-
-async def _wait_for_event(follower: Follower, seconds: float) -> None:
-    """Until something was stored, at most `seconds`. What is not stored is none of our news."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while (left := end - loop.time()) > 0 and await follower.wait(left):
-        if follower.hinted or any(isinstance(one, StoredEvent) for one in follower.pushed):
-            return
-        follower.pushed.clear()
 
 
 class _ProgressReporter:

@@ -1,23 +1,23 @@
 """Reading a response from the log of its run, as it is or as it goes on."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from runward.api.events.stream import HEARTBEAT_SECONDS
+from runward.api.events.follow import Entry, RunLog, follow
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.parts import LoggedEvent, ResponseEvent
 from runward.api.responses.response_body import make_shape
 from runward.domain import errors as e
+from runward.domain.events.kinds import MessageDeltaEvent
 from runward.domain.ids import ProjectId, RunId
 from runward.services import Live, Storage
 from runward.store.live import events
-from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
-from runward.store.live.listener import Follower
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
 from runward.store.runs.views import RunView
@@ -96,67 +96,35 @@ def _run_of(log: ResponseLog) -> RunId:
     return id_.run_id
 
 
-async def follow(
+async def follow_response(
     storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog, *, deltas: bool
-) -> AsyncIterator[list[ResponseEvent]]:
-    """What there is, and what comes, until the response ends or the process stops; an empty list
-    where nothing came for a while. `deltas`: of text that is being written too. Holds no database
-    connection while it waits."""
-    with live.follow(project_id, _run_of(log)) as follower:
-        while not (log.ended or live.is_stopping()):
-            follower.hinted = False
-            async with storage.read() as tx:
-                run_id = _run_of(log)
-                stored = await events.read_after(tx, project_id, run_id, log.seen, PAGE)
-                whole = [await _load_whole(tx, project_id, event) for event in stored]
-            yield _apply_stored(follower, log, whole)
-            if len(stored) == PAGE:
-                continue
-            if deltas and follower.adrift:
-                live.catch_up(follower)
-            async for sent in _follow_live(live, follower, log):
+) -> AsyncGenerator[list[ResponseEvent]]:
+    """Yield what there is, and what comes, until the response ends or the process stops; an empty
+    list if nothing came for a while. `deltas`: also of text that is being written."""
+    run_log = RunLog(project_id, _run_of(log), log.seen)
+    async with aclosing(follow(storage, live, run_log, deltas=deltas)) as batches:
+        async for batch in batches:
+            sent: list[ResponseEvent] = []
+            for item in batch.items:
+                if isinstance(item, Entry):
+                    sent += log.apply_event(
+                        await _load_event(storage, live, project_id, item.event)
+                    )
+                elif item.type == MessageDeltaEvent.type:
+                    sent += log.apply_delta(from_json(item.json)["data"])
+            if sent or not batch.items:
                 yield sent
+            if log.ended:
+                return
 
 
-def _apply_stored(
-    follower: Follower, log: ResponseLog, stored: list[LoggedEvent]
-) -> list[ResponseEvent]:
-    sent = [one for event in stored for one in log.apply_event(event)]
-    follower.seen = log.seen
-    return sent
-
-
-async def _follow_live(
-    live: Live, follower: Follower, log: ResponseLog
-) -> AsyncIterator[list[ResponseEvent]]:
-    """Ends when the database is to be read."""
-    while not (log.ended or live.is_stopping()):
-        if sent := _apply_pushed(follower, log):
-            yield sent
-        if follower.hinted:
-            return
-        if not log.ended and not await follower.wait(HEARTBEAT_SECONDS):
-            yield []
-
-
-def _apply_pushed(follower: Follower, log: ResponseLog) -> list[ResponseEvent]:
-    """What went by."""
-    sent: list[ResponseEvent] = []
-    while follower.pushed:
-        one = follower.pushed.popleft()
-        if isinstance(one, Delta):
-            texts = [
-                piece for piece in follower.select_unseen(one) if piece.type == "message.delta"
-            ]
-            sent += [
-                out for piece in texts for out in log.apply_delta(from_json(piece.json)["data"])
-            ]
-        elif one.sequence == log.seen + 1 and not _is_truncated(one):
-            sent += _apply_stored(follower, log, [_parse_event(one)])
-        elif one.sequence > log.seen:
-            follower.pushed.clear()
-            follower.wake()  # one was missed, or is to be read whole
-    return sent
+async def _load_event(
+    storage: Storage, live: Live, project_id: ProjectId, event: StoredEvent
+) -> LoggedEvent:
+    if not _is_truncated(event):
+        return _parse_event(event)
+    async with storage.read() as tx:
+        return await _load_whole(tx, project_id, event)
 
 
 def _parse_event(event: StoredEvent) -> LoggedEvent:

@@ -133,7 +133,7 @@ async def _wait_for_end(
     """Until it has ended; or for so long that it is shown as it is by then."""
     try:
         async with asyncio.timeout(HOLD_SECONDS):
-            async for _ in log_reader.follow(storage, live, project_id, log, deltas=False):
+            async for _ in log_reader.follow_response(storage, live, project_id, log, deltas=False):
                 pass
     except TimeoutError:
         return
@@ -142,7 +142,7 @@ async def _wait_for_end(
 async def _frames(
     storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog
 ) -> AsyncIterator[str]:
-    async for sent in log_reader.follow(storage, live, project_id, log, deltas=True):
+    async for sent in log_reader.follow_response(storage, live, project_id, log, deltas=True):
         yield "".join(one.frame for one in sent) or ": still here\n\n"
     if log.ended:
         yield "data: [DONE]\n\n"

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from fastapi import Header, Request, Response
 
+from runward.api.events.follow import RunLog, wait_until_settled
 from runward.api.events.models import EVENT_STREAM
-from runward.api.events.stream import Frames, follow_from_start, start_stream
-from runward.api.events.wait import wait_until_settled
+from runward.api.events.stream import Frames, encode_log, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import LiveDep, RegistryDep, RunQueueDep, StorageDep
 from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest, respond_once
@@ -76,8 +76,8 @@ async def start_run(  # noqa: PLR0913
 
     async def streamed() -> Frames:
         accepted = await accept(storage, registry, queue, principal, run, what)
-        frames = follow_from_start(storage, live, principal.project_id, accepted.run.id)
-        return frames, _make_headers(accepted)
+        log = RunLog(principal.project_id, accepted.run.id)
+        return encode_log(storage, live, log), _make_headers(accepted)
 
     if "text/event-stream" in accept_header:
         return await start_stream(storage, live, principal, streamed)

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from runward.domain.events.base import AnyEvent
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import compact
-from runward.domain.run.status import RUN_ENDINGS
+from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.store.postgres.db import Tx
 
 ENDING_TYPES: Final = frozenset(kind.type for kind in RUN_ENDINGS.values())
@@ -26,6 +26,10 @@ class StoredEvent:
     sequence: int
     type: str
     json: str
+
+    @property
+    def id(self) -> str:
+        return f"{Prefix.EVENT}_{self.run_id.hex}_{self.sequence}"
 
     @property
     def is_last(self) -> bool:
@@ -73,6 +77,40 @@ async def read_after(
     values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
     rows = await tx.execute(_AFTER, values)
     return [encode_event(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """The next events of a run, and its status and last event at the same moment."""
+
+    status: RunStatus
+    last_seq: int
+    events: tuple[StoredEvent, ...]
+
+
+_PAGE: Final = text(
+    "SELECT r.status, r.last_seq, e.seq, e.type, e.data, e.created_at FROM runs r"
+    " LEFT JOIN LATERAL (SELECT seq, type, CAST(data AS text) AS data, created_at FROM run_events"
+    " WHERE project_id = r.project_id AND run_id = r.id AND seq > :after"
+    " ORDER BY seq LIMIT :count) e ON true"
+    " WHERE r.project_id = :project_id AND r.id = :run_id ORDER BY e.seq"
+)
+
+
+async def read_page(
+    tx: Tx, project_id: ProjectId, run_id: RunId, after: int, count: int
+) -> LogPage | None:
+    """Return at most `count` events after `after`. None: there is no such run."""
+    values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
+    rows = (await tx.execute(_PAGE, values)).all()
+    if not rows:
+        return None
+    found = (
+        encode_event(run_id, row.seq, row.type, row.created_at, row.data)
+        for row in rows
+        if row.seq is not None
+    )
+    return LogPage(RunStatus(rows[0].status), rows[0].last_seq, tuple(found))
 
 
 _LAST: Final = text(

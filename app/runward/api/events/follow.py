@@ -1,0 +1,230 @@
+"""Follow the log of one run, or of a run and all runs below it.
+
+Everything that polls, streams or waits uses the same loop. It reads the database at the start and
+whenever something may have been missed. In between, it passes on the events and deltas that this
+process has seen go by. It holds no database connection while it waits.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import AbstractContextManager, aclosing
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Protocol, TypeVar
+
+import structlog
+
+from runward.api.http.params import MAX_SEQUENCE
+from runward.domain import errors as e
+from runward.domain.events.kinds import RunWaitingEvent
+from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.status import TERMINAL, WAIT_ENDING, RunStatus
+from runward.services import Live, Storage
+from runward.store.live import events
+from runward.store.live.drafts import Delta
+from runward.store.live.events import StoredEvent
+from runward.store.live.listener import Feed, Follower
+from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, log_fields
+
+log = structlog.get_logger()
+
+PAGE: Final = 500
+"""Events read at once."""
+HEARTBEAT_SECONDS: Final = 15.0
+CHECK_SECONDS: Final = 2.0
+"""Notifications can be lost, so the last events of all followed runs are checked so often."""
+RUNS_PER_QUERY: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event, and where a reader is that has seen it. `cursor`: the same for clients."""
+
+    event: StoredEvent
+    position: object
+
+    @property
+    def cursor(self) -> str:
+        return str(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Entries and deltas in order. `status` is that of the run if the batch was read from the
+    database, and `more` says whether the log had more entries. Both empty: nothing came in time."""
+
+    items: Sequence[Entry | Delta] = ()
+    status: RunStatus | None = None
+    more: bool = False
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [item for item in self.items if isinstance(item, Entry)]
+
+    @property
+    def is_idle(self) -> bool:
+        return self.status is None and not self.items
+
+
+F = TypeVar("F", bound=Follower)
+
+
+class EventLog(Protocol[F]):
+    """A log, and how far its reader has come."""
+
+    project_id: ProjectId
+    run_id: RunId
+
+    @property
+    def seen(self) -> int:
+        """The number of the last event of the run itself that the reader has seen."""
+        ...
+
+    def open(self, feed: Feed) -> AbstractContextManager[F]: ...
+
+    async def read(self, tx: Tx, follower: F, count: int) -> Batch:
+        """Return the next `count` entries. Raises RunNotFoundError."""
+        ...
+
+    def append(self, event: StoredEvent, follower: F) -> Entry: ...
+
+    def missing(self, event: StoredEvent) -> int:
+        """Return how many events of its run the reader has not seen, up to this one."""
+        ...
+
+    def must_read(self, event: StoredEvent) -> bool:
+        """Return whether the database must be read for what follows from the event."""
+        ...
+
+
+class RunLog:
+    """The log of one run. A reader beyond its end, such as `RunLog(…, MAX_SEQUENCE)`, sees only
+    how the status changes."""
+
+    def __init__(self, project_id: ProjectId, run_id: RunId, seen: int = 0) -> None:
+        self.project_id = project_id
+        self.run_id = run_id
+        self.seen = seen
+
+    def open(self, feed: Feed) -> AbstractContextManager[Follower]:
+        return feed.follow(self.project_id, self.run_id)
+
+    async def read(self, tx: Tx, follower: Follower, count: int) -> Batch:
+        page = await events.read_page(tx, self.project_id, self.run_id, self.seen, count)
+        if page is None:
+            raise e.RunNotFoundError
+        entries = [self.append(event, follower) for event in page.events]
+        follower.seen = min(self.seen, page.last_seq)
+        return Batch(entries, page.status, more=self.seen < page.last_seq)
+
+    def append(self, event: StoredEvent, follower: Follower) -> Entry:
+        self.seen = follower.seen = event.sequence
+        return Entry(event, event.sequence)
+
+    def missing(self, event: StoredEvent) -> int:
+        return event.sequence - self.seen
+
+    def must_read(self, event: StoredEvent) -> bool:
+        is_beyond = event.is_last and self.missing(event) < 1
+        return event.type == RunWaitingEvent.type or is_beyond
+
+
+async def follow(
+    storage: Storage,
+    live: Live,
+    log_: EventLog[F],
+    *,
+    until: Collection[RunStatus] = TERMINAL,
+    deltas: bool = False,
+    count: int = PAGE,
+    seconds: float = inf,
+    heartbeat: float = HEARTBEAT_SECONDS,
+) -> AsyncGenerator[Batch]:
+    """Yield what the log has, and then what comes, until the run has a status of `until` and all
+    its entries were given, after `seconds`, or when the process stops. Yield an idle batch if
+    nothing came for `heartbeat` seconds. `deltas`: of drafts too. Raises RunNotFoundError."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    with log_.open(live.feed) as follower:
+        while not live.is_stopping():
+            follower.hinted = False
+            async with storage.read() as tx:
+                page = await log_.read(tx, follower, count)
+            yield page
+            if _is_end(page, log_.run_id) or (page.status in until and not page.more):
+                return
+            if page.more:
+                continue
+            if deltas and follower.adrift:
+                live.catch_up(follower)
+            async for batch in _follow_live(storage, live, log_, follower, end, heartbeat):
+                yield batch
+                if _is_end(batch, log_.run_id):
+                    return
+            if loop.time() >= end:
+                return
+
+
+async def _follow_live(
+    storage: Storage, live: Live, log_: EventLog[F], follower: F, end: float, heartbeat: float
+) -> AsyncGenerator[Batch]:
+    """Yield what goes by in this process, until the database is to be read."""
+    loop = asyncio.get_running_loop()
+    while not live.is_stopping():
+        batch = _take_pushed(log_, follower)
+        if batch.items:
+            yield batch
+        left = min(heartbeat, end - loop.time())
+        if follower.hinted or left <= 0:
+            return
+        if not await follower.wait(left):
+            yield Batch()
+
+
+def _take_pushed(log_: EventLog[F], follower: F) -> Batch:
+    """Return what went by in this process. Sets `hinted` if the database is to be read."""
+    items: list[Entry | Delta] = []
+    while follower.pushed:
+        item = follower.pushed.popleft()
+        if isinstance(item, Delta):
+            items += follower.select_unseen(item)
+        elif log_.missing(item) > 1 or log_.must_read(item):
+            follower.hinted = True
+            break
+        elif log_.missing(item) == 1:
+            items.append(log_.append(item, follower))
+    return Batch(items)
+
+
+def _is_end(batch: Batch, run_id: RunId) -> bool:
+    return any(one.event.is_last and one.event.run_id == run_id for one in batch.entries)
+
+
+async def wait_until_settled(
+    storage: Storage, live: Live, project_id: ProjectId, run_id: RunId, seconds: float
+) -> None:
+    """Return when the run has ended or needs someone, after `seconds`, or when the process stops.
+    Raises RunNotFoundError."""
+    status = RunLog(project_id, run_id, MAX_SEQUENCE)
+    async with aclosing(
+        follow(storage, live, status, until=WAIT_ENDING, seconds=seconds)
+    ) as batches:
+        async for _ in batches:
+            pass
+
+
+async def wake_outdated_followers(storage: Storage, feed: Feed) -> None:
+    """Wake the readers that have not seen the last event of their run, every CHECK_SECONDS until
+    cancelled. One query serves all runs that this process follows."""
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        followed = feed.followed_runs
+        try:
+            for start in range(0, len(followed), RUNS_PER_QUERY):
+                async with storage.read() as tx:
+                    chunk = followed[start : start + RUNS_PER_QUERY]
+                    feed.wake_outdated(await events.last_sequences(tx, chunk))
+        except DATABASE_ERRORS as error:
+            if not is_outage(error):
+                raise
+            log.warning("follow_failed", **log_fields(error))
