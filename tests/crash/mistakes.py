@@ -11,13 +11,13 @@ from typing import Any, Final
 from sqlalchemy import text
 
 from runward.api.http import idempotency
-from runward.loop import execute
+from runward.loop import execution
 from runward.store.runs import gate, sweep
 
 
 def a_lost_call_is_sent_again() -> None:
     """Whether it may be repeated or not."""
-    recover: Any = execute.recover
+    recover: Any = execution.recover
 
     def recovered(state: Any, changes: Any, tool_of: Any) -> Any:
         def idempotent(call: Any) -> Any:
@@ -26,7 +26,7 @@ def a_lost_call_is_sent_again() -> None:
 
         return recover(state, changes, idempotent)
 
-    execute.recover = recovered
+    execution.recover = recovered
 
 
 def a_step_is_written_twice() -> None:
@@ -57,7 +57,7 @@ def a_key_is_forgotten() -> None:
 
 def an_unknown_outcome_is_a_failure() -> None:
     """The model is not told that the call may have taken effect."""
-    recover: Any = execute.recover
+    recover: Any = execution.recover
 
     def recovered(state: Any, changes: Any, tool_of: Any) -> Any:
         found = recover(state, changes, tool_of)
@@ -67,7 +67,7 @@ def an_unknown_outcome_is_a_failure() -> None:
                 found = found.with_call(replace(call, result=result))
         return found
 
-    execute.recover = recovered
+    execution.recover = recovered
 
 
 def plant() -> None:

@@ -17,7 +17,7 @@ from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.llm.base import ModelRequest, ModelResponse, OnDelta
 from runward.llm.catalog import Models
 from runward.llm.offline.model import OfflineModel
-from runward.loop.execute import Execution
+from runward.loop.execution import Execution
 from runward.loop.project_models import ProjectModels
 from runward.services import Services
 from runward.settings import Settings

@@ -28,7 +28,7 @@ from runward.llm.base import (
 )
 from runward.llm.offline.model import OfflineModel
 from runward.loop import ask_model, breaker
-from runward.loop.execute import Execution
+from runward.loop.execution import Execution
 from runward.store.access import secrets
 from runward.store.live.drafts import Delta
 from runward.store.runs import queries, sessions

@@ -9,8 +9,7 @@ from typing import Any
 
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
-from runward.loop import execute, turn
-from runward.loop import execution as equipped_module
+from runward.loop import available_tools, execution, turn
 from runward.loop.checks import Checks
 from tests.model import properties as must
 from tests.model.operations import on_the_twin, replacing
@@ -45,8 +44,8 @@ def modeled(scope: Scope) -> Generator[System]:
             replacing(
                 (turn, "ask_model", _ask_model),
                 (turn, "mint", system.driver.mint),
-                (execute, "mint", system.driver.mint),
-                (equipped_module, "CallsInFlight", Flights),
+                (execution, "mint", system.driver.mint),
+                (available_tools, "CallsInFlight", Flights),
                 (Checks, "pre_approval", _pre_approval),
             ),
         ):

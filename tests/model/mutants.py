@@ -15,8 +15,8 @@ from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback
 from runward.domain.run.state import Changes
 from runward.domain.run.status import MOVES, Edge, Move, RunStatus
-from runward.loop import execute
-from runward.loop.execute import Execution
+from runward.loop import execution
+from runward.loop.execution import Execution
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.store.runs import approvals as approvals_store
 from runward.store.runs import family, records, sweep, transitions
@@ -444,21 +444,21 @@ _NEW: Final = [
         "recover",
         "answers",
         _ONCE,
-        _code(execute, "recover", _recover_all),
+        _code(execution, "recover", _recover_all),
     ),
     Mutant(
         "no call of a lost worker is recovered",
         "recover",
         "answers",
         _TRACK,
-        _code(execute, "recover", _recover_none),
+        _code(execution, "recover", _recover_none),
     ),
     Mutant(
         "an idempotent call of a lost worker is not repeated",
         "recover",
         "commit",
         "an idempotent call is repeated",
-        _code(execute, "recover", _recover_unknown),
+        _code(execution, "recover", _recover_unknown),
     ),
     Mutant(
         "an unknown outcome is retried",
@@ -472,21 +472,21 @@ _NEW: Final = [
         "settle",
         "answers",
         "each attempt is sent once",
-        _code(execute, "start", _start_uncounted),
+        _code(execution, "start", _start_uncounted),
     ),
     Mutant(
         "a start notes no fence",
         "settle",
         "commit",
         "nothing is sent before its start is committed",
-        _code(execute, "start", _start_unfenced),
+        _code(execution, "start", _start_unfenced),
     ),
     Mutant(
         "a call whose pause is over stays started",
         "settle",
         "retry",
         _TRACK,
-        _code(execute, "put_back", _put_back_nothing),
+        _code(execution, "put_back", _put_back_nothing),
     ),
     Mutant(
         "an end leaves approvals open",
@@ -507,28 +507,28 @@ _NEW: Final = [
         "settle",
         "callback",
         "attempts are limited",
-        _code(execute, "conclude", _conclude_callbacks_ready),
+        _code(execution, "conclude", _conclude_callbacks_ready),
     ),
     Mutant(
         "a cancel after the turn is overlooked",
         "decide",
         "cancel",
         "nothing starts after a cancel",
-        _code(execute, "next_action", _next_despite_cancel),
+        _code(execution, "next_action", _next_despite_cancel),
     ),
     Mutant(
         "a run parks while a call is in flight",
         "decide",
         "mixed",
         "nothing can run while someone's action is required",
-        _code(execute, "next_action", _next_parks_early),
+        _code(execution, "next_action", _next_parks_early),
     ),
     Mutant(
         "a call in flight is started again",
         "decide",
         "commit",
         "no loop without a write or a wait",
-        _code(execute, "next_action", _next_starts_twice),
+        _code(execution, "next_action", _next_starts_twice),
     ),
     Mutant(
         "a run that waits for an approval goes on",
@@ -542,7 +542,7 @@ _NEW: Final = [
         "decide",
         "changed",
         "an approval covers one version of a tool",
-        _code(execute, "recheck", _recheck_nothing),
+        _code(execution, "recheck", _recheck_nothing),
     ),
     Mutant(
         "an approved call is written down as rejected",

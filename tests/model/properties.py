@@ -9,7 +9,7 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId
 from runward.domain.run.calls import CallPhase
 from runward.domain.run.status import RunStatus
-from runward.loop.execute import INTERNAL
+from runward.loop.execution import INTERNAL
 from runward.store.runs.gate import Step
 from tests.model.rows import ApprovalRow, Rows, RunRow
 

@@ -17,9 +17,9 @@ from runward.domain.run.calls import Call
 from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool
-from runward.loop.execute import Execution
+from runward.loop.calls_in_flight import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
+from runward.loop.execution import Execution
 from runward.loop.leased_run import LeaseLostError
-from runward.loop.run_tools import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
 from runward.loop.toolbox import ToolSet
 from runward.tools.base import LEASE_LOST, Invocation
 from tests.model.keys import key_of

@@ -12,7 +12,7 @@ from typing import Any, Final
 from runward.api.http import idempotency
 from runward.domain.run import approvals as rules
 from runward.domain.run.approvals import Approve, Edit
-from runward.loop import execute
+from runward.loop import execution
 from runward.loop.toolbox import Toolbox
 from runward.store.runs import approvals, queries, transitions
 from tests.support.services.nursery import Order, Report
@@ -78,7 +78,7 @@ def callback_counts_twice() -> None:
 
 
 def unknown_outcome_is_sent_again() -> None:
-    recover: Any = execute.recover
+    recover: Any = execution.recover
 
     def recovered(state: Any, changes: Any, tool_of: Any) -> Any:
         def idempotent(call: Any) -> Any:
@@ -88,14 +88,14 @@ def unknown_outcome_is_sent_again() -> None:
 
         return recover(state, changes, idempotent)
 
-    _replace(execute, "recover", recovered)
+    _replace(execution, "recover", recovered)
 
 
 def changed_tool_is_not_asked_about_again() -> None:
     def unchanged(state: Any, *_: Any) -> Any:
         return state
 
-    _replace(execute, "recheck", unchanged)
+    _replace(execution, "recheck", unchanged)
 
 
 def rotated_secret_is_not_noticed() -> None:

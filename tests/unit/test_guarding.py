@@ -32,9 +32,9 @@ from runward.domain.run.response import Usage
 from runward.domain.run.settle import classify_outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.egress.client import Egress
+from runward.loop.calls_in_flight import CallsInFlight
 from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
 from runward.loop.policies import ProjectPolicy
-from runward.loop.run_tools import CallsInFlight
 from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient

@@ -12,7 +12,7 @@ import structlog
 from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import RunState
-from runward.loop.execute import Execution
+from runward.loop.execution import Execution
 from runward.services import Services
 from runward.store.live.changes import SeenVersion
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
