@@ -19,10 +19,9 @@ from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog, Models
-from runward.loop.leased_run import Engine
+from runward.loop.engine import Engine
 from runward.loop.notices import Notices
-from runward.loop.policies import PolicyCache
-from runward.loop.project_models import ProjectModels
+from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox, ToolSet
 from runward.store.access.vault import Vault
 from runward.store.live.listener import Feed, Follower

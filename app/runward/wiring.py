@@ -8,21 +8,25 @@ from typing import Protocol, TypeVar
 from pydantic import SecretStr
 
 from runward.domain.errors import McpUnreachableError, UnavailableError
-from runward.domain.ids import ProjectId, RunId
+from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
 from runward.domain.run.calls import Call
-from runward.domain.run.items import Item
 from runward.domain.run.state import RunState
-from runward.domain.run.status import RunStatus
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices
 from runward.llm.providers.access import AwsKey, ProviderAccess, ProviderName
 from runward.loop.children import Children
-from runward.loop.leased_run import Engine, Leases
+from runward.loop.engine import (
+    Engine,
+    Guards,
+    ModelAccess,
+    RunStorage,
+    ToolAccess,
+    ToolPolicies,
+)
 from runward.loop.notices import Notices
-from runward.loop.policies import PolicyCache
-from runward.loop.project_models import ProjectModels
+from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox
 from runward.services import (
     Access,
@@ -49,7 +53,6 @@ from runward.store.postgres.db import (
 )
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
-from runward.store.runs import queries, session_items
 from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.gate import StepWriter
 from runward.store.runs.group_commit import GroupCommit
@@ -87,24 +90,31 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
         public_url = settings.base_url
         engine = Engine(
-            commit=await stack.enter_async_context(GroupCommit(steps.write)),
-            load=_build_loader(database),
-            toolbox=toolbox,
-            history=_build_history_reader(database),
+            storage=RunStorage(
+                database.pool,
+                await stack.enter_async_context(GroupCommit(steps.write)),
+                settings.lease_seconds,
+                feed,
+                await stack.enter_async_context(Notices(toolbox, webhook)),
+            ),
+            models=ModelAccess(
+                ProjectModels(models, secrets, egress.check_target),
+                _build_prices(settings),
+                secrets,
+                feed,
+            ),
+            tools=ToolAccess(
+                toolbox=toolbox,
+                policies=ToolPolicies(plugins, _close_with(stack, RuleEvaluator())),
+                invokers=_build_executors(webhook, plugins, mcp),
+                callback=_build_callback_maker(vault, public_url),
+                timeout=settings.tool_timeout_seconds,
+            ),
+            guards=Guards(
+                GuardClient(posts, plugins.run_guardrail, plugins.run_hook),
+                PolicyCache(database.pool, vault),
+            ),
             children=Children(database.pool),
-            models=ProjectModels(models, secrets, egress.check_target),
-            prices=_build_prices(settings),
-            executors=_build_executors(webhook, plugins, mcp),
-            plugins=plugins,
-            rules=_close_with(stack, RuleEvaluator()),
-            guards=GuardClient(posts, plugins.run_guardrail, plugins.run_hook),
-            policies=PolicyCache(database.pool, vault),
-            feed=feed,
-            notices=await stack.enter_async_context(Notices(toolbox, webhook)),
-            callback=_build_callback_maker(vault, public_url),
-            secrets=secrets,
-            tool_timeout=settings.tool_timeout_seconds,
-            leases=Leases(database.pool, settings.lease_seconds),
         )
         yield Services(
             storage=Storage(database, vault),
@@ -117,7 +127,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 accept=await stack.enter_async_context(GroupCommit(accepts.write)),
                 lease=settings.lease_seconds,
                 quarantine=Quarantine(database.pool),
-                notices=engine.notices,
+                notices=engine.storage.notices,
             ),
             live=Live(feed, settings.streams_per_key),
             engine=engine,
@@ -138,17 +148,18 @@ def _build_access(database: Database, vault: Vault, public_url: str) -> Access:
 
 
 def _build_registry(engine: Engine, mcp: McpInvoker, egress: Egress) -> Registry:
+    tools = engine.tools
     return Registry(
-        toolbox=engine.toolbox,
-        policies=engine.policies,
-        models=engine.models,
-        plugins=engine.plugins,
+        toolbox=tools.toolbox,
+        policies=engine.guards.policies,
+        models=engine.models.models,
+        plugins=tools.policies.plugins,
         mcp=mcp,
-        executors=engine.executors,
-        rules=engine.rules,
+        executors=tools.invokers,
+        rules=tools.policies.rules,
         egress=egress,
-        read_secrets=engine.secrets,
-        tool_seconds=engine.tool_timeout.total_seconds(),
+        read_secrets=engine.models.secrets,
+        tool_seconds=tools.timeout.total_seconds(),
     )
 
 
@@ -310,36 +321,6 @@ def _build_mcp(settings: Settings, database: Database, vault: Vault, egress: Egr
         load_server=lambda project_id, name: retry_on_outage(lambda: read(project_id, name)),
         store_tools=lambda server, listed: retry_on_outage(lambda: take(server, listed)),
     )
-
-
-def _build_loader(
-    database: Database,
-) -> Callable[[ProjectId, RunId, int], Awaitable[RunState | None]]:
-    async def read(project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
-        async with database.pool.connect() as tx:
-            return await queries.load(tx, project_id, run_id)
-
-    async def load(project_id: ProjectId, run_id: RunId, fence: int) -> RunState | None:
-        found = await retry_on_outage(lambda: read(project_id, run_id))
-        if found is None or found[0] is not RunStatus.IN_PROGRESS or found[1].fence != fence:
-            return None
-        return found[1]
-
-    return load
-
-
-def _build_history_reader(
-    database: Database,
-) -> Callable[[RunState], Awaitable[tuple[tuple[Item, ...], ...]]]:
-    async def history(state: RunState) -> tuple[tuple[Item, ...], ...]:
-        place = state.place
-        assert place is not None and place.number is not None
-        async with database.pool.connect() as tx:
-            return await session_items.load_history(
-                tx, state.project_id, place.session_id, place.number
-            )
-
-    return history
 
 
 def _build_callback_maker(

@@ -18,7 +18,7 @@ from runward.llm.base import ModelRequest, ModelResponse, OnDelta
 from runward.llm.catalog import Models
 from runward.llm.offline.model import OfflineModel
 from runward.loop.execution import Execution
-from runward.loop.project_models import ProjectModels
+from runward.loop.project_cache import ProjectModels
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.registry import tool_registry
@@ -83,18 +83,19 @@ class Loop:
         self.before_commit: Callable[[Step], Awaitable[None]] | None = None
         self.execution: Execution | None = None
         self.steps: list[Step] = []
+        parts, tools = services.engine, services.engine.tools
         self.engine = replace(
-            services.engine,
-            executors={**services.engine.executors, "webhook": self.tool},
-            models=OneModelForAll(self.model),
-            commit=self._commit,
+            parts,
+            storage=replace(parts.storage, commit=self._commit),
+            models=replace(parts.models, models=OneModelForAll(self.model)),
+            tools=replace(tools, invokers={**tools.invokers, "webhook": self.tool}),
         )
 
     async def _commit(self, step: Step) -> StepOutcome:
         self.steps.append(step)
         if self.before_commit is not None:
             await self.before_commit(step)
-        return await self.services.engine.commit(step)
+        return await self.services.engine.storage.commit(step)
 
     async def leased(self, message: str, *answers: Outcome | Answer, **config: Any) -> RunState:
         """A claimed run of `offline:rules` with the tools of `config`."""
@@ -137,17 +138,17 @@ class Loop:
             run_guardrail=guardrail,
             run_hook=services.registry.plugins.run_hook,
         )
-        self.engine = replace(self.engine, guards=guards)
+        self.engine = replace(self.engine, guards=replace(self.engine.guards, client=guards))
 
     async def delete(self, tool: str) -> None:
         async with self.store.pool.begin() as tx:
             await tool_registry.delete_tool(tx, PROJECT, tool)
-        self.engine.toolbox.forget(PROJECT)
+        self.engine.tools.toolbox.forget(PROJECT)
 
     async def steal(self, state: RunState) -> None:
         """Have another worker claim the run, long after this process was frozen."""
         await self.store.sql("UPDATE runs SET fence = fence + 1 WHERE id = :id", id=state.id)
-        self.let_pass(2 * self.engine.leases.length.total_seconds())
+        self.let_pass(2 * self.engine.storage.lease_length.total_seconds())
 
     def before_start(self, attempt: int, act: Callable[[], Awaitable[object]]) -> None:
         """Run `act` once, before the start of that attempt of a call is committed."""

@@ -17,7 +17,7 @@ from runward.domain.ids import ApprovalId, RunId
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
-from runward.domain.run.plan import Turn, take_response
+from runward.domain.run.plan import Turn
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.settle import conclude, start
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
@@ -32,6 +32,7 @@ from runward.store.runs import claims, queries
 from runward.store.runs.accept import AcceptWriter, NewRun
 from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, StepWriter
 from runward.store.runs.group_commit import FlushResult
+from tests.unit.domain_cases import take_response
 
 PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)

@@ -20,7 +20,7 @@ from runward.domain.run.approvals import Edit
 from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
 from runward.domain.run.outcomes import Done, Outcome
-from runward.domain.run.plan import UnusableResponseError, take_response
+from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outcome, conclude
@@ -29,7 +29,7 @@ from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import client_results, continuation, transitions
 from tests.db.store import MODEL, PROJECT, Store, step
-from tests.unit.domain_cases import tool, turn_with
+from tests.unit.domain_cases import take_response, tool, turn_with
 
 LONG_NAME = "".join(Random(1).choices(ascii_letters, k=9000))  # which no index compresses
 FOUL = "a\x00b\ud800"

@@ -69,7 +69,7 @@ async def test_a_run_that_has_lost_track_of_a_call_fails_at_once(loop: Loop) -> 
     run = await loop.leased("hello", tools=["pay"])
     state, changes = taken(run, tool, pay("c1"))
     state, _ = start(state, changes, state.calls[CallId("c1")], seconds=30)
-    await loop.engine.commit(step(state, changes=changes))
+    await loop.engine.storage.commit(step(state, changes=changes))
     assert await loop.execute(await loop.store.load(run.id)) == "failed"
     assert (await loop.store.head(run.id)).error["code"] == "internal_error"
     assert set((await loop.store.phases(run.id)).values()) == {"settled"}
@@ -82,7 +82,7 @@ async def test_a_worker_that_drains_starts_no_ready_call(loop: Loop) -> None:
     await loop.store.register()
 
     async def drain(_: Invocation) -> Outcome:
-        loop.current.drain()
+        loop.current.leased.drain()
         return Done("paid")
 
     async def outlast(_: Invocation) -> Outcome:
@@ -102,7 +102,7 @@ async def test_a_worker_that_drains_retries_nothing_and_does_not_wait_for_a_retr
     await loop.store.register(**REPEATABLE)
 
     async def drain(_: Invocation) -> Outcome:
-        loop.current.drain()
+        loop.current.leased.drain()
         return UNAVAILABLE
 
     run = await loop.leased("pay(amount=7)", drain, Done("paid"), tools=["pay"])
@@ -118,7 +118,7 @@ async def test_a_worker_that_drains_asks_no_model(loop: Loop) -> None:
 
     async def drain(step: Step) -> None:
         if any(call.result is not None for call in step.changes.updated.values()):
-            loop.current.drain()
+            loop.current.leased.drain()
 
     run = await loop.leased("pay(amount=7)", Done("paid"), tools=["pay"])
     loop.before_commit = drain
@@ -134,7 +134,7 @@ async def test_a_run_that_is_cancelled_after_its_turn_retries_nothing(loop: Loop
             found = await queries.load(tx, PROJECT, run.id)
             assert found is not None
             await queries.change_run(tx, found[1], Changes(), cancel_requested=True)
-        loop.current.notify_changed()
+        loop.current.leased.notify_changed()
         return UNAVAILABLE
 
     run = await loop.leased("pay(amount=7)", cancel, Done("paid"), tools=["pay"])
@@ -164,7 +164,7 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     async def delete(call: Invocation) -> Outcome:
         await loop.delete("pay")
         call.report(0.5, "half")
-        loop.current.notify_changed()
+        loop.current.leased.notify_changed()
         return Done("paid")
 
     run = await loop.leased("pay(amount=1) pay(amount=2)", delete, Done("paid"), tools=["pay"])
@@ -182,9 +182,9 @@ async def test_a_new_approval_policy_holds_though_a_report_was_unwritten_when_th
 
     async def gate(call: Invocation) -> Outcome:
         await loop.store.register(approval="always")
-        loop.engine.toolbox.forget(PROJECT)
+        loop.engine.tools.toolbox.forget(PROJECT)
         call.report(0.5, "half")
-        loop.current.notify_changed()
+        loop.current.leased.notify_changed()
         return Done("paid")
 
     config: dict[str, Any] = {"tools": ["pay"], "parallel_tool_calls": False}
@@ -200,7 +200,7 @@ async def test_a_call_whose_tool_is_deleted_before_its_retry_is_not_reported_as_
 
     async def delete(_: Invocation) -> Outcome:
         await loop.delete("pay")
-        loop.current.notify_changed()
+        loop.current.leased.notify_changed()
         return UNAVAILABLE
 
     run = await loop.leased("pay(amount=1)", delete, Done("paid"), tools=["pay"])
@@ -318,7 +318,7 @@ async def test_a_lease_that_is_still_held_is_renewed_before_the_next_model_reque
 ) -> None:
     run = await loop.leased("hello")
     execution = Execution(loop.engine, run)
-    loop.let_pass(2 * loop.engine.leases.length.total_seconds())
+    loop.let_pass(2 * loop.engine.storage.lease_length.total_seconds())
     await execution.run()
     assert (await loop.store.head(run.id)).status == "completed"
 
@@ -345,7 +345,7 @@ async def test_a_lease_that_could_not_be_renewed_is_asked_for_again(loop: Loop) 
     allowed: list[bool] = []
 
     async def outlast(call: Invocation) -> Outcome:
-        loop.let_pass(2 * loop.engine.leases.length.total_seconds())
+        loop.let_pass(2 * loop.engine.storage.lease_length.total_seconds())
         async with loop.store.pool.begin() as tx:
             await queries.lock_runs(tx, PROJECT, run.id)
             allowed.append(await call.may_send())
@@ -389,7 +389,7 @@ async def test_the_usage_of_a_response_that_is_dropped_in_a_drain_is_kept(loop: 
     await loop.store.register(approval="always")
 
     async def drain(*_: object) -> GuardrailVerdict:
-        loop.current.drain()
+        loop.current.leased.drain()
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -406,7 +406,7 @@ OUTPUT_RAIL: Final = {"stage": "run_output", "type": "plugin", "name": "slow"}
 
 async def test_a_worker_that_drains_waits_for_no_guardrail_of_the_output(loop: Loop) -> None:
     async def drain(*_: Any) -> GuardrailVerdict:
-        loop.current.drain()
+        loop.current.leased.drain()
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -442,7 +442,7 @@ async def test_an_output_is_decided_about_again_if_the_run_changed_meanwhile(loo
         seen.append(1)
         if len(seen) == 1:
             await loop.change(run)
-            loop.current.notify_changed()
+            loop.current.leased.notify_changed()
             await loop.store.until("SELECT version FROM runs WHERE id = :id", 1, id=run.id)
         return Allow()
 
@@ -454,7 +454,7 @@ async def test_an_output_is_decided_about_again_if_the_run_changed_meanwhile(loo
 
 async def test_a_worker_that_drains_waits_for_no_guardrail_of_a_workflow(loop: Loop) -> None:
     async def drain(*_: Any) -> GuardrailVerdict:
-        loop.current.drain()
+        loop.current.leased.drain()
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -485,7 +485,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
 ) -> None:
     monkeypatch.setattr(breaker, "FIRST_SECONDS", 0.001)
     monkeypatch.setattr(ask_model, "FIRST_DELAY", 0.001)
-    breakers, key = loop.engine.breakers, (PROJECT, "offline:rules")
+    breakers, key = loop.engine.models.breakers, (PROJECT, "offline:rules")
     for _ in range(breaker.FAILURES):
         breakers.record_failure(key, failures.unreachable())
     refusal, refused = breakers.refusal, 0
@@ -553,7 +553,9 @@ async def test_who_watches_a_run_sees_no_secret_of_a_hosted_tool(loop: Loop) -> 
         parameters={"type": "object"},
         hosted={**hosted, "secrets": {"authorization": "TOKEN"}},
     )
-    loop.engine = replace(loop.engine, models=OneModelForAll(Echo()))
+    loop.engine = replace(
+        loop.engine, models=replace(loop.engine.models, models=OneModelForAll(Echo()))
+    )
     run = await loop.leased("hello", tools=["box"])
     said = "It is ***, and no sec"
     with loop.services.live.feed.follow(PROJECT, run.id) as follower:

@@ -10,7 +10,7 @@ from runward.api.runs.call_routes import call_back
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
-from runward.loop.policies import PolicyCache
+from runward.loop.project_cache import PolicyCache
 from runward.settings import Settings
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx

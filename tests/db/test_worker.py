@@ -292,8 +292,9 @@ class Bench:
         self.store = store
         self.services = services
         self.pay = Pay()
-        executors = {**services.engine.executors, "webhook": self.pay}
-        services.engine = replace(services.engine, executors=executors)
+        tools = services.engine.tools
+        tools = replace(tools, invokers={**tools.invokers, "webhook": self.pay})
+        services.engine = replace(services.engine, tools=tools)
         self.lease = LEASE
         self.stop = asyncio.Event()
 

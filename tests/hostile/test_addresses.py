@@ -207,7 +207,7 @@ async def test_every_shape_is_refused_as_the_address_of_a_project_s_models(
     providers = ("openai", "openai-responses")
     for number, url in enumerate(shapes):
         await client.put("/v1/secrets/OPENAI_BASE_URL", json={"value": url})
-        services.engine.models.forget(None)
+        services.registry.models.forget(None)
         for provider in (
             providers if os.environ.get("RUNWARD_HOSTILE") else (providers[number % 2],)
         ):

@@ -5,15 +5,16 @@ from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from runward.domain.ids import ProjectId, RunId
+from runward.domain.ids import RunId
 from runward.domain.run.calls import Call
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.state import ChildRun, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
-from runward.loop.leased_run import Engine
-from runward.loop.policies import NO_POLICY
+from runward.loop.engine import Engine, Guards, ToolAccess, ToolPolicies
+from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
+from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step
 from runward.tools.base import AgentInvoker, ClientInvoker
 from tests.model.scopes import Scope
@@ -34,33 +35,18 @@ def engine_of(
     """All that an execution needs. Whatever waits, waits for the scheduler."""
     stub: Any = _Stub
     return Engine(
-        commit=cast("Any", _commit),
-        load=cast("Any", _load),
-        history=stub,
-        toolbox=cast("Any", _Toolbox(vault)),
-        children=cast("Any", _Children(scope, mint)),
+        storage=cast("Any", _Storage()),
         models=stub,
-        prices=stub,
-        executors={"webhook": Webhook(), "client": ClientInvoker(), "agent": AgentInvoker()},
-        plugins=cast("Any", ()),
-        rules=cast("Any", _Rules(scope.slow_rules)),
-        guards=stub,
-        policies=cast("Any", _Policies()),
-        feed=cast("Any", _Stub()),
-        notices=cast("Any", _Stub()),
-        callback=lambda state, call: ("", ""),
-        secrets=stub,
-        tool_timeout=timedelta(seconds=400),
-        leases=cast("Any", _Leases()),
+        tools=ToolAccess(
+            toolbox=cast("Any", _Toolbox(vault)),
+            policies=ToolPolicies(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
+            invokers={"webhook": Webhook(), "client": ClientInvoker(), "agent": AgentInvoker()},
+            callback=lambda state, call: ("", ""),
+            timeout=timedelta(seconds=400),
+        ),
+        guards=Guards(stub, cast("Any", _Policies())),
+        children=cast("Any", _Children(scope, mint)),
     )
-
-
-def _commit(step: Step) -> Pending:
-    return Pending("commit", step)
-
-
-def _load(_: ProjectId, run_id: RunId, fence: int) -> Pending:
-    return Pending("load", (run_id, fence))
 
 
 class _Stub:
@@ -70,10 +56,19 @@ class _Stub:
     def tell(self, _: Any) -> None: ...
 
 
-class _Leases:
-    length = LEASE
+class _Storage:
+    lease_length = LEASE
 
-    def renew(self, _: RunState) -> Any:
+    def __init__(self) -> None:
+        self.feed = self.notices = _Stub()
+
+    def commit(self, step: Step) -> Pending:
+        return Pending("commit", step)
+
+    def load(self, lease: HeldLease) -> Pending:
+        return Pending("load", (lease.run_id, lease.fence))
+
+    def renew(self, _: HeldLease) -> Pending:
         return Pending("renew")
 
 

@@ -7,30 +7,33 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from runward.domain.registry.guards import Allow
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
-from runward.loop import available_tools, execution, turn
+from runward.loop import execution, turn
 from runward.loop.checks import Checks
+from runward.loop.leased_run import LeasedRun
 from tests.model import properties as must
 from tests.model.operations import on_the_twin, replacing
 from tests.model.properties import ViolationError
 from tests.model.scopes import Scope
 from tests.model.system import System
-from tests.model.worker import Clock, Flights, Pending
+from tests.model.worker import Clock, Flights, Pending, wait
 from tests.model.world import World
 
 
 async def _ask_model(
-    engine: Any, state: RunState, request: Any, *, tell: Any, check: Any
+    access: Any, state: RunState, request: Any, *, tell: Any, check: Any
 ) -> ModelResponse:
     """Like `runward.loop.ask_model`: the lease is checked, then the request is sent."""
     await check()
     return await Pending("model", state.turn + 1)
 
 
-async def _pre_approval(*_: Any) -> dict[Any, Any]:
+async def _pre_approval(_: Checks, state: RunState, calls: Any) -> dict[Any, Any]:
     """There are no guardrails, and no task group without a task."""
-    return {}
+    del state
+    return {call.key: Allow() for call in calls}
 
 
 @contextmanager
@@ -43,9 +46,9 @@ def modeled(scope: Scope) -> Generator[System]:
             on_the_twin(clock),
             replacing(
                 (turn, "ask_model", _ask_model),
-                (turn, "mint", system.driver.mint),
                 (execution, "mint", system.driver.mint),
-                (available_tools, "CallsInFlight", Flights),
+                (execution, "CallsInFlight", Flights),
+                (LeasedRun, "wait", wait),
                 (Checks, "pre_approval", _pre_approval),
             ),
         ):

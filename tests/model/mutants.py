@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run import approvals, decide, settle
+from runward.domain.run import approvals, decide, settle, team
 from runward.domain.run.calls import WAITING, CallPhase
 from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback
@@ -72,40 +72,42 @@ def _is_leased(row: RunRow) -> bool:
 
 
 async def _step_that_starts_while_draining(it: Any) -> bool:
-    if it._lost or it._nudged.is_set():
-        await it._look()
-    if it._draining and not it._in_flight:
-        return await it._end(Ending(Move.RELEASE, keep_claim=True), it._changes)
-    await it._take_in()
+    if it.leased.has_signal:
+        await it.leased.catch_up()
+    if it.leased.draining and not it._calls:
+        return await it.leased.end(Ending(Move.RELEASE, keep_claim=True), it.leased.changes)
+    await it._launch_answers()
     return await it._do(it._decide())
 
 
 async def _collect_that_starts_retries_itself(it: Any) -> None:
-    await it._wait(it._in_flight.tasks, None)
-    if it._nudged.is_set():
-        await it._look()
+    leased = it.leased
+    await leased.wait(it._calls.tasks, None)
+    if leased.has_signal:
+        await leased.catch_up()
     again: list[Any] = []
-    for call_id, outcome in it._in_flight.take_done():
-        call = it._state.calls[call_id]
-        if outcome == "retry":
+    for call_id, end in it._calls.take_done():
+        call = leased.state.calls[call_id]
+        if end == "retry":
             again.append(call)
         elif call.phase is not CallPhase.SETTLED:
-            await it._conclude(call, outcome)
-    await it._start(again)
+            await it._conclude(call, end)
+    if again:
+        await it._start(again)
 
 
-async def _look_without_reading(it: Any) -> None:
-    it._nudged.clear()
-    if it._lost:
+async def _catch_up_without_reading(it: Any) -> None:
+    it._wake.clear()
+    if it.lost:
         raise LeaseLostError
-    if it._changes.empty:
-        await it._reload()
+    if it.changes.empty:
+        await it.reload()
     else:
-        await it._record()
+        await it.record()
 
 
 async def _await_calls_unguarded(it: Any, *, stopping: bool) -> bool:
-    if it._in_flight and await it._record():
+    if it._calls and await it.leased.record():
         await it._collect()
     return False
 
@@ -126,48 +128,49 @@ _ADD: Final = records.Records.add
 
 
 async def _start_believing(it: Any, calls: Any) -> None:
-    if not calls:
-        return
-    state, changes = it._state, it._changes.copy()
+    leased = it.leased
+    state, changes = leased.state, leased.changes.copy()
     started: list[Any] = []
     for call in calls:
         state, one = settle.start(state, changes, call, seconds=it._seconds_for(call))
         started.append(one)
-    await it._write(state, changes, seen=it._state.version)
-    it._state, it._changes = state, Changes()
+    await leased.write(state, changes, expected_version=leased.state.version)
+    leased.state, leased.changes = state, Changes()
     for call in started:
-        it._in_flight.launch(state, call, it._armed(call))
+        it._calls.launch(state, call, it._tools.sign(call))
 
 
 async def _start_unseen(it: Any, calls: Any) -> None:
-    write = it._write
+    write = it.leased.write
 
-    async def unseen(state: Any, changes: Any, *, seen: Any) -> Any:
-        return await write(state, changes, seen=None)
+    async def unseen(state: Any, changes: Any, *, expected_version: Any) -> Any:
+        del expected_version
+        return await write(state, changes, expected_version=None)
 
-    it._write = unseen
+    it.leased.write = unseen
     try:
         await _START(it, calls)
     finally:
-        del it._write
+        del it.leased.write
 
 
 _START: Final = vars(Execution)["_start"]
 
 
 async def _end_believing(it: Any, ending: Any, changes: Any) -> bool:
-    written = await it._write(it._state, changes, seen=it._state.version, ending=ending)
+    written = await it.write(it.state, changes, expected_version=it.state.version, ending=ending)
     return isinstance(written, VersionChanged) or bool(written)
 
 
 async def _launch_before_commit(it: Any, calls: Any) -> None:
-    state, changes = it._state, it._changes.copy()
+    leased = it.leased
+    state, changes = leased.state, leased.changes.copy()
     for call in calls:
         state, one = settle.start(state, changes, call, seconds=it._seconds_for(call))
-        it._in_flight.launch(state, one, it._armed(call))
+        it._calls.launch(state, one, it._tools.sign(call))
     if calls:
-        await it._write(state, changes, seen=it._state.version)
-        it._state, it._changes = state, Changes()
+        await leased.write(state, changes, expected_version=leased.state.version)
+        leased.state, leased.changes = state, Changes()
 
 
 # Recover, settle and decide.
@@ -326,7 +329,7 @@ _OLD: Final = [
         "executor",
         "freeze",
         "no model is asked for a committed turn",
-        _code(LeasedRun, "_check_lease", _unchecked),
+        _code(LeasedRun, "check_lease", _unchecked),
     ),
     Mutant(
         "a worker that drains goes on starting calls",
@@ -340,7 +343,7 @@ _OLD: Final = [
         "executor",
         "notice",
         "no call of a changed tool starts after the notice",
-        _code(LeasedRun, "_look", _look_without_reading),
+        _code(LeasedRun, "catch_up", _catch_up_without_reading),
     ),
     Mutant(
         "a refused retry leaves a started call without a task",
@@ -437,7 +440,7 @@ _NEW: Final = [
         "executor",
         "mixed",
         "a claim ends with a step that was written",
-        _code(LeasedRun, "_end", _end_believing),
+        _code(LeasedRun, "end", _end_believing),
     ),
     Mutant(
         "every call of a lost worker is sent again",
@@ -507,7 +510,7 @@ _NEW: Final = [
         "settle",
         "callback",
         "attempts are limited",
-        _code(execution, "conclude", _conclude_callbacks_ready),
+        _code(team, "conclude", _conclude_callbacks_ready),
     ),
     Mutant(
         "a cancel after the turn is overlooked",

@@ -20,7 +20,7 @@ from runward.domain.run.tools import CompiledTool
 from runward.loop.calls_in_flight import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
 from runward.loop.execution import Execution
 from runward.loop.leased_run import LeaseLostError
-from runward.loop.toolbox import ToolSet
+from runward.loop.toolbox import SignedTool, ToolSet
 from runward.tools.base import LEASE_LOST, Invocation
 from tests.model.keys import key_of
 
@@ -128,7 +128,7 @@ class FlyingTask:
         flight = self.flight
         told = (*flight.told, answer)
         work = getattr(flights, flight.work)(**flight.arguments)
-        task = _unfailing(flight.call, work)
+        task = _unfailing(flight.call, flight.arguments["signed_tool"], work)
         over, outcome = False, None
         pending: Any = None
         try:
@@ -151,7 +151,9 @@ class FlyingTask:
 class Flights(CallsInFlight):
     """Keeps its tasks as values. It pauses before a retry until the scheduler says so."""
 
-    def _carry(self, call: Call, work: Coroutine[None, None, Any]) -> None:
+    def _start_task(
+        self, call: Call, signed_tool: SignedTool, work: Coroutine[None, None, Any]
+    ) -> None:
         frame = cast("Any", work).cr_frame
         arguments = {name: value for name, value in frame.f_locals.items() if name != "self"}
         name = cast("Any", work).cr_code.co_name
@@ -228,13 +230,13 @@ class Clock(asyncio.SelectorEventLoop):
         return self.asking
 
 
+async def wait(_: Any, tasks: Any, seconds: float | None) -> None:
+    """Takes the place of `LeasedRun.wait`: the scheduler ends a wait."""
+    await Pending("wait", (tasks, seconds))
+
+
 class Modeled(Execution):
-    """The executor itself, but for waiting, which the scheduler ends."""
-
-    at_boundary = False
-
-    async def _wait(self, tasks: Any, seconds: float | None) -> None:
-        await Pending("wait", (tasks, seconds))
+    """The executor itself, step by step."""
 
     async def _step(self) -> bool:
         """`run` arms the run and recovers its calls; after that, each step is driven alone."""
@@ -246,36 +248,34 @@ class Modeled(Execution):
 
 
 _OF_EXECUTION: Final = frozenset(
+    {"leased", "_engine", "_tools", "_checks", "_calls", "_schema", "_losses"}
+)
+_OF_LEASED: Final = frozenset(
     {
-        "_engine",
-        "_state",
-        "_changes",
+        "state",
+        "changes",
+        "lost",
+        "draining",
+        "_storage",
+        "_on_load",
         "_loaded_at",
         "_leased_until",
-        "_nudged",
+        "_wake",
         "_outdated",
-        "_draining",
-        "_lost",
-        "_tools",
-        "_made",
-        "_enabled",
-        "_guarding",
-        "_in_flight",
-        "_reports",
-        "_schema",
-        "_downgraded",
     }
 )
+_OF_TOOLS: Final = frozenset({"enabled", "_toolbox", "_policies", "_registered", "_unregistered"})
 _OF_FLIGHTS: Final = frozenset(
     {
-        "guarding",
-        "_executors",
+        "checks",
+        "_invokers",
         "_callback",
         "_report",
         "_may_send",
         "_tasks",
         "_deadlines",
         "_allowed",
+        "_reports",
         "_stopping",
     }
 )
@@ -283,28 +283,33 @@ _OF_FLIGHTS: Final = frozenset(
 
 def _check_fields(execution: Any) -> None:
     """A new field of the executor would be state that this model does not see."""
-    for owner, known in [(execution, _OF_EXECUTION), (execution._in_flight, _OF_FLIGHTS)]:
+    for owner, known in [
+        (execution, _OF_EXECUTION),
+        (execution.leased, _OF_LEASED),
+        (execution._tools, _OF_TOOLS),
+        (execution._calls, _OF_FLIGHTS),
+    ]:
         fields = set(cast("dict[str, Any]", vars(owner)))
         assert fields == known, fields ^ known
 
 
 def _frozen(it: Any, minted: int, now: float) -> Boundary:
     _check_fields(it)
-    flights = it._in_flight
+    leased, flights = it.leased, it._calls
     tasks = cast("dict[CallId, FlyingTask]", flights._tasks)
-    assert not it._reports
-    assert not it._downgraded
+    assert not flights._reports
+    assert not it._losses
     return Boundary(
-        state=it._state,
-        changes=it._changes.copy(),
-        nudged=it._nudged.is_set(),
-        outdated=it._outdated,
-        draining=it._draining,
-        lost=it._lost,
-        late=it._leased_until <= now,
-        overdue=it._loaded_at == LONG_AGO,
-        tools=it._tools,
-        enabled=it._enabled,
+        state=leased.state,
+        changes=leased.changes.copy(),
+        nudged=leased._wake.is_set(),
+        outdated=leased._outdated,
+        draining=leased.draining,
+        lost=leased.lost,
+        late=leased._leased_until <= now,
+        overdue=leased._loaded_at == LONG_AGO,
+        tools=it._tools._registered,
+        enabled=it._tools.enabled,
         flights={id_: task.flight for id_, task in tasks.items()},
         tried=frozenset(flights._deadlines),
         allowed=dict(flights._allowed),
@@ -315,17 +320,16 @@ def _frozen(it: Any, minted: int, now: float) -> Boundary:
 
 def _thawed(engine: Any, one: Boundary) -> Modeled:
     it: Any = Modeled(engine, one.state)
-    it._changes = one.changes.copy()
-    for event, is_set in [(it._nudged, one.nudged), (it._in_flight._stopping, one.stopping)]:
+    leased, tools, flights = it.leased, it._tools, it._calls
+    leased.changes = one.changes.copy()
+    for event, is_set in [(leased._wake, one.nudged), (flights._stopping, one.stopping)]:
         if is_set:
             event.set()
-    it._outdated, it._draining, it._lost = one.outdated, one.draining, one.lost
-    it._loaded_at = LONG_AGO if one.overdue else 0.0
+    leased._outdated, leased.draining, leased.lost = one.outdated, one.draining, one.lost
+    leased._loaded_at = LONG_AGO if one.overdue else 0.0
     if one.late:
-        it._leased_until = LONG_AGO
-    it._tools, it._enabled = one.tools, dict(one.enabled)
-    it._made = {}
-    flights = it._in_flight
+        leased._leased_until = LONG_AGO
+    tools._registered, tools.enabled = one.tools, dict(one.enabled)
     flights._tasks = cast("Any", {id_: FlyingTask(flight) for id_, flight in one.flights.items()})
     flights._deadlines = dict.fromkeys(one.tried, 400.0)
     flights._allowed = dict(one.allowed)
@@ -490,20 +494,18 @@ class _Live:
                 assert self._clock.asking is not None
                 self._clock.asking.tell(what)
             case "nudge":
-                it.notify_changed()
+                it.leased.notify_changed()
             case "drain":
-                it.drain()
+                it.leased.drain()
             case "lose":
-                it.mark_lease_lost()
+                it.leased.mark_lost()
             case "late":
                 self._clock.now += FREEZE
             case "overdue":
-                it._loaded_at = LONG_AGO
+                it.leased._loaded_at = LONG_AGO
             case _:
-                flights: Flights = it._in_flight
-                cast("dict[CallId, FlyingTask]", it._in_flight._tasks)[CallId(who)].tell(
-                    flights, what
-                )
+                flights: Flights = it._calls
+                cast("dict[CallId, FlyingTask]", it._calls._tasks)[CallId(who)].tell(flights, what)
 
     def worker(self, before: Worker) -> Worker:
         it, pending, asking = self._it, self._pending, self._clock.asking
@@ -511,10 +513,10 @@ class _Live:
         wakes = False
         if pending.kind == "wait":
             tasks, seconds = pending.value
-            passed = seconds is not None and it._loaded_at == LONG_AGO
-            wakes = any(one.done() for one in tasks) or it._nudged.is_set() or passed
+            passed = seconds is not None and it.leased._loaded_at == LONG_AGO
+            wakes = any(one.done() for one in tasks) or it.leased.has_signal or passed
         waiting = asking is not None and asking.pending is not None
-        tasks = cast("dict[CallId, FlyingTask]", it._in_flight._tasks)
+        tasks = cast("dict[CallId, FlyingTask]", it._calls._tasks)
         return Worker(
             boundary=self.boundary,
             told=_in_one_order(self._told),
@@ -523,13 +525,13 @@ class _Live:
             waits_for=pending.kind,
             value=pending.value if pending.kind != "wait" else None,
             asks_for=asking.pending.kind if waiting and asking and asking.pending else None,
-            draining=it._draining,
-            lost=it._lost,
-            late=it._leased_until <= self._clock.now,
-            outdated=it._outdated,
+            draining=it.leased.draining,
+            lost=it.leased.lost,
+            late=it.leased._leased_until <= self._clock.now,
+            outdated=it.leased._outdated,
             wakes=wakes,
-            version=it._state.version,
-            pinned=tuple(it._state.pinned.items()),
+            version=it.leased.state.version,
+            pinned=tuple(it.leased.state.pinned.items()),
             flights=tuple(task.flight for task in tasks.values()),
         )
 

@@ -9,11 +9,13 @@ from uuid import UUID
 from runward.domain.events.values import Reason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
+from runward.domain.registry.guards import GuardrailVerdict
 from runward.domain.registry.tools import ToolSpec
+from runward.domain.run import plan
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
-from runward.domain.run.plan import Turn, take_response
+from runward.domain.run.plan import ParsedCall, Turn, parse_response
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.domain.run.state import (
     Changes,
@@ -25,7 +27,13 @@ from runward.domain.run.state import (
     SegmentKind,
 )
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import CompiledTool, compile_tool
+from runward.domain.run.tools import (
+    CompiledTool,
+    RequestKey,
+    compile_tool,
+    make_request_key,
+    needs_approval,
+)
 
 AGENT: Final = "clerk"
 URL: Final = "https://tools.example/x"
@@ -142,6 +150,23 @@ def turn_with(*tools: CompiledTool, mint: Mint | None = None) -> Turn:
     return Turn(shown, mint or Mint())
 
 
+def take_response(
+    state: RunState,
+    response: ModelResponse,
+    turn: Turn,
+    answers: Mapping[RequestKey, bool] | None = None,
+    verdicts: Mapping[RequestKey, GuardrailVerdict] | None = None,
+) -> tuple[RunState, Changes]:
+    """Parse a response and take it, with these answers of rules and guardrails about its calls."""
+    parsed = parse_response(state, response, turn)
+    calls: list[ParsedCall] = []
+    for call in parsed.calls:
+        key = make_request_key(call.name, call.arguments)
+        asks = call.tool is not None and needs_approval(call.tool, answer=(answers or {}).get(key))
+        calls.append(replace(call, needs_approval=asks, verdict=(verdicts or {}).get(key)))
+    return plan.take_response(state, replace(parsed, calls=tuple(calls)), turn)
+
+
 def taken(
     *calls: RequestedCall, tools: Iterable[CompiledTool] = (), before: RunState | None = None
 ) -> tuple[RunState, Changes]:
@@ -156,7 +181,7 @@ def types(changes: Changes) -> list[str]:
 def event(changes: Changes, type_: str) -> JsonObject:
     """The data of the only event of this type."""
     [found] = [event.data for event in changes.events if event.type == type_]
-    return found
+    return dict(found)
 
 
 def only(run: RunState) -> Call:

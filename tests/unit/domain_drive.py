@@ -18,6 +18,7 @@ from runward.domain.run.approvals import (
     Respond,
     decide,
     expire,
+    recheck,
     remember_decision,
 )
 from runward.domain.run.calls import Call, CallPhase
@@ -34,8 +35,7 @@ from runward.domain.run.decide import (
 )
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.domain.run.plan import Turn, UnusableResponseError, take_response
-from runward.domain.run.recheck import recheck
+from runward.domain.run.plan import Turn, UnusableResponseError
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -77,7 +77,7 @@ from runward.domain.run.team import (
 )
 from runward.domain.run.tools import CompiledTool, make_request_key
 from runward.domain.schema.validator import Validator
-from tests.unit.domain_cases import AGENT, Mint, child, member, tool
+from tests.unit.domain_cases import AGENT, Mint, child, member, take_response, tool
 
 Choose: TypeAlias = Callable[[Sequence[Any]], Any]
 
@@ -238,9 +238,9 @@ class Drive:
         made = {**self.tools, **build_handoff_tools(self.run.config, self.run.team)}
         answered = {make_request_key("ask", {"n": n}): n > 1 for n in range(10)}
         usable = {} if ask.tools_off else made
-        turn = Turn(usable, self.mint, shown=len(shown), answered=answered)
+        turn = Turn(usable, self.mint, shown=len(shown))
         try:
-            after, changes = take_response(self.run, self._response(list(made)), turn)
+            after, changes = take_response(self.run, self._response(list(made)), turn, answered)
         except UnusableResponseError as error:
             self._end(Finish(RunStatus.FAILED, code=error.code, message=error.message))
             return

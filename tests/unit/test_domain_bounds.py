@@ -35,12 +35,22 @@ from runward.domain.run.items import (
     TextPart,
 )
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
-from runward.domain.run.plan import UnusableResponseError, take_response
+from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import classify_outcome, conclude, settle
 from runward.domain.run.state import Changes
 from runward.store.runs.records import rows_to_json
-from tests.unit.domain_cases import call, event, response, state, taken, tool, turn_with, wants
+from tests.unit.domain_cases import (
+    call,
+    event,
+    response,
+    state,
+    take_response,
+    taken,
+    tool,
+    turn_with,
+    wants,
+)
 
 STARTED = call("c1", CallPhase.STARTED)
 FOUL = "a\x00b\ud800"
@@ -261,8 +271,9 @@ def test_a_response_that_cannot_be_stored_fails_the_run(one: Output) -> None:
 
 
 def test_a_response_that_the_run_has_no_room_for_fails_the_run() -> None:
-    with pytest.raises(UnstorableError, match="the run would hold more than"):
-        bounded_response(response(text="x" * 100), stored=MAX_RUN_BYTES - 50)
+    full = state(stored_bytes=MAX_RUN_BYTES - 50)
+    with pytest.raises(UnusableResponseError, match="the run would hold more than"):
+        take_response(full, response(text="x" * 100), turn_with())
 
 
 def test_names_and_ids_of_calls_are_bounded() -> None:

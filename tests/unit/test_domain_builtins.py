@@ -74,7 +74,7 @@ def test_a_built_in_tool_may_always_be_called_again(name: str) -> None:
     assert (one.name, one.version, one.spec.type) == (name, 0, "builtin")
     assert one.spec.idempotent
     assert is_enabled(one)
-    assert not needs_approval(one, {})
+    assert not needs_approval(one)
     assert strict_form(one.spec.parameters)["additionalProperties"] is False
 
 

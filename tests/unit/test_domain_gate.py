@@ -9,9 +9,10 @@ from runward.domain.events.values import Reason
 from runward.domain.json import compute_digest
 from runward.domain.registry.guards import Allow, Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
+from runward.domain.run.approvals import find_remembered_decision
 from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, next_action
-from runward.domain.run.plan import Turn, find_remembered_decision, parse_requests, take_response
+from runward.domain.run.plan import parse_response
 from runward.domain.run.response import RequestedCall
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RunStatus
@@ -28,6 +29,7 @@ from tests.unit.domain_cases import (
     response,
     settled,
     state,
+    take_response,
     taken,
     tool,
     turn_with,
@@ -144,8 +146,7 @@ def gated(
     shown = turn_with(*(tools or (GATED,)))
     verdicts = {} if verdict is None else {KEY: verdict}
     answered = {} if answer is None else {KEY: answer}
-    told: Turn = replace(shown, verdicts=verdicts, answered=answered)
-    return take_response(state(), response(wanted), told)
+    return take_response(state(), response(wanted), shown, answered, verdicts)
 
 
 @pytest.mark.parametrize(
@@ -198,8 +199,13 @@ def test_a_guardrail_for_approvals_says_nothing_about_a_call_that_needs_none() -
     assert only(run).phase is CallPhase.READY
 
 
-def test_only_calls_that_can_be_read_and_have_a_tool_are_shown_to_guardrails() -> None:
+def test_only_calls_that_can_be_read_and_have_a_tool_can_be_shown_to_guardrails() -> None:
     optional = {"type": "object", "properties": {"a": {"type": "integer"}}}
     shown = tool("pay", parameters=optional, strict=True)
-    calls = [wants("pay", '{"a": null}'), wants("pay", "{"), wants("nope"), wants("p\x00y")]
-    assert parse_requests(response(*calls), {"pay": shown}) == [("pay", {})]
+    wanted = [wants("pay", '{"a": null}', "c1"), wants("pay", "{", "c2"), wants("nope", id_="c3")]
+    calls = parse_response(state(), response(*wanted), turn_with(shown)).calls
+    assert [(one.arguments, one.raw, one.tool) for one in calls] == [
+        ({}, None, shown),
+        ({}, "{", shown),
+        ({}, None, None),
+    ]

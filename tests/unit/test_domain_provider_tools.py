@@ -29,7 +29,6 @@ from runward.domain.run.items import (
     TextPart,
     ToolCall,
 )
-from runward.domain.run.plan import take_response
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.settle import recover
 from runward.domain.run.state import APPROVE_OR_REJECT, Changes
@@ -42,6 +41,7 @@ from tests.unit.domain_cases import (
     phase_of,
     reason_of,
     state,
+    take_response,
     tool,
     turn_with,
     types,

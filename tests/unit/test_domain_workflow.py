@@ -15,7 +15,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Action, Delegate, Finish, Park, RunTools, next_action
 from runward.domain.run.items import MediaPart, Message, TextPart
-from runward.domain.run.plan import Turn, take_response
+from runward.domain.run.plan import Turn
 from runward.domain.run.response import Usage
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
@@ -30,6 +30,7 @@ from tests.unit.domain_cases import (
     member,
     settled,
     state,
+    take_response,
     taken,
     tool,
     types,

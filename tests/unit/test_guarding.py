@@ -29,12 +29,12 @@ from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.items import MediaPart, Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
-from runward.domain.run.settle import classify_outcome
+from runward.domain.run.settle import AwaitCallback, Disposition, make_completed_result
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.egress.client import Egress
-from runward.loop.calls_in_flight import CallsInFlight
+from runward.loop.calls_in_flight import CallEnd, CallsInFlight
 from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
-from runward.loop.policies import ProjectPolicy
+from runward.loop.project_cache import ProjectPolicy
 from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation
 from runward.tools.guards import GuardClient
@@ -120,6 +120,7 @@ async def world() -> AsyncGenerator[World]:
         yield World(egress, outcomes=[Done("paid")])
 
 
+PAID = make_completed_result("paid", 65_536)
 ALL_TOOL = ("input", "output")
 ALL_HOOKS = ("before_tool", "after_tool")
 
@@ -143,6 +144,13 @@ def started(seconds: float = 30.0, **fields: Any) -> Call:
 
 
 async def carried(
+    world: World, run: RunState, ready: SignedTool, policy_: ProjectPolicy, **given: Any
+) -> Disposition:
+    """What becomes of one call."""
+    return (await ended(world, run, ready, policy_, **given)).disposition
+
+
+async def ended(
     world: World,
     run: RunState,
     ready: SignedTool,
@@ -150,8 +158,8 @@ async def carried(
     *,
     one: Call | None = None,
     late: Outcome | None = None,
-) -> Outcome | str:
-    """What becomes of one call."""
+) -> CallEnd:
+    """How one call ends."""
     calls = world.calls(policy_)
     one = one or started()
     if late is None:
@@ -159,16 +167,15 @@ async def carried(
     else:
         calls.launch_late(run, one, ready, late)
     await asyncio.wait(calls.tasks, timeout=10)
-    ((_, outcome),) = calls.take_done()
-    return outcome
+    ((_, end),) = calls.take_done()
+    assert end != "retry"
+    return end
 
 
-def told(ready: SignedTool, outcome: Outcome | str, one: Call | None = None) -> Result:
+def told(disposition: Disposition) -> Result:
     """What the model is told."""
-    assert not isinstance(outcome, str)
-    result = classify_outcome(ready.tool, one or started(), outcome, seconds_left=30, jitter=0.5)
-    assert isinstance(result, Result)
-    return result
+    assert isinstance(disposition, Result)
+    return disposition
 
 
 # -- around a call --------------------------------------------------------------------------------
@@ -176,7 +183,7 @@ def told(ready: SignedTool, outcome: Outcome | str, one: Call | None = None) -> 
 
 async def test_everyone_is_asked_in_order(world: World) -> None:
     run, ready = a_run(*ALL_TOOL, *ALL_HOOKS), armed(*ALL_TOOL)
-    assert await carried(world, run, ready, policy(*ALL_TOOL, *ALL_HOOKS)) == Done("paid")
+    assert await carried(world, run, ready, policy(*ALL_TOOL, *ALL_HOOKS)) == PAID
     assert world.log == [
         *("tool.input", "agent.input", "project.input"),
         *("agent.before_tool", "project.before_tool"),
@@ -187,7 +194,7 @@ async def test_everyone_is_asked_in_order(world: World) -> None:
 
 
 async def test_where_nothing_is_set_nobody_is_asked(world: World) -> None:
-    assert await carried(world, a_run(), armed(), policy()) == Done("paid")
+    assert await carried(world, a_run(), armed(), policy()) == PAID
     assert world.log == ["tool"]
 
 
@@ -231,7 +238,7 @@ async def test_a_rejected_input_is_never_sent_and_the_first_rejection_counts(
     owners = ["tool", "agent", "project"]
     world.verdicts = {f"{one}.input": Reject(one) for one in owners[owners.index(whose) :]}
     run, ready = a_run(*ALL_TOOL, *ALL_HOOKS), armed(*ALL_TOOL)
-    result = told(ready, await carried(world, run, ready, policy(*ALL_TOOL)))
+    result = told(await carried(world, run, ready, policy(*ALL_TOOL)))
     assert (result.output, result.outcome, result.reason, result.fails_run) == (
         whose,
         CallOutcome.REJECTED,
@@ -248,14 +255,14 @@ async def test_a_rejection_is_not_changed_by_the_tool_s_own_policy_for_errors(
 ) -> None:
     world.verdicts["tool.input"] = Reject("no cards")
     ready = armed("input", on_error={"message": "never mind"}, retry={"max_attempts": 5})
-    result = told(ready, await carried(world, a_run(), ready, policy()))
+    result = told(await carried(world, a_run(), ready, policy()))
     assert (result.output, world.log) == ("no cards", ["tool.input"])
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])
 async def test_a_guardrail_that_fails_the_run_says_so(world: World, stage: str) -> None:
     world.verdicts[f"agent.{stage}"] = Fail("stolen card")
-    result = told(armed(), await carried(world, a_run(stage), armed(), policy()))
+    result = told(await carried(world, a_run(stage), armed(), policy()))
     assert result.fails_run
     assert result.output == "stolen card"
     assert "stolen card" in (result.detail or "")
@@ -270,14 +277,14 @@ async def test_a_before_hook_answers_in_the_tool_s_place_and_the_rest_sees_its_a
     }
     run = a_run(*ALL_HOOKS, *ALL_TOOL)
     outcome = await carried(world, run, armed(), policy("before_tool"))
-    assert outcome == Done("cached", metadata={"by": "cache"})
+    assert outcome == make_completed_result("cached", 65_536, Done("", metadata={"by": "cache"}))
     assert world.log == ["agent.input", "agent.before_tool", "agent.after_tool", "agent.output"]
     assert world.payloads["agent.output"]["output"] == "cached"
 
 
 async def test_a_before_hook_that_fails_holds_the_call_back(world: World) -> None:
     world.hooked["agent.before_tool"] = HookFailure("HTTP 500.")
-    result = told(armed(), await carried(world, a_run(*ALL_HOOKS), armed(), policy()))
+    result = told(await carried(world, a_run(*ALL_HOOKS), armed(), policy()))
     assert (result.output, result.reason) == (texts.HOOK_FAILED, Reason.GUARDRAIL)
     assert result.detail == "hook (before_tool) of plugin agent.before_tool: HTTP 500."
     assert world.log == ["agent.before_tool"]
@@ -286,10 +293,9 @@ async def test_a_before_hook_that_fails_holds_the_call_back(world: World) -> Non
 async def test_an_after_hook_replaces_the_output_and_nothing_else(world: World) -> None:
     world.outcomes = [Done({"card": "4111"}, metadata={"ms": 5}, state={"a": 1}, escalate=True)]
     world.hooked["agent.after_tool"] = Instead({"card": "…"}, {"by": "mask"})
-    outcome = await carried(world, a_run("after_tool", "output"), armed(), policy())
-    assert outcome == Done(
-        {"card": "…"}, metadata={"ms": 5, "by": "mask"}, state={"a": 1}, escalate=True
-    )
+    end = await ended(world, a_run("after_tool", "output"), armed(), policy())
+    done = Done({"card": "…"}, metadata={"ms": 5, "by": "mask"}, escalate=True)
+    assert end == CallEnd(make_completed_result({"card": "…"}, 65_536, done), {"a": 1})
     assert world.payloads["agent.output"]["output"] == {"card": "…"}
 
 
@@ -297,7 +303,7 @@ async def test_an_after_hook_may_mend_an_error(world: World) -> None:
     world.outcomes = [Failed(FailureKind.ERROR, "HTTP 500.")]
     world.hooked["agent.after_tool"] = Instead("try the other shop")
     ready = armed(on_error="fail_run")
-    result = told(ready, await carried(world, a_run("after_tool", "output"), ready, policy()))
+    result = told(await carried(world, a_run("after_tool", "output"), ready, policy()))
     assert (result.output, result.is_error, result.fails_run) == (
         "try the other shop",
         False,
@@ -309,7 +315,7 @@ async def test_an_after_hook_may_mend_an_error(world: World) -> None:
 
 async def test_an_after_hook_that_fails_withholds_the_result(world: World) -> None:
     world.hooked["agent.after_tool"] = HookFailure("HTTP 500.")
-    result = told(armed(), await carried(world, a_run("after_tool", "output"), armed(), policy()))
+    result = told(await carried(world, a_run("after_tool", "output"), armed(), policy()))
     assert result.output == texts.OUTPUT_HOOK_FAILED
     assert (result.detail or "").endswith("The call's outcome was: completed.")
     assert world.log == ["tool", "agent.after_tool"]
@@ -331,7 +337,7 @@ async def test_output_guardrails_see_the_error_that_the_model_would_get(
     world.outcomes = [outcome]
     world.verdicts["tool.output"] = Reject("hidden")
     ready = armed("output")
-    result = told(ready, await carried(world, a_run(), ready, policy()))
+    result = told(await carried(world, a_run(), ready, policy()))
     assert world.payloads["tool.output"]["output"] == seen
     assert world.payloads["tool.output"]["is_error"] is True
     assert (result.output, result.reason) == ("hidden", Reason.GUARDRAIL)
@@ -341,7 +347,7 @@ async def test_output_guardrails_see_the_error_that_the_model_would_get(
 async def test_a_call_that_surely_was_not_sent_has_no_output_to_look_at(world: World) -> None:
     world.outcomes = [Failed(FailureKind.NOT_SENT, "refused", permanent=True)]
     ready = armed("output", on_error="fail_run")
-    assert told(ready, await carried(world, a_run("after_tool"), ready, policy())).fails_run
+    assert told(await carried(world, a_run("after_tool"), ready, policy())).fails_run
     assert world.log == ["tool"]
 
 
@@ -349,7 +355,7 @@ async def test_a_withheld_error_that_fails_the_run_still_fails_it(world: World) 
     world.outcomes = [Failed(FailureKind.ERROR, "HTTP 500.")]
     world.verdicts["tool.output"] = Reject("hidden")
     ready = armed("output", on_error="fail_run")
-    assert told(ready, await carried(world, a_run(), ready, policy())).fails_run
+    assert told(await carried(world, a_run(), ready, policy())).fails_run
 
 
 async def test_a_guardrail_sees_the_whole_of_an_output_that_is_cut_for_the_model(
@@ -370,7 +376,7 @@ async def test_a_call_that_is_tried_again_was_let_through_before(world: World) -
     assert calls.take_done() == [(first.id, "retry")]
     calls.launch(a_run(), started(attempt=2), ready)
     await asyncio.wait(calls.tasks, timeout=10)
-    assert calls.take_done() == [(first.id, Done("paid"))]
+    assert calls.take_done() == [(first.id, CallEnd(PAID))]
     assert world.log == ["tool.input", "tool", "tool", "tool.output"]
 
 
@@ -378,13 +384,14 @@ async def test_a_failure_that_comes_back_is_never_tried_again(world: World) -> N
     world.outcomes = [Failed(FailureKind.UNAVAILABLE, "HTTP 503.", status=503)]
     ready = armed(idempotent=True, retry={"max_attempts": 1})
     outcome = await carried(world, a_run(), ready, policy())
-    assert outcome == Failed(FailureKind.UNAVAILABLE, "HTTP 503.", status=503, permanent=True)
+    assert isinstance(outcome, Result)
+    assert (outcome.reason, outcome.detail) == (Reason.TOOL_ERROR, "HTTP 503.")
 
 
 async def test_a_tool_that_answers_later_has_nothing_to_show_yet(world: World) -> None:
     world.outcomes = [Waits()]
     ready = armed(*ALL_TOOL)
-    assert await carried(world, a_run(*ALL_HOOKS), ready, policy()) == Waits()
+    assert await carried(world, a_run(*ALL_HOOKS), ready, policy()) == AwaitCallback()
     assert world.log == ["tool.input", "agent.before_tool", "tool"]
 
 
@@ -392,7 +399,7 @@ async def test_a_late_result_is_looked_at_like_any_other(world: World) -> None:
     world.verdicts["tool.output"] = Reject("hidden")
     ready = armed(*ALL_TOOL)
     run = a_run(*ALL_HOOKS)
-    result = told(ready, await carried(world, run, ready, policy(), late=Done("paid")))
+    result = told(await carried(world, run, ready, policy(), late=Done("paid")))
     assert result.output == "hidden"
     assert world.log == ["agent.after_tool", "tool.output"]
 
@@ -400,7 +407,7 @@ async def test_a_late_result_is_looked_at_like_any_other(world: World) -> None:
 async def test_the_time_of_a_call_runs_while_its_guardrails_think(world: World) -> None:
     world.held["tool.input"] = 5.0
     ready = armed("input")
-    result = told(ready, await carried(world, a_run(), ready, policy(), one=started(0.05)))
+    result = told(await carried(world, a_run(), ready, policy(), one=started(0.05)))
     assert (result.output, world.log) == (texts.GUARDED, ["tool.input"])
 
 
@@ -408,19 +415,19 @@ async def test_after_a_timeout_there_is_still_time_to_look_at_the_result(world: 
     world.outcomes = [Failed(FailureKind.TIMEOUT, "…")]
     world.held["tool.output"] = 0.05
     ready, one = armed("output"), started(0.01)
-    result = told(ready, await carried(world, a_run(), ready, policy(), one=one), one)
+    result = told(await carried(world, a_run(), ready, policy(), one=one))
     assert result.outcome is CallOutcome.TIMED_OUT
 
 
 async def test_a_type_of_tool_that_nobody_executes_is_not_sent(world: World) -> None:
     ready = armed(type="plugin")
-    result = told(ready, await carried(world, a_run(), ready, policy()))
+    result = told(await carried(world, a_run(), ready, policy()))
     assert (result.output, result.reason) == (texts.NOT_SENT, Reason.NOT_SENT)
 
 
 async def test_what_breaks_in_the_middle_is_that_call_s_failure(world: World) -> None:
     world.outcomes = []
-    result = told(armed(), await carried(world, a_run(), armed(), policy()))
+    result = told(await carried(world, a_run(), armed(), policy()))
     assert result.outcome is CallOutcome.OUTCOME_UNKNOWN
 
 

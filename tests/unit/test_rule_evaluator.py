@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,14 +15,16 @@ from pydantic import JsonValue
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.rules import RuleFailure
-from runward.domain.run.tools import make_request_key
-from runward.loop.toolbox import SignedTool, ToolSet, evaluate_approvals, find_enabled_tools
+from runward.domain.run.plan import parse_response
+from runward.loop.available_tools import add_approvals, find_enabled_tools
+from runward.loop.engine import ToolPolicies
+from runward.loop.toolbox import SignedTool, ToolSet
 from runward.tools import rule_process
 from runward.tools.plugin.loader import collect
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
 from runward.tools.rules import TOO_SLOW, RuleEvaluator, RuleQuestion
-from tests.unit.domain_cases import state, tool
+from tests.unit.domain_cases import response, state, tool, turn_with, wants
 from tests.unit.test_plugins_isolated import is_alive
 
 pytestmark = pytest.mark.processes
@@ -162,25 +163,17 @@ async def test_it_knows_no_secrets(rules: RuleEvaluator, monkeypatch: pytest.Mon
 # What the loop asks it.
 
 
-@dataclass(frozen=True)
-class Engine:
-    plugins: PluginHost
-    rules: RuleEvaluator
-
-
 async def test_a_call_needs_approval_by_its_tool_s_rule_and_where_that_fails(
     rules: RuleEvaluator,
 ) -> None:
     gated = tool("pay", approval={"when": "args.amount > 100 || context.tier != 'gold'"})
-    calls: list[tuple[str, JsonObject]] = [("pay", {"amount": 50}), ("pay", {"amount": 500})]
-    deciders = Engine(PluginHost(collect(())), rules)
+    wanted = [wants("pay", '{"amount": 50}', "c1"), wants("pay", '{"amount": 500}', "c2")]
+    policies = ToolPolicies(PluginHost(collect(())), rules)
     for context, few in (({"tier": "gold"}, False), ({"tier": "tin"}, True), (None, True)):
         run = state(context=context)
-        answered = await evaluate_approvals({"pay": gated}, calls, run, deciders)
-        assert answered == {
-            make_request_key("pay", {"amount": 50}): few,
-            make_request_key("pay", {"amount": 500}): True,
-        }
+        calls = parse_response(run, response(*wanted), turn_with(gated)).calls
+        reviewed = await add_approvals(calls, run, policies)
+        assert [one.needs_approval for one in reviewed] == [few, True]
 
 
 async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
@@ -198,7 +191,7 @@ async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
         context={"tier": "gold"},
         pinned={one.name: 1 for one in made},
     )
-    shown = await find_enabled_tools(tools, run, Engine(PluginHost(collect(())), rules))
+    shown = await find_enabled_tools(tools, run, ToolPolicies(PluginHost(collect(())), rules))
     assert list(shown) == ["gold", "first", "plain"]
 
 

@@ -1,7 +1,7 @@
 """Identifiers: UUIDs inside, prefixed text at the API.
 
 `run_0198c2…` is the prefix, an underscore and the UUID's 32 lower-case hexadecimal digits.
-Minting one needs a clock and randomness, so that happens in `runward.store.ids`.
+Minting one needs a clock and randomness, so that happens in `runward.store.postgres.db`.
 """
 
 from enum import StrEnum

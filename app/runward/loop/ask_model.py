@@ -39,8 +39,8 @@ from runward.llm.base import (
 from runward.llm.capabilities import fit_request
 from runward.llm.catalog import ModelNotInCatalogError
 from runward.loop.breaker import OPEN, BreakerKey
+from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
-from runward.loop.leased_run import Engine
 from runward.store.live.drafts import Draft
 
 log = structlog.get_logger()
@@ -134,7 +134,7 @@ def _has_called(state: RunState) -> bool:
 
 
 async def ask_model(
-    engine: Engine,
+    access: ModelAccess,
     state: RunState,
     request: ModelRequest,
     *,
@@ -144,19 +144,19 @@ async def ask_model(
     """The first model in line that answers. `check` is called before each request, and may raise.
     Raises ModelError when every model has failed."""
     turn, agent = state.turn + 1, state.agent
-    with engine.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
+    with access.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
         return await _ask_in_turn(
-            engine, state, request, _RequestObserver(state, draft, tell, check)
+            access, state, request, _RequestObserver(state, draft, tell, check)
         )
 
 
 async def _ask_in_turn(
-    engine: Engine, state: RunState, request: ModelRequest, watch: "_RequestObserver"
+    access: ModelAccess, state: RunState, request: ModelRequest, watch: "_RequestObserver"
 ) -> ModelResponse:
     names = state.config.models
     for name, following in zip(names, [*names[1:], None], strict=True):
         try:
-            return await _ask_one(engine, state, name, request, watch, is_last=following is None)
+            return await _ask_one(access, state, name, request, watch, is_last=following is None)
         except ModelError as error:
             if following is None:
                 raise
@@ -165,7 +165,7 @@ async def _ask_in_turn(
 
 
 async def _ask_one(
-    engine: Engine,
+    access: ModelAccess,
     state: RunState,
     name: str,
     request: ModelRequest,
@@ -176,31 +176,31 @@ async def _ask_one(
     """Its cost is as far as prices are known. Raises ModelError when the model is not asked
     again: it is not waited for one that is down while there is another."""
     try:
-        model, provider_name = (await engine.models.of(state.project_id)).resolve(name)
+        model, provider_name = (await access.models.of(state.project_id)).resolve(name)
     except ModelNotInCatalogError as error:
         raise ModelError("unknown_model", str(error), transient=False) from error
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
-    ready = await add_secrets(fitting, partial(engine.secrets, state.project_id))
+    ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
     watch.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
     attempt = 1
     while True:
         await watch.check()
-        error = engine.breakers.refusal(key)
+        error = access.breakers.refusal(key)
         if error is None:
             deltas = ready.deltas(watch.show)
             try:
-                response = await _attempt(engine, key, model, ready.request, deltas)
+                response = await _attempt(access, key, model, ready.request, deltas)
             except ModelError as failure:
                 error = ready.redact_error(failure)
             else:
                 deltas.end()
                 response = ready.redact_response(response)
                 watch.lost(name, response.losses)
-                cost = engine.prices.cost_usd(name, response.usage)
+                cost = access.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
         # To wait for the request that tries the model is no attempt. That one may take minutes.
-        waits = error.code == OPEN and engine.breakers.is_probing(key)
+        waits = error.code == OPEN and access.breakers.is_probing(key)
         delay = _compute_delay(error, 1 if waits else attempt)
         if delay is None or (error.code == OPEN and not is_last):
             raise error
@@ -210,7 +210,7 @@ async def _ask_one(
 
 
 async def _attempt(
-    engine: Engine, key: BreakerKey, model: Model, request: ModelRequest, on_delta: OnDelta
+    access: ModelAccess, key: BreakerKey, model: Model, request: ModelRequest, on_delta: OnDelta
 ) -> ModelResponse:
     """One request, whose first word must come in time. Raises ModelError."""
     settings = dict(request.settings)
@@ -231,19 +231,19 @@ async def _attempt(
             response = bounded_response(await model.respond(asked, show))
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
         refused = failures.unstorable(_describe_unstorable(error))
-        engine.breakers.record_failure(key, refused)
+        access.breakers.record_failure(key, refused)
         raise refused from None
     except TimeoutError:
         silent = failures.no_first_token(first)
-        engine.breakers.record_failure(key, silent)
+        access.breakers.record_failure(key, silent)
         raise silent from None
     except ModelError as error:
-        engine.breakers.record_failure(key, error)
+        access.breakers.record_failure(key, error)
         raise
     except BaseException:
-        engine.breakers.end_probe(key)
+        access.breakers.end_probe(key)
         raise
-    engine.breakers.record_success(key)
+    access.breakers.record_success(key)
     return response
 
 

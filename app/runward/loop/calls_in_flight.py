@@ -5,7 +5,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
@@ -13,55 +13,72 @@ from typing import Final, Literal, TypeAlias, assert_never
 import structlog
 
 from runward.domain.ids import CallId, Prefix, format_id
+from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.calls import Call, CallPhase, Result
 from runward.domain.run.config import Limits
-from runward.domain.run.outcomes import Failed, FailureKind, Outcome, Waits
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResolution,
     AwaitResult,
+    Disposition,
     StartChild,
     TryAgain,
     classify_outcome,
 )
 from runward.domain.run.state import RunState
 from runward.loop.checks import Checks
-from runward.loop.policies import ProjectPolicy
+from runward.loop.project_cache import ProjectPolicy
 from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation, ToolInvoker
 
 log = structlog.get_logger()
 
-ScheduledRetry: TypeAlias = Literal["retry"]
-"""The pause before a call's next attempt is over: the call is ready again."""
-ReportOf: TypeAlias = Callable[[Call, float | None, str | None], None]
-"""Progress of a call, from 0 to 1, and a message."""
+MAX_PROGRESS: Final = 100
+"""Progress reports of one call in one claim. Later ones are dropped."""
 _SMALLEST: Final = 0.01
 
 
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """How the last attempt at a call has ended; never with `TryAgain`."""
+
+    disposition: Disposition
+    state_delta: JsonObject | None = None
+    """What the tool changed of the shared state."""
+
+
+AttemptEnd: TypeAlias = CallEnd | Literal["retry"]
+"""`retry`: the pause before the call's next attempt is over, so the call is ready again."""
+ReportProgress: TypeAlias = Callable[[Call, float | None, str | None], None]
+"""Take the progress of a call, from 0 to 1, and a message."""
+
+
 class CallsInFlight:
-    """`executors` by type of tool; `callback` makes the URL and token with which a tool answers
-    later. `guarding` may be replaced while calls are in flight: it holds for those that start.
-    `may_send` tells whether this worker still has the run."""
+    """`invokers` by type of tool; `callback` makes the URL and token with which a tool answers
+    later. `checks` may be replaced while calls are in flight. `may_send` tells whether this worker
+    still has the run."""
 
     def __init__(
         self,
-        executors: Mapping[str, ToolInvoker],
+        invokers: Mapping[str, ToolInvoker],
         callback: Callable[[RunState, Call], tuple[str, str]],
-        guarding: Checks,
-        report: ReportOf,
+        checks: Checks,
+        report: ReportProgress,
         may_send: Callable[[], Awaitable[bool]],
     ) -> None:
-        self.guarding = guarding
-        self._executors = executors
+        self.checks = checks
+        self._invokers = invokers
         self._callback = callback
         self._report = report
         self._may_send = may_send
-        self._tasks: dict[CallId, asyncio.Task[Outcome | ScheduledRetry]] = {}
+        self._tasks: dict[CallId, asyncio.Task[AttemptEnd]] = {}
         self._deadlines: dict[CallId, float] = {}
         self._allowed: dict[CallId, tuple[str, ProjectPolicy]] = {}
+        """The digest that guardrails and hooks let pass, and the policy at that time."""
+        self._reports: dict[CallId, int] = {}
         self._stopping = asyncio.Event()
 
     def __bool__(self) -> bool:
@@ -70,35 +87,37 @@ class CallsInFlight:
     def __contains__(self, call_id: CallId) -> bool:
         return call_id in self._tasks
 
-    def busy_with(self, state: RunState) -> bool:
-        """Whether something that came back from elsewhere is being looked at."""
-        return any(state.calls[one].phase is not CallPhase.STARTED for one in self._tasks)
+    def checks_answers(self, state: RunState) -> bool:
+        """Return whether an answer that came from elsewhere is being checked."""
+        return any(state.calls[id_].phase is not CallPhase.STARTED for id_ in self._tasks)
 
     @property
-    def tasks(self) -> set[asyncio.Task[Outcome | ScheduledRetry]]:
+    def tasks(self) -> set[asyncio.Task[AttemptEnd]]:
         return set(self._tasks.values())
 
-    def launch(self, state: RunState, call: Call, armed: SignedTool) -> None:
-        """Its start is committed. The first attempt sets the deadline."""
+    def launch(self, state: RunState, call: Call, signed_tool: SignedTool) -> None:
+        """Begin an attempt whose start is committed. The first attempt sets the deadline."""
         seconds = math.inf if call.timeout_seconds is None else call.timeout_seconds
         self._deadlines.setdefault(call.id, _now() + seconds)
-        self._carry(call, self._attempt(state, call, armed))
+        self._start_task(call, signed_tool, self._attempt(state, call, signed_tool))
 
-    def launch_late(self, state: RunState, call: Call, armed: SignedTool, outcome: Outcome) -> None:
-        """The result of a call that waited came from elsewhere: a callback, a child run. It is
-        checked like any other, and never tried again."""
+    def launch_late(
+        self, state: RunState, call: Call, signed_tool: SignedTool, outcome: Outcome
+    ) -> None:
+        """Check the outcome of a call that waited for a callback or a child run. The call is never
+        tried again."""
         self._deadlines.setdefault(call.id, _now())
-        self._carry(call, self._checked(state, call, armed, outcome))
+        self._start_task(call, signed_tool, self._checked(state, call, signed_tool, outcome))
 
     def seconds_left(self, call: Call) -> float:
         return self._deadlines[call.id] - _now()
 
     def was_tried(self, call: Call) -> bool:
-        """In this claim, and the next attempt has what the first one left."""
+        """Return whether the call was tried in this claim. Its next attempt has the rest of its
+        time."""
         return call.id in self._deadlines
 
-    def take_done(self) -> list[tuple[CallId, Outcome | ScheduledRetry]]:
-        """The outcomes are final: to judge one says how the call ends, never to try again."""
+    def take_done(self) -> list[tuple[CallId, AttemptEnd]]:
         done = [(call_id, task) for call_id, task in self._tasks.items() if task.done()]
         for call_id, task in done:
             del self._tasks[call_id]
@@ -107,8 +126,7 @@ class CallsInFlight:
         return [(call_id, task.result()) for call_id, task in done]
 
     def end_backoffs(self) -> None:
-        """No call is retried any more: the calls that wait for their next attempt end their wait,
-        now and from now on."""
+        """Let no call wait for its next attempt, now and from now on."""
         self._stopping.set()
 
     def forget(self, call_id: CallId) -> None:
@@ -118,71 +136,77 @@ class CallsInFlight:
         self._allowed.pop(call_id, None)
 
     async def close(self) -> None:
-        """Whatever is still in flight is cut off; the ledger says that it had started."""
+        """Cut off the calls that are still in flight. The ledger says that they have started."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _carry(self, call: Call, work: Coroutine[None, None, Outcome | ScheduledRetry]) -> None:
-        self._tasks[call.id] = asyncio.create_task(_unfailing(call, work))
+    def _start_task(
+        self, call: Call, signed_tool: SignedTool, work: Coroutine[None, None, AttemptEnd]
+    ) -> None:
+        self._tasks[call.id] = asyncio.create_task(_unfailing(call, signed_tool, work))
 
-    async def _attempt(
-        self, state: RunState, call: Call, armed: SignedTool
-    ) -> Outcome | ScheduledRetry:
-        """One attempt, what stands before and after it, and the pause before the next one."""
+    async def _attempt(self, state: RunState, call: Call, signed_tool: SignedTool) -> AttemptEnd:
+        """Make one attempt, with the checks before and after it and the pause before the next."""
         early = None
-        seen = call.digest, self.guarding.policy
+        seen = call.digest, self.checks.policy
         if self._allowed.get(call.id) != seen:
             left = partial(self.seconds_left, call)
-            early = await self.guarding.before_call(state, call, armed, left)
+            early = await self.checks.before_call(state, call, signed_tool, left)
             if isinstance(early, Failed):
-                return early
+                return _end(signed_tool, call, early)
             self._allowed[call.id] = seen
-        outcome = early or await self._invoke(state, call, armed)
-        return await self._checked(state, call, armed, outcome)
+        outcome = early or await self._invoke(state, call, signed_tool)
+        return await self._checked(state, call, signed_tool, outcome)
 
     async def _checked(
-        self, state: RunState, call: Call, armed: SignedTool, outcome: Outcome
-    ) -> Outcome | ScheduledRetry:
-        """What is left of an outcome when everyone has seen it. The decision to try again is made
-        here and once, so that nothing reaches the model unseen."""
+        self, state: RunState, call: Call, signed_tool: SignedTool, outcome: Outcome
+    ) -> AttemptEnd:
+        """Classify the outcome, and show a result to guardrails and hooks before the model. The
+        decision to try again is made here and once, so that nothing reaches the model unseen."""
         outcome, left = bounded_outcome(outcome), self.seconds_left(call)
-        verdict = classify_outcome(armed.tool, call, outcome, seconds_left=left, jitter=jitter())
-        match verdict:
+        disposition = classify_outcome(
+            signed_tool.tool, call, outcome, seconds_left=left, jitter=jitter()
+        )
+        match disposition:
             case TryAgain(after=after):
                 await self._back_off(after)
                 return "retry"
             case Result():
                 assert not isinstance(outcome, Waits)
-                if self.guarding.checks_results(state, armed):
-                    outcome = await self.guarding.after_call(state, call, armed, outcome, verdict)
+                if self.checks.checks_results(state, signed_tool):
+                    checked = await self.checks.after_call(
+                        state, call, signed_tool, outcome, disposition
+                    )
+                    if checked is not outcome:
+                        return _end(signed_tool, call, checked)
             case AwaitCallback() | AwaitResult() | StartChild() | AwaitResolution():
                 pass
             case _:
-                assert_never(verdict)
-        return replace(outcome, permanent=True) if isinstance(outcome, Failed) else outcome
+                assert_never(disposition)
+        return CallEnd(disposition, outcome.state if isinstance(outcome, Done) else None)
 
     async def _back_off(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
-    async def _invoke(self, state: RunState, call: Call, armed: SignedTool) -> Outcome:
-        executor = self._executors.get(armed.tool.spec.type)
-        if executor is None:
-            detail = f"Nothing here executes tools of type {armed.tool.spec.type}."
+    async def _invoke(self, state: RunState, call: Call, signed_tool: SignedTool) -> Outcome:
+        invoker = self._invokers.get(signed_tool.tool.spec.type)
+        if invoker is None:
+            detail = f"Nothing here executes tools of type {signed_tool.tool.spec.type}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
-        return await executor.invoke(self._invocation(state, call, armed))
+        return await invoker.invoke(self._invocation(state, call, signed_tool))
 
-    def _invocation(self, state: RunState, call: Call, armed: SignedTool) -> Invocation:
+    def _invocation(self, state: RunState, call: Call, signed_tool: SignedTool) -> Invocation:
         url, token = self._callback(state, call)
         return Invocation(
             project_id=state.project_id,
             run_id=state.id,
             call_id=call.id,
             call_uuid=call.uuid,
-            tool=armed.tool.spec,
-            tool_version=armed.tool.version,
+            tool=signed_tool.tool.spec,
+            tool_version=signed_tool.tool.version,
             agent=state.agent,
             arguments=call.arguments,
             context=state.context,
@@ -191,30 +215,35 @@ class CallsInFlight:
             seconds=max(_SMALLEST, self.seconds_left(call)),
             callback_url=url,
             callback_token=token,
-            secrets=armed.secrets,
+            secrets=signed_tool.secrets,
             session_id=format_id(Prefix.SESSION, state.place.session_id) if state.place else None,
             state=state.shared,
             handoffs=state.config.handoffs,
-            report=partial(self._report, call),
+            report=partial(self._report_progress, call),
             may_send=self._may_send,
             input=call.exchange.input if call.exchange else None,
         )
+
+    def _report_progress(self, call: Call, progress: float | None, message: str | None) -> None:
+        count = self._reports[call.id] = self._reports.get(call.id, 0) + 1
+        if count <= MAX_PROGRESS:
+            self._report(call, *bounded_progress(progress, message))
 
 
 def seconds_for(
     spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
 ) -> float | None:
-    """The tool's own timeout, the run's, or the service's; never more than the run has `left`. The
-    run's and the service's are none for a client, which may be a person."""
+    """Return the tool's own timeout, the run's, or the service's, but no more than the run has
+    `left`. The run's and the service's do not hold for a client, which may be a person."""
     general = limits.tool_timeout_seconds or default.total_seconds()
     seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
     return seconds if left is None or seconds is None else max(_SMALLEST, min(seconds, left))
 
 
 async def _unfailing(
-    call: Call, work: Coroutine[None, None, Outcome | ScheduledRetry]
-) -> Outcome | ScheduledRetry:
-    """Never raises, so that a defect in whatever executes a tool is that call's failure."""
+    call: Call, signed_tool: SignedTool, work: Coroutine[None, None, AttemptEnd]
+) -> AttemptEnd:
+    """Never raise, so that a defect in a tool's invoker is that call's failure."""
     try:
         return await work
     except Exception as error:
@@ -222,11 +251,18 @@ async def _unfailing(
             "tool_executor_failed", tool=call.tool, call=format_id(Prefix.CALL, call.uuid)
         )
         detail = f"Runward's own executor failed: {type(error).__name__}."
-        return Failed(FailureKind.UNKNOWN, detail, permanent=True)
+        return _end(signed_tool, call, Failed(FailureKind.UNKNOWN, detail))
+
+
+def _end(signed_tool: SignedTool, call: Call, outcome: Done | Failed) -> CallEnd:
+    """Classify an outcome after which the call is not tried again."""
+    bounded = bounded_outcome(outcome)
+    disposition = classify_outcome(signed_tool.tool, call, bounded, seconds_left=0, jitter=0)
+    return CallEnd(disposition, bounded.state if isinstance(bounded, Done) else None)
 
 
 def jitter() -> float:
-    """From 0 up to 1."""
+    """Return a number from 0 up to 1."""
     return random.random()  # noqa: S311  # spreads retries, guards nothing
 
 

@@ -34,7 +34,7 @@ from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
 from runward.loop import guard_payloads as payloads
 from runward.loop.guard_payloads import VisibleResult
-from runward.loop.policies import ProjectPolicy
+from runward.loop.project_cache import ProjectPolicy
 from runward.loop.toolbox import SignedTool
 from runward.tools.guards import GuardClient, GuardQuestion, describe_guard
 

@@ -4,18 +4,16 @@ The run's state stays in memory while the lease is held; every step is one commi
 decides: that is `runward.domain.run.decide`.
 """
 
-import asyncio
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 import structlog
 
-from runward.domain.events.kinds import ModelRetriedEvent
+from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.registry.guards import Allow
-from runward.domain.run import team, texts
-from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run import team
+from runward.domain.run.approvals import recheck
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.decide import (
     Action,
@@ -28,72 +26,115 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
-from runward.domain.run.items import Message
-from runward.domain.run.outcomes import Done, Outcome
-from runward.domain.run.plan import Turn, UnusableResponseError, take_response
-from runward.domain.run.recheck import recheck
+from runward.domain.run.outcomes import Outcome
+from runward.domain.run.plan import (
+    ParsedResponse,
+    Turn,
+    UnusableResponseError,
+    add_repair,
+    take_response,
+)
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.settle import (
     StartChild,
     classify_outcome,
-    conclude,
-    merge_state,
     put_back,
     recover,
     start,
 )
-from runward.domain.run.state import Changes, ChildRun, RunState, Segment, SegmentKind, add_usage
+from runward.domain.run.state import Changes, ChildRun, RunState, add_usage
 from runward.domain.run.status import Move, RunStatus
-from runward.loop import endings, turn
+from runward.domain.schema.validator import Validator, stored_validator
+from runward.loop import endings
 from runward.loop.ask_model import LossNote, Note
-from runward.loop.available_tools import EquippedRun
-from runward.loop.leased_run import Engine, LeaseLostError
+from runward.loop.available_tools import AvailableTools, BuiltinTools
+from runward.loop.calls_in_flight import CallEnd, CallsInFlight, seconds_for
+from runward.loop.checks import Checks
+from runward.loop.engine import Engine
+from runward.loop.leased_run import LeasedRun, LeaseLostError
+from runward.loop.project_cache import NO_POLICY
+from runward.loop.turn import (
+    FailedAfterResponse,
+    ModelTurn,
+    check_output,
+    finish_refused,
+    finish_unusable,
+    has_output_to_check,
+)
 from runward.store.access.vault import SecretUnreadableError
-from runward.store.postgres.db import mint, retry_on_outage
+from runward.store.postgres.db import mint
 from runward.store.runs.gate import Ending, VersionChanged
 
 log = structlog.get_logger()
 INTERNAL: Final = "internal_error"
 LOST_TRACK: Final = "Runward lost track of a tool call. This is a defect in Runward."
-T = TypeVar("T")
 
 
-class Execution(EquippedRun):
+class Execution:
     """One claim of one run, from its load to its end, park or hand-back."""
 
     def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
-        super().__init__(engine, state, claimed_at)
-        self._downgraded: set[LossNote] = set()
+        """`claimed_at`: when the claim began, on the event loop's clock."""
+        self.leased = LeasedRun(engine.storage, state, self._prepare, claimed_at)
+        self._engine = engine
+        self._tools = AvailableTools(engine.tools.toolbox, engine.tools.policies)
+        self._checks = Checks(engine.guards.client, NO_POLICY)
+        builtin = BuiltinTools(lambda: self.leased.state, self._tools.specs)
+        self._calls = CallsInFlight(
+            {**engine.tools.invokers, "builtin": builtin},
+            engine.tools.callback,
+            self._checks,
+            self._add_progress,
+            self.leased.has_lease,
+        )
+        self._schema: Validator | None = None
+        self._losses: set[LossNote] = set()
 
     async def run(self) -> None:
-        """Returns when the run has ended, waits for someone, was handed back, or is lost."""
+        """Return when the run has ended, waits for someone, was given back, or is lost."""
+        leased = self.leased
         try:
-            if self._state.place is not None and self._state.place.number is not None:
-                history = await retry_on_outage(lambda: self._engine.history(self._state))
-                self._state = replace(self._state, history=history)
-            await self._arm()
-            self._state = recover(self._state, self._changes, self._tool_of)
+            await leased.load_history()
+            await self._prepare()
+            leased.state = recover(leased.state, leased.changes, self._tools.find)
             while not await self._step():
                 pass
         except LeaseLostError:
-            self._lost = True
-            log.info(
-                "lease_lost", run=format_id(Prefix.RUN, self._state.id), fence=self._state.fence
-            )
+            leased.lost = True
+            run_id, fence = leased.state.id, leased.state.fence
+            log.info("lease_lost", run=format_id(Prefix.RUN, run_id), fence=fence)
         except SecretUnreadableError as error:
-            await self._hand_back_unread(error)
+            await leased.return_unreadable(error)
         finally:
-            await self._in_flight.close()
+            await self._calls.close()
+
+    async def _prepare(self) -> None:
+        """Have at hand what the run needs. It was read again, or goes on as another agent."""
+        state = self.leased.state
+        self._checks = self._calls.checks = await self._engine.guards.of_run(state)
+        await self._tools.load(state)
+        if state.config.output_schema is not None and self._schema is None:
+            self._schema = stored_validator(state.config.output_schema, at="output")
 
     async def _step(self) -> bool:
         """Decide and do one thing. True: this claim is over."""
-        if self._lost or self._nudged.is_set():
-            await self._look()
-        if self._draining:
+        if self.leased.has_signal:
+            await self.leased.catch_up()
+        if self.leased.draining:
             return await self._drain()
-        await self._take_in()
+        await self._launch_answers()
         return await self._do(self._decide())
+
+    def _decide(self) -> Action:
+        state = self.leased.state
+        return next_action(
+            state,
+            overdue=self.leased.is_overdue,
+            busy=self._calls.checks_answers(state),
+            caps=self._tools.concurrency(state),
+            schema=self._schema,
+        )
 
     async def _do(self, action: Action) -> bool:
         match action:
@@ -108,254 +149,250 @@ class Execution(EquippedRun):
             case Wait(stopping=stopping):
                 return await self._await_calls(stopping=stopping)
             case Park():
-                changes = self._changes.copy()
-                return await self._end(endings.park(self._state, changes, action), changes)
+                changes = self.leased.changes.copy()
+                ending = endings.park(self.leased.state, changes, action)
+                return await self.leased.end(ending, changes)
             case Finish():
                 return await self._finish(action)
             case _:
                 assert_never(action)
 
-    def _decide(self) -> Action:
-        current = self._tools.current(self._state)
-        caps = {name: tool.spec.concurrency for name, tool in current.items()}
-        busy = self._in_flight.busy_with(self._state)
-        overdue = self._left is not None and self._left <= 0
-        return next_action(self._state, overdue=overdue, busy=busy, caps=caps, schema=self._schema)
-
     async def _drain(self) -> bool:
-        """Hand the run back once no call is in flight. Nothing starts meanwhile."""
-        if self._in_flight:
+        """Give the run back once no call is in flight. Nothing starts meanwhile."""
+        if self._calls:
             return await self._await_calls(stopping=True)
-        return await self._end(Ending(Move.RELEASE, keep_claim=True), self._changes)
+        return await self.leased.end(Ending(Move.RELEASE, keep_claim=True), self.leased.changes)
 
     # Asking the model.
 
     async def _ask(self, action: AskModel) -> bool:
         if action.repair:
-            self._add_repair(action)
-        if not await self._record():
+            leased = self.leased
+            leased.state = add_repair(leased.state, leased.changes, action.repair)
+        if not await self.leased.record():
             return False
-        state, segments = self._state, len(self._state.segments)
-        tools = await self._shown_now()
-        if self._nudged.is_set():
+        state = self.leased.state
+        await self._tools.evaluate(state)
+        visible = self._tools.visible(state)
+        if self.leased.has_signal:
             return False  # a tool may have changed: decide again
-        engine, guarding = self._engine, self._guarding
-        tell, check = self._tell, self._check_lease
-        asking = turn.ask(engine, guarding, state, tools, action, tell=tell, check=check)
-        response = await self._unless_stopped(asking)
-        if response is None:
+        asked = ModelTurn(self._engine.models, self._tools, self._checks, state)
+        asking = asked.ask(action, visible, tell=self._add_note, check=self.leased.check_lease)
+        response = await self.leased.run_unless_stopped(asking)
+        if not isinstance(response, ModelResponse):
+            return await self._end_turn(response)
+        hidden = self._tools.enabled.keys() - visible.keys()
+        turn = Turn(visible, mint, len(state.segments), frozenset(hidden))
+        if action.tools_off:
+            turn = replace(turn, tools={}, hidden=frozenset())
+        parsed = await self.leased.run_unless_stopped(asked.review(response, turn))
+        if parsed is None:  # the response is dropped, but it was paid for
+            self.leased.state = add_usage(self.leased.state, self.leased.changes, response.usage)
             return False
-        if isinstance(response, Finish):
-            return await self._finish(response)
-        if isinstance(response, turn.FailedAfterResponse):
-            return await self._spoiled(response)
-        shown_tools = {} if action.tools_off else tools
-        judging = turn.prepare_turn(
-            engine, guarding, state, response, shown_tools, self._armed_tool
-        )
-        judged = await self._unless_stopped(judging)
-        if judged is None:  # the response is dropped, but it was paid for
-            self._state = add_usage(self._state, self._changes, response.usage)
-            return False
-        hidden = frozenset(() if action.tools_off else self._enabled.keys() - tools.keys())
-        return await self._take(response, replace(judged, shown=segments, hidden=hidden))
+        return await self._take(parsed, turn)
 
     async def _delegate(self, response: ModelResponse) -> bool:
-        """The next steps of a workflow, whose input guardrails are asked like a model's."""
-        if not await self._record():
+        """Run the next agents of a workflow. Its input guardrails are asked like a model's."""
+        if not await self.leased.record():
             return False
-        state, segments = self._state, len(self._state.segments)
-        engine, guarding = self._engine, self._guarding
-        verdict = await self._unless_stopped(guarding.check_input(state))
+        state, checks = self.leased.state, self._checks
+        verdict = await self.leased.run_unless_stopped(checks.check_input(state))
         if verdict is None:
             return False
         if not isinstance(verdict, Allow):
-            return await self._finish(turn.finish_refused(verdict, "run_input"))
-        await self._find_enabled(state)
-        tools = {**self._enabled, **self._made}
-        judging = turn.prepare_turn(engine, guarding, state, response, tools, self._armed_tool)
-        judged = await self._unless_stopped(judging)
-        return judged is not None and await self._take(response, replace(judged, shown=segments))
+            return await self._finish(finish_refused(verdict, "run_input"))
+        await self._tools.evaluate(state)
+        turn = Turn(self._tools.of_workflow, mint, len(state.segments))
+        delegated = ModelTurn(self._engine.models, self._tools, checks, state)
+        parsed = await self.leased.run_unless_stopped(delegated.review(response, turn))
+        return parsed is not None and await self._take(parsed, turn)
 
-    async def _take(self, response: ModelResponse, judged: Turn) -> bool:
-        """The response enters the conversation, its calls the ledger. All that came before is
-        written, save for events."""
-        assert self._changes.only_events
-        self._forget_expired()
+    async def _take(self, parsed: ParsedResponse | FailedAfterResponse, turn: Turn) -> bool:
+        """Add the response to the conversation, and its calls to the ledger. All that came before
+        is written, save for events."""
+        if isinstance(parsed, FailedAfterResponse):
+            return await self._end_turn(parsed)
+        leased = self.leased
+        assert leased.changes.only_events
+        leased.forget_expired()
         try:
-            state, changes = take_response(self._state, response, judged)
+            state, changes = take_response(leased.state, parsed, turn)
         except UnusableResponseError as error:
-            failed = Finish(RunStatus.FAILED, code=error.code, message=error.message)
-            return await self._spoiled(turn.FailedAfterResponse(response, failed))
-        changes.events[:0] = self._changes.events
-        self._state, self._changes = state, changes
+            failed = FailedAfterResponse(parsed.response, finish_unusable(error))
+            return await self._end_turn(failed)
+        changes.events[:0] = leased.changes.events
+        leased.state, leased.changes = state, changes
         return False
 
-    async def _spoiled(self, spoiled: turn.FailedAfterResponse) -> bool:
-        """The event keeps the usage even where the run was changed meanwhile and goes on."""
-        state = replace(self._state, turn=self._state.turn + 1)
-        self._state = add_usage(state, self._changes, spoiled.response.usage)
-        return await self._finish(spoiled.finish)
+    async def _end_turn(self, end: Finish | FailedAfterResponse | None) -> bool:
+        """Finish the run without the turn's response. None: the turn was stopped, and it is
+        decided again. The event keeps the usage even if the run was changed and goes on."""
+        if isinstance(end, FailedAfterResponse):
+            state = replace(self.leased.state, turn=self.leased.state.turn + 1)
+            self.leased.state = add_usage(state, self.leased.changes, end.response.usage)
+            end = end.finish
+        return end is not None and await self._finish(end)
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """None: draining, or overdue. Whoever takes the run next asks again."""
-        asking = asyncio.create_task(work)
-        try:
-            while not asking.done():
-                left = self._left
-                if self._draining or (left is not None and left <= 0):
-                    return None
-                if self._lost or self._nudged.is_set():
-                    await self._look()
-                else:
-                    await self._wait({asking}, left)
-            return asking.result()
-        finally:
-            asking.cancel()
-
-    def _tell(self, note: Note) -> None:
+    def _add_note(self, note: Note) -> None:
+        """Log what happens while the model is asked. A setting that is left out is named once."""
         if isinstance(note, LossNote):
-            if note in self._downgraded:
+            if note in self._losses:
                 return
-            self._downgraded.add(note)
-        self._changes.add(note.event())
-
-    def _add_repair(self, action: AskModel) -> None:
-        problems = [(problem.path, problem.message) for problem in action.repair]
-        segment = Segment(
-            SegmentKind.REPAIR,
-            self._state.turn,
-            self._state.agent,
-            (Message("user", texts.repair(problems)),),
-        )
-        message = "; ".join(f"{path} {message}" for path, message in problems)
-        self._changes.add(ModelRetriedEvent({"code": "output_schema", "message": message}))
-        self._changes.segments.append(segment)
-        self._state = replace(self._state, segments=(*self._state.segments, segment))
+            self._losses.add(note)
+        self.leased.changes.add(note.event())
 
     async def _hand_over(self, agent: str) -> bool:
-        self._state = team.hand_over(self._state, self._changes, agent)
+        self.leased.state = team.hand_over(self.leased.state, self.leased.changes, agent)
         self._schema = None
-        await self._record()
-        await self._arm()
+        await self.leased.record()
+        await self._prepare()
         return False
 
     # Running tools.
 
-    async def _run_tools(self, calls: tuple[CallId, ...]) -> bool:
-        await self._find_enabled(replace(self._state, turn=self._state.turn - 1))
-        if self._nudged.is_set():
+    async def _run_tools(self, call_ids: tuple[CallId, ...]) -> bool:
+        leased = self.leased
+        await self._tools.evaluate(replace(leased.state, turn=leased.state.turn - 1))
+        if leased.has_signal:
             return False  # a tool may have changed: decide again
-        self._forget_expired()
-        for call_id in calls:
-            call = self._state.calls[call_id]
-            self._state = recheck(
-                self._state, self._changes, call, self._callable, mint, self._tool_of(call)
+        leased.forget_expired()
+        ready: list[Call] = []
+        for call_id in call_ids:
+            call = leased.state.calls[call_id]
+            leased.state = recheck(
+                leased.state,
+                leased.changes,
+                call,
+                self._tools.callable,
+                mint,
+                self._tools.find(call),
             )
-        checked = [self._state.calls[call_id] for call_id in calls]
-        for call in checked:
-            if call.phase is not CallPhase.READY:
-                self._in_flight.forget(call.id)
-        await self._start([call for call in checked if call.phase is CallPhase.READY])
+            call = leased.state.calls[call_id]
+            if call.phase is CallPhase.READY:
+                ready.append(call)
+            else:
+                self._calls.forget(call_id)
+        if ready:
+            await self._start(ready)
         return False
 
     async def _start(self, calls: list[Call]) -> None:
         """Commit that the calls start, together with all that is still unwritten; only then do
         they. If the run was changed meanwhile, nothing starts and it is decided again."""
-        if not calls:
-            return
-        state, changes = self._state, self._changes.copy()
+        leased = self.leased
+        state, changes = leased.state, leased.changes.copy()
         written_events = len(changes.events)
         started: list[Call] = []
         for call in calls:
-            state, one = start(state, changes, call, seconds=self._seconds_for(call))
-            started.append(one)
-        written = await self._write(state, changes, seen=self._state.version)
+            state, sent = start(state, changes, call, seconds=self._seconds_for(call))
+            started.append(sent)
+        version = leased.state.version
+        written = await leased.write(state, changes, expected_version=version)
         if isinstance(written, VersionChanged):
-            await self._record()
-            await self._reload()
+            await leased.record()
+            await leased.reload()
             return
-        self._state = state
-        self._changes = Changes(self._changes.events[written_events:])  # reported meanwhile
+        leased.state = state
+        leased.changes = Changes(leased.changes.events[written_events:])  # reported meanwhile
         for call in started:
-            self._in_flight.launch(state, call, self._armed(call))
+            self._calls.launch(state, call, self._tools.sign(call))
+
+    def _seconds_for(self, call: Call) -> float | None:
+        """Return the time of a call. A retry has the time that its first attempt left."""
+        if self._calls.was_tried(call):
+            return call.timeout_seconds
+        spec, limits = self._tools.sign(call).tool.spec, self.leased.state.config.limits
+        return seconds_for(spec, limits, self._engine.tools.timeout, self.leased.seconds_left)
+
+    def _add_progress(self, call: Call, progress: float | None, message: str | None) -> None:
+        """Record a tool's progress report with the next step, or at once if there is none."""
+        self.leased.changes.add(
+            ToolCallProgressEvent(
+                {
+                    "call_id": call.id,
+                    "status": "progress",
+                    "progress": progress,
+                    "message": message,
+                }
+            )
+        )
+        self.leased.wake()
 
     async def _await_calls(self, *, stopping: bool) -> bool:
         """Wait for the calls in flight. A run that would wait for nothing would do so forever, and
         block the process: it fails."""
-        if not self._in_flight:
-            log.error("nothing_in_flight", run=format_id(Prefix.RUN, self._state.id))
+        if not self._calls:
+            log.error("nothing_in_flight", run=format_id(Prefix.RUN, self.leased.state.id))
             return await self._finish(Finish(RunStatus.FAILED, code=INTERNAL, message=LOST_TRACK))
         if stopping:
-            self._in_flight.end_backoffs()
-        if await self._record():
+            self._calls.end_backoffs()
+        if await self.leased.record():
             await self._collect()
         return False
 
-    async def _take_in(self) -> None:
-        """What has come back from elsewhere passes guardrails and hooks like any other result:
-        the outputs of child runs that have ended, and callbacks that were left for that."""
-        for call in self._state.open_calls:
-            if call.id in self._in_flight:
+    async def _launch_answers(self) -> None:
+        """Check what has come back from elsewhere like any other result: the outputs of child runs
+        that have ended, and callbacks that were kept for that."""
+        state = self.leased.state
+        for call in state.open_calls:
+            if call.id in self._calls:
                 continue
             outcome: Outcome | None = None
-            child = self._state.children.get(call.id)
+            child = state.children.get(call.id)
             if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.has_ended:
-                tool = self._armed(call).tool
-                outcome = await self._engine.children.result_of(self._state, tool, child)
+                tool = self._tools.sign(call).tool
+                outcome = await self._engine.children.result_of(state, tool, child)
             elif call.phase in ANSWERABLE_PHASES and call.received is not None:
                 outcome = parse_kept_answer(call.received)
             if outcome is not None:
-                self._in_flight.launch_late(self._state, call, self._armed(call), outcome)
+                self._calls.launch_late(state, call, self._tools.sign(call), outcome)
 
     async def _collect(self) -> None:
         """Wait for results, or for somebody's change; take in all that are there. A call that may
         be retried is ready again, and is decided about like any other."""
-        await self._wait(self._in_flight.tasks, None)
-        if self._nudged.is_set():
-            await self._look()
-        for call_id, outcome in self._in_flight.take_done():
-            call = self._state.calls[call_id]
+        leased = self.leased
+        await leased.wait(self._calls.tasks, None)
+        if leased.has_signal:
+            await leased.catch_up()
+        for call_id, end in self._calls.take_done():
+            call = leased.state.calls[call_id]
             if call.phase is CallPhase.SETTLED:
                 continue  # its time ran out meanwhile
-            if outcome == "retry":
-                self._state = put_back(self._state, self._changes, call)
+            if end == "retry":
+                leased.state = put_back(leased.state, leased.changes, call)
             else:
-                await self._conclude(call, outcome)
+                await self._conclude(call, end)
 
-    async def _conclude(self, call: Call, outcome: Outcome) -> None:
-        tool, outcome = self._armed(call).tool, bounded_outcome(outcome)
-        verdict = classify_outcome(tool, call, outcome, seconds_left=0.0, jitter=0.0)
-        if isinstance(verdict, StartChild):
-            opened = await self._engine.children.opened(self._state, call, tool, self._left)
-            if isinstance(opened, ChildRun):
-                self._state = team.start_child(self._state, self._changes, call, opened)
+    async def _conclude(self, call: Call, end: CallEnd) -> None:
+        leased, tool, disposition = self.leased, self._tools.sign(call).tool, end.disposition
+        if isinstance(disposition, StartChild):
+            child = await self._engine.children.opened(
+                leased.state, call, tool, leased.seconds_left
+            )
+            if isinstance(child, ChildRun):
+                leased.state = team.start_child(leased.state, leased.changes, call, child)
                 return
-            verdict = classify_outcome(tool, call, opened, seconds_left=0.0, jitter=0.0)
-        if call.phase is CallPhase.AWAITING_CHILD:
-            child = self._state.children[call.id]
-            self._state = team.add_child_usage(self._state, self._changes, call, child)
-        if isinstance(outcome, Done) and outcome.state and team.is_success(verdict):
-            if (refused := team.check_state_size(self._state, outcome.state)) is not None:
-                verdict = classify_outcome(tool, call, refused, seconds_left=0.0, jitter=0.0)
-            else:
-                self._state = merge_state(self._state, self._changes, call, outcome.state)
-        self._state = conclude(self._state, self._changes, call, verdict)
+            disposition = classify_outcome(tool, call, child, seconds_left=0, jitter=0)
+        leased.state = team.conclude_call(
+            leased.state, leased.changes, call, tool, disposition, end.state_delta
+        )
 
     # Ending this claim.
 
     async def _finish(self, action: Finish) -> bool:
-        if turn.has_output_to_check(action):
-            version = self._state.version
-            checking = turn.check_output(self._guarding, self._state, action)
-            checked = await self._unless_stopped(checking)
-            if checked is None or self._state.version != version:
+        leased = self.leased
+        if has_output_to_check(action):
+            version = leased.state.version
+            checked = await leased.run_unless_stopped(
+                check_output(self._checks, leased.state, action)
+            )
+            if checked is None or leased.state.version != version:
                 return False  # it is decided again
             action = checked
-        changes = self._changes.copy()
-        orphans = bool(self._state.open_children)
-        over = await self._end(endings.finish(self._state, changes, action), changes)
-        if over and orphans:
-            closed = await self._engine.children.cancel(self._state)
-            self._engine.notices.tell(closed.abandoned)
+        changes = leased.changes.copy()
+        has_orphans = bool(leased.state.open_children)
+        over = await leased.end(endings.finish(leased.state, changes, action), changes)
+        if over and has_orphans:
+            closed = await self._engine.children.cancel(leased.state)
+            leased.notify_abandoned(closed.abandoned)
         return over

@@ -1,11 +1,21 @@
-"""What is known of each project, read once and kept until something about the project changes."""
+"""What Runward knows of each project: read once, and kept until the project changes."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from math import inf
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from runward.domain.ids import ProjectId
+from runward.domain.registry.guards import Guardrail, Hook
+from runward.egress.targets import TargetError
+from runward.llm.catalog import PROJECT_SECRET_NAMES, ModelCatalog, Models
+from runward.store.access.vault import Vault
+from runward.store.registry import policies
+from runward.tools import signing
 
 MAX_KEPT: Final = 4096
 """Projects in memory."""
@@ -38,3 +48,68 @@ class ProjectCache(Generic[T]):
             self._kept.clear()
         else:
             self._kept.pop(project_id, None)
+
+
+class ProjectModels(ProjectCache[Models]):
+    """The models that each project may ask: those of the environment, or in their place those that
+    the project's own secrets reach. `secrets` reads values by name; `check_url` raises TargetError
+    for an address that may not be called."""
+
+    def __init__(
+        self,
+        catalog: ModelCatalog,
+        secrets: Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]],
+        check_url: Callable[[str], Awaitable[None]],
+    ) -> None:
+        async def read(project_id: ProjectId) -> Models:
+            own = await secrets(project_id, PROJECT_SECRET_NAMES)
+            return catalog.for_project(
+                own, await _find_url_problem(own.get("OPENAI_BASE_URL"), check_url)
+            )
+
+        super().__init__(read)
+
+
+async def _find_url_problem(
+    url: str | None, check_url: Callable[[str], Awaitable[None]]
+) -> str | None:
+    if url is None:
+        return None
+    try:
+        await check_url(url)
+    except TargetError as error:
+        return f"the project's OPENAI_BASE_URL {error}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPolicy:
+    """`all_secrets` sign what the project's guardrails and hooks are asked, and its agents': newest
+    first."""
+
+    hooks: tuple[Hook, ...]
+    guardrails: tuple[Guardrail, ...]
+    all_secrets: tuple[str, ...]
+    overlap_ends: float = inf
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those that are valid now."""
+        return signing.valid_secrets(self.all_secrets, self.overlap_ends)
+
+
+NO_POLICY: Final = ProjectPolicy((), (), ())
+
+
+class PolicyCache(ProjectCache[ProjectPolicy]):
+    def __init__(self, pool: AsyncEngine, vault: Vault) -> None:
+        async def read(project_id: ProjectId) -> ProjectPolicy:
+            async with pool.connect() as tx:
+                stored = await policies.get_policy(tx, project_id)
+            secrets = tuple(
+                vault.derive_guard_secret(project_id, one) for one in stored.generations
+            )
+            overlap_ends = signing.end_of_overlap(stored.former_seconds)
+            return ProjectPolicy(stored.hooks, stored.guardrails, secrets, overlap_ends)
+
+        super().__init__(read)

@@ -1,36 +1,28 @@
 """Tool versions ready for use, kept between runs: parsed and compiled once."""
 
 import asyncio
-import copy
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from runward.domain.ids import Prefix, ProjectId, format_id
-from runward.domain.json import JsonObject, compact
-from runward.domain.registry.tools import ByCallable, HostedKind, When
+from runward.domain.ids import ProjectId
+from runward.domain.json import compact
+from runward.domain.registry.tools import HostedKind
 from runward.domain.run.calls import Call
 from runward.domain.run.state import RunState
 from runward.domain.run.tools import (
     CompiledTool,
-    RequestKey,
-    build_rule_values,
     compile_tool,
-    is_enabled,
-    make_request_key,
 )
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
 from runward.tools import signing
-from runward.tools.plugin.context import PolicyContext
-from runward.tools.plugin.registry import PluginHost
-from runward.tools.rules import RuleEvaluator, RuleQuestion
 
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
@@ -74,93 +66,6 @@ class ToolSet:
     def find(self, call: Call) -> SignedTool | None:
         """The version that the call was made for. None: it was never registered."""
         return self._armed.get((call.tool, call.version or 0))
-
-
-class ToolPolicies(Protocol):
-    """Evaluate the rules and callables of tools."""
-
-    @property
-    def plugins(self) -> PluginHost: ...
-    @property
-    def rules(self) -> RuleEvaluator: ...
-
-
-async def find_enabled_tools(
-    tools: ToolSet, state: RunState, deciders: ToolPolicies
-) -> dict[str, CompiledTool]:
-    """The tools that are shown in this turn. A tool of a plugin that this process has not loaded
-    is not shown."""
-    current = tools.current(state)
-    by_callable = [t for t in current.values() if isinstance(t.spec.enabled, ByCallable)]
-    by_rule = {t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, When)}
-    plugins, about = deciders.plugins, _build_policy_context(state)
-    answers = await asyncio.gather(*(plugins.is_enabled(t.spec, about) for t in by_callable))
-    answered = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
-    questions = [
-        RuleQuestion(r.when, build_rule_values(current[name], {})) for name, r in by_rule.items()
-    ]
-    decided = await deciders.rules.decide(state.project_id, questions, _build_shared_values(state))
-    answered |= {name: one is True for name, one in zip(by_rule, decided, strict=True)}
-    return {
-        name: tool
-        for name, tool in current.items()
-        if is_enabled(tool, answered) and (tool.spec.type != "plugin" or tool.name in plugins)
-    }
-
-
-async def evaluate_approvals(
-    tools: Mapping[str, CompiledTool],
-    calls: Iterable[tuple[str, JsonObject]],
-    state: RunState,
-    deciders: ToolPolicies,
-) -> dict[RequestKey, bool]:
-    """The answers of rules and callables about calls, each a tool's name and its arguments; for
-    `needs_approval`. Names that are not among `tools`, and calls that their schema refuses, are
-    not asked about."""
-    wanted = {
-        make_request_key(name, arguments): (tools[name], arguments)
-        for name, arguments in calls
-        if name in tools
-        and isinstance(tools[name].spec.approval, When | ByCallable)
-        and not tools[name].arguments.problems(arguments)
-    }
-    by_callable = {
-        key: one for key, one in wanted.items() if isinstance(one[0].spec.approval, ByCallable)
-    }
-    by_rule = {
-        key: RuleQuestion(tool.spec.approval.when, build_rule_values(tool, arguments))
-        for key, (tool, arguments) in wanted.items()
-        if isinstance(tool.spec.approval, When)
-    }
-    plugins, about = deciders.plugins, _build_policy_context(state)
-    answers = await asyncio.gather(
-        *(plugins.needs_approval(t.spec, arguments, about) for t, arguments in by_callable.values())
-    )
-    decided = await deciders.rules.decide(
-        state.project_id, list(by_rule.values()), _build_shared_values(state)
-    )
-    answered = dict(zip(by_callable, answers, strict=True))
-    return answered | {key: one is not False for key, one in zip(by_rule, decided, strict=True)}
-
-
-def _build_shared_values(state: RunState) -> JsonObject:
-    """The values of the variables that all rules of a turn see."""
-    run: JsonObject = {
-        "id": format_id(Prefix.RUN, state.id),
-        "agent": state.agent,
-        "turn": state.turn,
-    }
-    return {"context": state.context, "run": run}
-
-
-def _build_policy_context(state: RunState) -> PolicyContext:
-    return PolicyContext(
-        run_id=format_id(Prefix.RUN, state.id),
-        agent=state.agent,
-        turn=state.turn,
-        context=copy.deepcopy(state.context or {}),
-        state=copy.deepcopy(state.shared),
-    )
 
 
 def _count_schema_characters(armed: SignedTool) -> int:

@@ -125,11 +125,11 @@ class Worker:
         self._watch.carry(state.project_id)
         execution = Execution(self._services.engine, state, claimed_at)
         if (former := self._executions.get(state.id)) is not None:
-            self._lost.add(_lease_of(former))
+            self._lost.add(former.leased.lease)
             # It ran out unnoticed, and this process has claimed the run again.
-            former.mark_lease_lost()
+            former.leased.mark_lost()
         if self._draining:
-            execution.drain()
+            execution.leased.drain()
         self._executions[state.id] = execution
         task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
         self._tasks.add(task)
@@ -147,14 +147,14 @@ class Worker:
         """A run was changed by somebody; None: any may have been."""
         if run_id is None:
             for execution in self._executions.values():
-                execution.notify_changed()
+                execution.leased.notify_changed()
         elif (execution := self._executions.get(run_id)) is not None:
-            execution.notify_changed()
+            execution.leased.notify_changed()
 
     def tools_changed(self, project_id: UUID | None) -> None:
         for execution in self._executions.values():
-            if project_id in (None, execution.project_id):
-                execution.notify_changed()
+            if project_id in (None, execution.leased.lease.project_id):
+                execution.leased.notify_changed()
 
     def _project_is_new(self, project_id: UUID) -> None:
         self._services.registry.forget(project_id, tell=False)
@@ -165,13 +165,12 @@ class Worker:
         self.tools_changed(project_id)
 
     def _known(self) -> list[SeenVersion]:
-        return [
-            SeenVersion(one.project_id, *one.lease, one.version)
-            for one in self._executions.values()
-        ]
+        states = [execution.leased.state for execution in self._executions.values()]
+        return [SeenVersion(one.project_id, one.id, one.fence, one.version) for one in states]
 
     async def _execute(self, execution: Execution) -> None:
-        run_id, fence = execution.lease
+        lease = execution.leased.lease
+        run_id, fence = lease.run_id, lease.fence
         try:
             with self._services.live.feed.carry(run_id):
                 await execution.run()
@@ -182,8 +181,8 @@ class Worker:
             log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
         finally:
             if self._executions.get(run_id) is execution:
-                if execution.lost:
-                    self._lost.add(_lease_of(execution))
+                if execution.leased.lost:
+                    self._lost.add(lease)
                 del self._executions[run_id]
             if self._room == 1 or self._draining:
                 self._wake.set()
@@ -270,7 +269,7 @@ class Worker:
         self._wake.set()
         log.info("draining", runs=len(self._executions))
         for execution in self._executions.values():
-            execution.drain()
+            execution.leased.drain()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._drain.total_seconds()):
                 await asyncio.wait([claiming])
@@ -281,18 +280,14 @@ class Worker:
     def _held(self) -> Sequence[HeldLease]:
         """Called in the heartbeat's thread; each copy is one operation under the interpreter's
         lock. What was claimed a moment ago is in there, however busy the event loop is."""
-        return [_lease_of(one) for one in list(self._executions.values())]
+        return [one.leased.lease for one in list(self._executions.values())]
 
     def _on_lost(self, leases: Iterable[HeldLease]) -> None:
         for held in leases:
             self._lost.discard(held)
             execution = self._executions.get(held.run_id)
-            if execution is not None and execution.lease == (held.run_id, held.fence):
-                execution.mark_lease_lost()
-
-
-def _lease_of(execution: Execution) -> HeldLease:
-    return HeldLease(execution.project_id, *execution.lease)
+            if execution is not None and execution.leased.lease == held:
+                execution.leased.mark_lost()
 
 
 async def _until(stop: asyncio.Event) -> None:

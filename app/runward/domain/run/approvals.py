@@ -1,23 +1,45 @@
-"""Approvals: what a person may decide about one call, and what each decision does to it."""
+"""Approvals: when a person is asked about a call, what that person may decide, and the effects."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, TypeAlias, assert_never
+from uuid import UUID
 
 from pydantic import Field, JsonValue
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import ApprovalDecidedData
-from runward.domain.events.kinds import ToolCallApprovalDecidedEvent
+from runward.domain.events.kinds import (
+    ToolCallApprovalDecidedEvent,
+    ToolCallApprovalRequestedEvent,
+)
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, Prefix, format_id
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
-from runward.domain.run.settle import make_completed_result, settle
-from runward.domain.run.state import Changes, RememberedDecision, RunState
+from runward.domain.run.settle import (
+    AwaitResolution,
+    classify_unknown_outcome,
+    conclude,
+    make_completed_result,
+    settle,
+)
+from runward.domain.run.state import (
+    ALL_DECISIONS,
+    APPROVE_OR_REJECT,
+    ApprovalRequest,
+    Changes,
+    RememberedDecision,
+    RunState,
+)
 from runward.domain.run.tools import CompiledTool
+
+TOOL_GONE: Final = "The tool was disabled or deleted before the call could be sent again."
+ARGUMENTS_REFUSED: Final = (
+    "The tool was changed before the call could be sent again, and refuses its arguments."
+)
 
 
 class Remember(Frozen):
@@ -92,6 +114,138 @@ class DecisionRecord:
     status: ApprovalStatus
     decision: JsonObject
     call: Call
+
+
+def require_approval(
+    state: RunState, changes: Changes, call: Call, tool: CompiledTool, mint: Callable[[], UUID]
+) -> RunState:
+    """Ask a person, unless a decision was made that covers this call too."""
+    if _was_declined_before(state, call):
+        text = texts.DECLINED_BEFORE
+        declined = Result(CallOutcome.REJECTED, text, Reason.DECLINED_BEFORE)
+        return settle(state, changes, call, declined)
+    remembered = find_remembered_decision(state.remembered, call, state.agent)
+    if remembered is not None and remembered.decision == "reject":
+        text = remembered.message or tool.spec.reject_message or texts.NOT_APPROVED
+        return settle(state, changes, call, Result(CallOutcome.REJECTED, text, Reason.DECLINED))
+    if remembered is not None:
+        changes.add(
+            ToolCallApprovalDecidedEvent(
+                {"call_id": call.id, "decision": "approve", "remembered": True}
+            )
+        )
+        call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
+        changes.put(call)
+        return state.with_call(call)
+    approval_id = ApprovalId(mint())
+    call = replace(call, phase=CallPhase.AWAITING_APPROVAL, approval_id=approval_id)
+    changes.put(call)
+    changes.approvals.append(
+        ApprovalRequest(
+            approval_id,
+            call,
+            state.agent,
+            tool.spec.url,
+            tool.spec.approval_expires_seconds,
+            allowed_decisions=ALL_DECISIONS if tool.spec.hosted is None else APPROVE_OR_REJECT,
+        )
+    )
+    changes.add(
+        ToolCallApprovalRequestedEvent(
+            {
+                "approval_id": format_id(Prefix.APPROVAL, approval_id),
+                "call_id": call.id,
+                "tool": call.tool,
+                "tool_version": tool.version,
+                **bounded_field("arguments", call.arguments),
+                "digest": call.digest,
+                "expires_in_seconds": tool.spec.approval_expires_seconds,
+            }
+        )
+    )
+    return state.with_call(call)
+
+
+def find_remembered_decision(
+    remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
+) -> RememberedDecision | None:
+    """The latest remembered decision that covers `call`, if one does."""
+    for one in reversed(remembered):
+        same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
+        if same and one.arguments_digest in (None, compute_digest(call.arguments)):
+            return one
+    return None
+
+
+def _was_declined_before(state: RunState, call: Call) -> bool:
+    return any(
+        other.digest == call.digest
+        and other.result is not None
+        and other.result.reason in (Reason.DECLINED, Reason.DECLINED_BEFORE)
+        for other in state.calls.values()
+    )
+
+
+def recheck(
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    current_tools: Mapping[str, CompiledTool],
+    mint: Callable[[], UUID],
+    former_tool: CompiledTool | None = None,
+) -> RunState:
+    """`current_tools`: the tools that are enabled, in their current versions. A call that may
+    start comes back as it was; one whose tool is gone is settled; one whose approval binds to
+    something else is asked about again, and so is one whose tool has another approval policy by
+    now. `former_tool`: the tool's version that the call was made for, whose policy holds if the
+    tool is gone and an attempt may have taken effect."""
+    tool = current_tools.get(call.tool)
+    if tool is None and call.attempt > 0:
+        verdict = (
+            classify_unknown_outcome(former_tool.spec, TOOL_GONE)
+            if former_tool
+            else AwaitResolution(TOOL_GONE)
+        )
+        return conclude(state, changes, call, verdict)
+    if tool is None:
+        result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
+        return settle(state, changes, call, result)
+    if call.approved_digest is None and not _policy_became_stricter(call, tool, former_tool):
+        return state
+    digest = compute_call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
+    if digest == call.approved_digest:
+        return state
+    if call.approval_id is not None:
+        changes.closed_approvals[call.approval_id] = ApprovalStatus.VOID
+    again = replace(
+        call,
+        phase=CallPhase.READY,
+        version=tool.version,
+        digest=digest,
+        approval_id=None,
+        approved_digest=None,
+    )
+    problems = tool.arguments.problems(again.arguments)
+    if problems and call.attempt > 0:
+        return conclude(
+            state, changes, again, classify_unknown_outcome(tool.spec, ARGUMENTS_REFUSED)
+        )
+    if problems:
+        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
+        return settle(
+            state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
+        )
+    return require_approval(state, changes, again, tool, mint)
+
+
+def _policy_became_stricter(
+    call: Call, tool: CompiledTool, former_tool: CompiledTool | None
+) -> bool:
+    """Whether the tool's approval policy was changed, to one that may ask about this call, before
+    the first attempt. A new rule is not evaluated again: a person is asked."""
+    if call.attempt > 0 or former_tool is None:
+        return False
+    return tool.spec.approval not in ("never", former_tool.spec.approval)
 
 
 def decide(

@@ -102,9 +102,8 @@ def bounded_result(result: Result) -> tuple[Result, int]:
     return result, count_json_bytes(result)
 
 
-def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelResponse:
-    """Return the response as it can be stored in a run that holds `stored` bytes. Raises
-    UnstorableError."""
+def bounded_response(response: ModelResponse) -> ModelResponse:
+    """Return the response as it can be stored. Raises UnstorableError."""
     if holds_more_than(
         [value for one in response.output for value in _list_native_values(one)], MAX_VALUES
     ):
@@ -115,8 +114,6 @@ def bounded_response(response: ModelResponse, *, stored: int = 0) -> ModelRespon
         raise UnstorableError(f"it has {size} bytes of at most {MAX_RESPONSE_BYTES}")
     if _argument_values(output) > MAX_ARGUMENT_VALUES:
         raise UnstorableError(f"its calls hold more than {MAX_ARGUMENT_VALUES:,} values")
-    if stored + size > MAX_RUN_BYTES:
-        raise UnstorableError(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
     return replace(response, output=output, usage=bounded_usage(response.usage))
 
 

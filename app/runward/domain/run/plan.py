@@ -1,30 +1,32 @@
 """A model's response becomes calls: checked as a whole before any of them may start."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import CallCreatedData
-from runward.domain.events.kinds import (
-    ToolCallApprovalDecidedEvent,
-    ToolCallApprovalRequestedEvent,
-    ToolCallCreatedEvent,
-)
+from runward.domain.events.kinds import ModelRetriedEvent, ToolCallCreatedEvent
 from runward.domain.events.values import Reason
-from runward.domain.ids import ApprovalId, CallId, Prefix, format_id
+from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import (
     JsonObject,
     UnstorableError,
     canonical,
     clean_text,
     compact,
-    compute_digest,
     is_same_json,
 )
 from runward.domain.registry.guards import Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
-from runward.domain.run.bounds import MAX_CALL_ID, bounded_name, bounded_response, count_json_bytes
+from runward.domain.run.approvals import require_approval
+from runward.domain.run.bounds import (
+    MAX_CALL_ID,
+    MAX_RUN_BYTES,
+    bounded_name,
+    bounded_response,
+    count_json_bytes,
+)
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.items import Item, Message, Native, ToolCall
 from runward.domain.run.outcomes import Failed, FailureKind
@@ -32,19 +34,15 @@ from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.response_events import add_response_events
 from runward.domain.run.settle import make_guardrail_result, settle
 from runward.domain.run.state import (
-    ALL_DECISIONS,
-    APPROVE_OR_REJECT,
-    ApprovalRequest,
     Changes,
-    RememberedDecision,
     RunState,
     Segment,
     SegmentKind,
     add_usage,
 )
 from runward.domain.run.team import accept_handoff
-from runward.domain.run.tools import CompiledTool, RequestKey, make_request_key, needs_approval
-from runward.domain.schema.validator import parse_arguments
+from runward.domain.run.tools import CompiledTool
+from runward.domain.schema.validator import SchemaProblem, parse_arguments
 
 WARN_AT, STOP_AT = 3, 5
 """The loop guard: how many identical calls of one run are warned about, and refused."""
@@ -61,46 +59,67 @@ class UnusableResponseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model was shown in this turn, and the answers about its calls."""
+    """What the model was shown in this turn."""
 
     tools: Mapping[str, CompiledTool]
     mint: Callable[[], UUID]
     shown: int | None = None
     """How many segments of the conversation; None: all that there are."""
-    answered: Mapping[RequestKey, bool] = field(default_factory=dict[RequestKey, bool])
-    """The answers of rules and of plugins' functions about calls."""
-    verdicts: Mapping[RequestKey, GuardrailVerdict] = field(
-        default_factory=dict[RequestKey, GuardrailVerdict]
-    )
-    """Of guardrails that are asked before a person is."""
     hidden: frozenset[str] = frozenset()
     """Tools that the model would be shown if it had searched for them."""
 
 
 @dataclass(frozen=True, slots=True)
-class _ParsedCall:
+class ParsedCall:
+    """A call that the model asked for. `raw` keeps the text of its arguments if that is no JSON
+    object. `problem` says that it is not, or that the call was cut off, and `misfit` why the tool's
+    schema refuses the arguments."""
+
     id: CallId
     name: str
     arguments: JsonObject
     raw: str | None
-    problem: Result | None
-    nth: int
-    """Which of the response's calls."""
+    number: int
+    """Its place among the response's calls."""
     native: Native | None
+    tool: CompiledTool | None
+    """None: the model was not shown such a tool."""
+    problem: Result | None
+    misfit: Result | None
+    needs_approval: bool = False
+    verdict: GuardrailVerdict | None = None
+    """Of guardrails that are asked before a person is."""
 
 
-def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple[RunState, Changes]:
-    """Raises UnusableResponseError."""
+@dataclass(frozen=True, slots=True)
+class ParsedResponse:
+    """A response as it can be stored, its size as JSON, and its calls. The same call asked for
+    twice comes once."""
+
+    response: ModelResponse
+    size: int
+    calls: tuple[ParsedCall, ...]
+
+
+def parse_response(state: RunState, response: ModelResponse, turn: Turn) -> ParsedResponse:
+    """Parse the arguments of all calls, and check them. Raises UnusableResponseError."""
     try:
-        response = bounded_response(response, stored=state.stored_bytes)
+        response = bounded_response(response)
     except UnstorableError as error:
-        message = f"The model's response cannot be stored: {error}."
-        raise UnusableResponseError("model_invalid_response", message) from None
-    number = state.turn + 1
-    asked = list(_parse_calls(state, response, turn))
+        raise _unstorable(str(error)) from None
+    calls = tuple(_parse_calls(state, response, turn))
+    return ParsedResponse(response, count_json_bytes(response.output), calls)
+
+
+def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[RunState, Changes]:
+    """Add the response to the conversation, and its calls to the ledger. Raises
+    UnusableResponseError if the run has no room for it."""
+    if state.stored_bytes + parsed.size > MAX_RUN_BYTES:
+        raise _unstorable(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
+    response, number = parsed.response, state.turn + 1
     changes = Changes(progress=True)
     shown = len(state.segments) if turn.shown is None else turn.shown
-    items = _build_items(response, asked)
+    items = _build_items(response, parsed.calls)
     segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, segments_before=shown)
     changes.segments.append(segment)
     add_response_events(changes, state, response, number)
@@ -108,18 +127,23 @@ def take_response(state: RunState, response: ModelResponse, turn: Turn) -> tuple
         state,
         turn=number,
         segments=(*state.segments[:shown], segment, *state.segments[shown:]),
-        stored_bytes=state.stored_bytes + count_json_bytes(response.output),
+        stored_bytes=state.stored_bytes + parsed.size,
     )
-    for position, one in enumerate(asked):
-        if one.id not in state.calls:
-            after = _enter_call(after, changes, one, position, turn)
+    for position, call in enumerate(parsed.calls):
+        if call.id not in state.calls:
+            after = _enter_call(after, changes, call, position, turn)
     return add_usage(after, changes, response.usage), changes
 
 
-def _build_items(response: ModelResponse, asked: list[_ParsedCall]) -> tuple[Item, ...]:
+def _unstorable(reason: str) -> UnusableResponseError:
+    message = f"The model's response cannot be stored: {reason}."
+    return UnusableResponseError("model_invalid_response", message)
+
+
+def _build_items(response: ModelResponse, parsed: Sequence[ParsedCall]) -> tuple[Item, ...]:
     """In the model's order. It always says something, if only nothing, or asks for calls; a
     refusal stands instead of what else it said."""
-    calls = {one.nth: one for one in asked}
+    calls = {call.number: call for call in parsed}
     refused = response.refusal is not None
     items: list[Item] = []
     nth = 0
@@ -141,7 +165,7 @@ def _build_items(response: ModelResponse, asked: list[_ParsedCall]) -> tuple[Ite
     return tuple(items)
 
 
-def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[_ParsedCall]:
+def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[ParsedCall]:
     """The calls with ids and parsed arguments; the same call asked for twice comes once."""
     seen: dict[CallId, str] = {}
     for nth, requested in enumerate(response.calls):
@@ -166,43 +190,46 @@ def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterat
         yield one
 
 
-def _parse_call(requested: RequestedCall, turn: Turn, nth: int) -> _ParsedCall:
-    shown = clean_text(requested.call_id)
-    if not shown or len(shown) > MAX_CALL_ID:
-        shown = format_id(Prefix.CALL, turn.mint())
+def _parse_call(requested: RequestedCall, turn: Turn, number: int) -> ParsedCall:
+    call_id = clean_text(requested.call_id)
+    if not call_id or len(call_id) > MAX_CALL_ID:
+        call_id = format_id(Prefix.CALL, turn.mint())
     name = bounded_name(requested.name)
+    tool = turn.tools.get(name)
+    arguments: JsonObject = {}
+    raw = problem = misfit = None
     parsed = parse_arguments(requested.arguments)
-    if isinstance(parsed, dict) and name in turn.tools:
-        parsed = turn.tools[name].arguments.without_nulls(parsed)
-    cut_off = (
-        _make_failed_result(Reason.TRUNCATED, texts.TRUNCATED) if requested.truncated else None
-    )
     if isinstance(parsed, dict):
-        return _ParsedCall(CallId(shown), name, parsed, None, cut_off, nth, requested.native)
-    text = texts.invalid_arguments(name, [(p.path, p.message) for p in parsed])
-    invalid = _make_failed_result(Reason.INVALID_ARGUMENTS, text)
-    raw = clean_text(requested.arguments)
-    return _ParsedCall(CallId(shown), name, {}, raw, cut_off or invalid, nth, requested.native)
+        arguments = parsed if tool is None else tool.arguments.without_nulls(parsed)
+        if tool is not None and (problems := tool.arguments.problems(arguments)):
+            misfit = _make_invalid_result(name, problems)
+    else:
+        raw, problem = clean_text(requested.arguments), _make_invalid_result(name, parsed)
+    if requested.truncated:
+        problem = _make_failed_result(Reason.TRUNCATED, texts.TRUNCATED)
+    return ParsedCall(
+        CallId(call_id), name, arguments, raw, number, requested.native, tool, problem, misfit
+    )
 
 
 def _enter_call(
-    state: RunState, changes: Changes, one: _ParsedCall, position: int, turn: Turn
+    state: RunState, changes: Changes, parsed: ParsedCall, position: int, turn: Turn
 ) -> RunState:
     """The call enters the ledger: ready, waiting for a person, or settled without having run."""
-    tool = turn.tools.get(one.name)
+    tool = parsed.tool
     version = tool.version if tool else None
     url = tool.spec.url if tool else None
     call = Call(
-        id=one.id,
+        id=parsed.id,
         uuid=turn.mint(),
         turn=state.turn,
         position=position,
-        tool=one.name,
+        tool=parsed.name,
         version=version,
-        arguments=one.arguments,
-        digest=compute_call_digest(one.name, version, url, one.arguments),
+        arguments=parsed.arguments,
+        digest=compute_call_digest(parsed.name, version, url, parsed.arguments),
         phase=CallPhase.READY,
-        raw=one.raw,
+        raw=parsed.raw,
     )
     changes.inserted[call.id] = call
     created: CallCreatedData = {
@@ -214,114 +241,58 @@ def _enter_call(
         "agent": state.agent,
         **bounded_field("arguments", call.arguments),
     }
-    if one.raw is not None:
-        created = {**created, **bounded_field("arguments_text", one.raw)}
+    if parsed.raw is not None:
+        created = {**created, **bounded_field("arguments_text", parsed.raw)}
     changes.add(ToolCallCreatedEvent(created))
-    refused = _find_refusal(state, call, tool, one, turn)
+    refused = _find_refusal(state, call, parsed, turn)
     if refused is not None:
         return settle(state, changes, call, refused)
     assert tool is not None
     if tool.spec.type == "handoff":
         assert tool.spec.agent is not None
         return settle(state, changes, call, accept_handoff(state, tool.spec.agent))
-    if not needs_approval(tool, call.arguments, turn.answered):
+    if not parsed.needs_approval:
         return state.with_call(call)
-    verdict = turn.verdicts.get(make_request_key(call.tool, call.arguments))
-    if isinstance(verdict, Reject | Fail):
-        return settle(state, changes, call, _make_rejected_result(verdict))
+    if isinstance(parsed.verdict, Reject | Fail):
+        return settle(state, changes, call, _make_rejected_result(parsed.verdict))
     return require_approval(state, changes, call, tool, turn.mint)
 
 
-def _find_refusal(
-    state: RunState, call: Call, tool: CompiledTool | None, one: _ParsedCall, turn: Turn
-) -> Result | None:
-    """Why the call cannot run, in the order in which it is checked."""
+def _find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
+    """Return why the call cannot run, in the order in which it is checked."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
         return _make_failed_result(Reason.LIMIT, texts.TOO_MANY_CALLS)
-    if tool is None or not _is_callable(tool, one):
+    tool = parsed.tool
+    if tool is None or not _is_callable(tool, parsed):
         fails = state.config.on_unknown_tool == "fail_run"
         hidden = call.tool in turn.hidden
         text = (
             texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
         )
         return replace(_make_failed_result(Reason.UNKNOWN_TOOL, text), fails_run=fails)
-    problem = one.problem
-    if problem is None and (problems := tool.arguments.problems(call.arguments)):
-        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
-        problem = _make_failed_result(Reason.INVALID_ARGUMENTS, text)
-    if problem is not None:
+    if (problem := parsed.problem or parsed.misfit) is not None:
         return replace(problem, fails_run=tool.spec.on_error == "fail_run")
     if state.config.kind == "llm" and count_identical_before(state, call) + 1 >= STOP_AT:
         return _make_failed_result(Reason.REPEATED, texts.REPEATED)
     return None
 
 
-def _is_callable(tool: CompiledTool, one: _ParsedCall) -> bool:
-    """What a provider runs by itself is no function, even if the model thinks so; but a provider
-    may ask whether it may call a server's tool."""
+def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
+    """A tool that the provider runs is no function, even if the model calls it like one. But a
+    provider may ask whether it may call a tool of a server."""
     hosted = tool.spec.hosted
-    return hosted is None or (hosted.kind == "mcp" and one.native is not None)
+    return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
 
 
-def require_approval(
-    state: RunState, changes: Changes, call: Call, tool: CompiledTool, mint: Callable[[], UUID]
-) -> RunState:
-    """Ask a person, unless a decision was made that covers this call too."""
-    if _was_declined_before(state, call):
-        text = texts.DECLINED_BEFORE
-        declined = Result(CallOutcome.REJECTED, text, Reason.DECLINED_BEFORE)
-        return settle(state, changes, call, declined)
-    remembered = find_remembered_decision(state.remembered, call, state.agent)
-    if remembered is not None and remembered.decision == "reject":
-        text = remembered.message or tool.spec.reject_message or texts.NOT_APPROVED
-        return settle(state, changes, call, Result(CallOutcome.REJECTED, text, Reason.DECLINED))
-    if remembered is not None:
-        changes.add(
-            ToolCallApprovalDecidedEvent(
-                {"call_id": call.id, "decision": "approve", "remembered": True}
-            )
-        )
-        call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
-        changes.put(call)
-        return state.with_call(call)
-    approval_id = ApprovalId(mint())
-    call = replace(call, phase=CallPhase.AWAITING_APPROVAL, approval_id=approval_id)
-    changes.put(call)
-    changes.approvals.append(
-        ApprovalRequest(
-            approval_id,
-            call,
-            state.agent,
-            tool.spec.url,
-            tool.spec.approval_expires_seconds,
-            allowed_decisions=ALL_DECISIONS if tool.spec.hosted is None else APPROVE_OR_REJECT,
-        )
-    )
-    changes.add(
-        ToolCallApprovalRequestedEvent(
-            {
-                "approval_id": format_id(Prefix.APPROVAL, approval_id),
-                "call_id": call.id,
-                "tool": call.tool,
-                "tool_version": tool.version,
-                **bounded_field("arguments", call.arguments),
-                "digest": call.digest,
-                "expires_in_seconds": tool.spec.approval_expires_seconds,
-            }
-        )
-    )
-    return state.with_call(call)
-
-
-def find_remembered_decision(
-    remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
-) -> RememberedDecision | None:
-    """The latest remembered decision that covers `call`, if one does."""
-    for one in reversed(remembered):
-        same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
-        if same and one.arguments_digest in (None, compute_digest(call.arguments)):
-            return one
-    return None
+def add_repair(state: RunState, changes: Changes, problems: Sequence[SchemaProblem]) -> RunState:
+    """Tell the model what is wrong with its output, before it is asked for a better one."""
+    pairs = [(problem.path, problem.message) for problem in problems]
+    message = Message("user", texts.repair(pairs))
+    segment = Segment(SegmentKind.REPAIR, state.turn, state.agent, (message,))
+    summary = "; ".join(f"{path} {text}" for path, text in pairs)
+    changes.add(ModelRetriedEvent({"code": "output_schema", "message": summary}))
+    changes.segments.append(segment)
+    return replace(state, segments=(*state.segments, segment))
 
 
 def count_identical_before(state: RunState, call: Call) -> int:
@@ -343,15 +314,6 @@ def _same_arguments(one: Call, other: Call) -> bool:
     return is_same_json(one.requested_arguments, other.requested_arguments)
 
 
-def _was_declined_before(state: RunState, call: Call) -> bool:
-    return any(
-        other.digest == call.digest
-        and other.result is not None
-        and other.result.reason in (Reason.DECLINED, Reason.DECLINED_BEFORE)
-        for other in state.calls.values()
-    )
-
-
 def _make_rejected_result(verdict: Reject | Fail) -> Result:
     return make_guardrail_result(
         Failed(
@@ -363,17 +325,9 @@ def _make_rejected_result(verdict: Reject | Fail) -> Result:
     )
 
 
-def parse_requests(
-    response: ModelResponse, tools: Mapping[str, CompiledTool]
-) -> list[tuple[str, JsonObject]]:
-    """The names and arguments of the calls in a response that can be read at all."""
-    found: list[tuple[str, JsonObject]] = []
-    for requested in response.calls:
-        name = bounded_name(requested.name)
-        parsed = parse_arguments(requested.arguments)
-        if name in tools and isinstance(parsed, dict):
-            found.append((name, tools[name].arguments.without_nulls(parsed)))
-    return found
+def _make_invalid_result(name: str, problems: Sequence[SchemaProblem]) -> Result:
+    text = texts.invalid_arguments(name, [(p.path, p.message) for p in problems])
+    return _make_failed_result(Reason.INVALID_ARGUMENTS, text)
 
 
 def _make_failed_result(reason: Reason, text: str) -> Result:

@@ -17,7 +17,7 @@ from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.sessions import MAX_STATE_BYTES, merge_delta
-from runward.domain.run.settle import Disposition
+from runward.domain.run.settle import Disposition, classify_outcome, conclude, merge_state
 from runward.domain.run.state import Changes, Child, ChildRun, Member, RunState, add_usage
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, compile_tool
@@ -207,3 +207,24 @@ def check_state_size(state: RunState, delta: JsonObject) -> Failed | None:
 def is_success(disposition: Disposition) -> bool:
     """Only with a good result does a call change anything that is shared."""
     return isinstance(disposition, Result) and not disposition.is_error
+
+
+def conclude_call(
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    tool: CompiledTool,
+    disposition: Disposition,
+    state_delta: JsonObject | None,
+) -> RunState:
+    """Write down how a call has ended, what its child run used, and what it changed of the shared
+    state. A call that changes too much of it has failed."""
+    if call.phase is CallPhase.AWAITING_CHILD:
+        state = add_child_usage(state, changes, call, state.children[call.id])
+    if state_delta and is_success(disposition):
+        refused = check_state_size(state, state_delta)
+        if refused is None:
+            state = merge_state(state, changes, call, state_delta)
+        else:
+            disposition = classify_outcome(tool, call, refused, seconds_left=0, jitter=0)
+    return conclude(state, changes, call, disposition)

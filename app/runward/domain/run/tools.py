@@ -12,7 +12,6 @@ from runward.domain.schema.validator import RefusedSchema, Validator, stored_val
 RequestKey: TypeAlias = tuple[str, str]
 """A call by its tool's name and its arguments' canonical form."""
 _NO_TOOLS: Final[Mapping[str, bool]] = MappingProxyType({})
-_NO_REQUESTS: Final[Mapping[RequestKey, bool]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +52,11 @@ def make_request_key(tool: str, arguments: JsonObject) -> RequestKey:
     return tool, canonical(arguments)
 
 
-def needs_approval(
-    tool: CompiledTool,
-    arguments: JsonObject,
-    answers: Mapping[RequestKey, bool] = _NO_REQUESTS,
-) -> bool:
-    """Whether a call needs a person's approval. `answers`: the answers of rules and callables
-    about calls. A call about which none was asked needs one."""
+def needs_approval(tool: CompiledTool, *, answer: bool | None = None) -> bool:
+    """Return whether a call needs a person's approval. `answer`: that of the tool's rule or
+    callable about the call. A call about which it was not asked needs one."""
     if isinstance(tool.spec.approval, When | ByCallable):
-        return answers.get(make_request_key(tool.name, arguments), True)
+        return answer is not False
     return tool.spec.approval == "always"
 
 

@@ -1,0 +1,126 @@
+"""The parts of a process that all executions share, divided by who uses them."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from runward.domain.ids import ProjectId
+from runward.domain.run.calls import Call
+from runward.domain.run.items import Item
+from runward.domain.run.state import RunState
+from runward.domain.run.status import RunStatus
+from runward.llm.prices import Prices
+from runward.loop.breaker import Breakers
+from runward.loop.checks import Checks
+from runward.loop.children import Children
+from runward.loop.notices import Notices
+from runward.loop.project_cache import PolicyCache, ProjectModels
+from runward.loop.toolbox import Toolbox
+from runward.store.live.listener import Feed
+from runward.store.postgres.db import retry_on_outage
+from runward.store.runs import queries, session_items, sweep
+from runward.store.runs.claims import HeldLease
+from runward.store.runs.gate import Step, StepOutcome
+from runward.tools.base import ToolInvoker
+from runward.tools.guards import GuardClient
+from runward.tools.plugin.registry import PluginHost
+from runward.tools.rules import RuleEvaluator
+
+
+@dataclass(frozen=True, slots=True)
+class RunStorage:
+    """Reads and writes leased runs. `feed` shows events to their readers in this process, `notices`
+    tell tools that nobody waits for them."""
+
+    pool: AsyncEngine
+    commit: Callable[[Step], Awaitable[StepOutcome]]
+    lease_length: timedelta
+    feed: Feed
+    notices: Notices
+
+    async def load(self, lease: HeldLease) -> RunState | None:
+        """Read a run as it is now. None: it is no longer leased under that fence."""
+
+        async def read() -> tuple[RunStatus, RunState] | None:
+            async with self.pool.connect() as tx:
+                return await queries.load(tx, lease.project_id, lease.run_id)
+
+        found = await retry_on_outage(read)
+        if found is None or found[0] is not RunStatus.IN_PROGRESS or found[1].fence != lease.fence:
+            return None
+        return found[1]
+
+    async def load_history(self, state: RunState, place: int) -> tuple[tuple[Item, ...], ...]:
+        """Read the runs before `place` in the run's session."""
+
+        async def read() -> tuple[tuple[Item, ...], ...]:
+            assert state.place is not None
+            async with self.pool.connect() as tx:
+                session_id = state.place.session_id
+                return await session_items.load_history(tx, state.project_id, session_id, place)
+
+        return await retry_on_outage(read)
+
+    async def renew(self, lease: HeldLease) -> bool:
+        """Return whether the lease is held. It is renewed unless somebody locks the run."""
+
+        async def write() -> bool:
+            async with self.pool.begin() as tx:
+                return not await sweep.renew_leases(tx, self.lease_length, [lease])
+
+        return await retry_on_outage(write)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """Asks models. `secrets` reads the values of stored secrets by name; one that does not exist
+    is not among them. `feed` shows drafts to their readers."""
+
+    models: ProjectModels
+    prices: Prices
+    secrets: Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
+    feed: Feed
+    breakers: Breakers = field(default_factory=Breakers)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicies:
+    """Evaluates the rules and the plugins' functions that enable tools and require approval."""
+
+    plugins: PluginHost
+    rules: RuleEvaluator
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAccess:
+    """Finds tools and makes their calls. `invokers` by type of tool. `callback` makes the URL and
+    token with which a tool answers later. `timeout`: of a call whose tool and run set none."""
+
+    toolbox: Toolbox
+    policies: ToolPolicies
+    invokers: Mapping[str, ToolInvoker]
+    callback: Callable[[RunState, Call], tuple[str, str]]
+    timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Asks guardrails and hooks, also those that projects have set."""
+
+    client: GuardClient
+    policies: PolicyCache
+
+    async def of_run(self, state: RunState) -> Checks:
+        policy = await retry_on_outage(lambda: self.policies.of(state.project_id))
+        return Checks(self.client, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    storage: RunStorage
+    models: ModelAccess
+    tools: ToolAccess
+    guards: Guards
+    children: Children
