@@ -89,6 +89,8 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         posts = SignedPostClient(egress)
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
         public_url = settings.base_url
+        project_models = ProjectModels(models, secrets, egress.check_target)
+        policies = PolicyCache(database.pool, vault)
         engine = Engine(
             storage=RunStorage(
                 database.pool,
@@ -97,12 +99,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 feed,
                 await stack.enter_async_context(Notices(toolbox, webhook)),
             ),
-            models=ModelAccess(
-                ProjectModels(models, secrets, egress.check_target),
-                _build_prices(settings),
-                secrets,
-                feed,
-            ),
+            models=ModelAccess(project_models, _build_prices(settings), secrets, feed),
             tools=ToolAccess(
                 toolbox=toolbox,
                 policies=ToolPolicies(plugins, _close_with(stack, RuleEvaluator())),
@@ -110,10 +107,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 callback=_build_callback_maker(vault, public_url),
                 timeout=settings.tool_timeout_seconds,
             ),
-            guards=Guards(
-                GuardClient(posts, plugins.run_guardrail, plugins.run_hook),
-                PolicyCache(database.pool, vault),
-            ),
+            guards=Guards(GuardClient(posts, plugins.run_guardrail, plugins.run_hook), policies),
             children=Children(database.pool),
         )
         yield Services(
