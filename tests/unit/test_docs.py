@@ -197,3 +197,14 @@ def test_what_each_provider_takes_is_what_its_adapter_says() -> None:
         hosted = re.findall(r"`(\w+)`", table["[hosted tools](executors.md)"][at])
         assert {*settings, "reasoning"} == can.settings, provider
         assert set(hosted) == can.hosted, provider
+
+
+def test_the_path_of_one_run_is_drawn_as_long_as_it_is() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    path = page.partition("## The path of one run")[2].partition("\n## ")[0]
+    drawn = {file: int(count) for file, count in re.findall(r"^\| `(.+?)` \| (\d+) \|", path, re.M)}
+    assert f"{len(drawn)} files" in path
+    assert f"| all | {sum(drawn.values())} |" in path
+    for file, count in drawn.items():
+        lines = len((ROOT / "app" / "runward" / file).read_text("utf-8").splitlines())
+        assert abs(lines - count) <= count / 10, (file, lines)
