@@ -1,8 +1,11 @@
 """One claim of a run, executed in this process, while others change the run."""
 
 import asyncio
+import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import FrameType
 from typing import Any, Final
 
 import pytest
@@ -564,3 +567,21 @@ async def test_who_watches_a_run_sees_no_secret_of_a_hosted_tool(loop: Loop) -> 
         pieces = [one for one in follower.pushed if isinstance(one, Delta)]
     assert "".join(one.text for one in pieces) == said
     assert (await store.head(run.id)).output == said
+
+
+async def test_a_call_is_parsed_reviewed_and_classified_once(loop: Loop) -> None:
+    counted = {"parse_arguments", "needs_approval", "classify_outcome"}
+    counts: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name in counted:
+            counts[frame.f_code.co_name] += 1
+
+    await loop.store.register()
+    run = await loop.leased("pay(amount=7)", Done("paid"), tools=["pay"])
+    sys.setprofile(count)
+    try:
+        assert await loop.execute(run) == "completed"
+    finally:
+        sys.setprofile(None)
+    assert counts == dict.fromkeys(counted, 1)
