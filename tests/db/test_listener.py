@@ -307,7 +307,7 @@ async def test_a_reader_catches_up_at_once_with_more_than_is_kept_for_a_slow_one
         for index in range(MAX_PUSHED + 2):
             draft.add("tool_call.arguments.delta", "{", index)
         feed.catch_up(late)
-        assert not late.adrift
+        assert not late.needs_catch_up
         news = [
             new for one in late.pushed if isinstance(one, Delta) for new in late.select_unseen(one)
         ]

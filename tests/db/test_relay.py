@@ -64,7 +64,7 @@ class Reader:
 
     async def has(self, text: str) -> None:
         async def read() -> bool:
-            if self._follower.adrift:
+            if self._follower.needs_catch_up:
                 self._feed.catch_up(self._follower)
             while self._follower.pushed:
                 piece = self._follower.pushed.popleft()

@@ -155,7 +155,7 @@ async def follow(
                 return
             if page.more:
                 continue
-            if deltas and follower.adrift:
+            if deltas and follower.needs_catch_up:
                 live.catch_up(follower)
             async for batch in _follow_live(storage, live, log_, follower, end, heartbeat):
                 yield batch

@@ -89,8 +89,6 @@ class ResponseLog:
         """How many events of the log belong to it so far."""
         return max(0, self.seen - self.after)
 
-    # Taking in.
-
     def apply_event(self, event: LoggedEvent) -> list[ResponseEvent]:
         """What a stored event says to the client."""
         if self.ended or event.sequence <= self.seen:
@@ -230,8 +228,6 @@ class ResponseLog:
             self._turn = int(event.data["turn"])
         self._used = items.Tokens.parse(event.data)
 
-    # Saying.
-
     def _send(self, type_: str, **data: Any) -> None:
         number = STRIDE * self.event_count + self._position
         self._position += 1
@@ -294,8 +290,6 @@ class ResponseLog:
             item = items.message(self.run, writing.turn, part, status="incomplete")
             self._close(writing, part, item)
 
-    # Calls.
-
     def on_call_changed(self, event: LoggedEvent) -> None:
         data = event.data
         call = self._calls.get(data["call_id"])
@@ -343,8 +337,6 @@ class ResponseLog:
                 }
                 self._send("response.output_item.done", output_index=call.index, item=item)
                 call.index = None
-
-    # Where it ends.
 
     def _list_requests(self, data: Mapping[str, Any]) -> list[OutputItem]:
         """What the client is asked; nothing where the run waits for others alone."""

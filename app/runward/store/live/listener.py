@@ -1,7 +1,7 @@
-"""Who waits for what in this process, and the one LISTEN connection that wakes them.
+"""The readers of event logs in this process, and the one LISTEN connection that wakes them.
 
-Every hint may be lost, doubled or wrong: whoever is woken looks for himself, and looks anyway
-at named intervals. Correctness never depends on this module.
+Notifications can be lost, duplicated or wrong, so readers read the log again when they are woken
+and at named intervals. Correctness never depends on this module.
 """
 
 import asyncio
@@ -26,13 +26,7 @@ log = structlog.get_logger()
 RECONNECT_SECONDS: Final = 0.5
 KEEPALIVE_SECONDS: Final = 15.0
 """A LISTEN connection can die silently, so it is asked for a sign of life."""
-CHANNELS: Final = (
-    "runward_runs",
-    "runward_work",
-    "runward_tools",
-    "runward_follow",
-    "runward_deltas",
-)
+CHANNELS: Final = tuple(f"runward_{it}" for it in ("runs", "work", "tools", "follow", "deltas"))
 MAX_PUSHED: Final = 256
 """Events and deltas kept for a slow reader; beyond that it reads from the database again."""
 
@@ -44,9 +38,9 @@ class Follower:
         "_heard",
         "_waiter",
         "_woken",
-        "adrift",
         "hinted",
         "live",
+        "needs_catch_up",
         "project_id",
         "pushed",
         "run_id",
@@ -60,13 +54,13 @@ class Follower:
         self._waiter: asyncio.Future[None] | None = None
         self._heard = DeltaCursor()
         self.live = False
-        """Drafts are wanted too."""
-        self.adrift = True
-        """It is to be told what was said so far."""
+        """Whether the reader also receives drafts."""
+        self.needs_catch_up = True
+        """Whether the reader needs the draft from its start."""
         self.hinted = False
-        """Something may have happened that was not pushed: it is to be read."""
+        """Whether something may have happened that was not pushed."""
         self.seen = 0
-        """The number of the last event that the reader has had."""
+        """The number of the last event that the reader has received."""
         self.pushed: deque[StoredEvent | Delta] = deque()
 
     def has_seen(self, run_id: UUID, sequence: int) -> bool:
@@ -82,7 +76,7 @@ class Follower:
         once the reader has read what is stored."""
         news = self._heard.select_unseen(piece)
         if news is None:
-            self.adrift = True
+            self.needs_catch_up = True
             self.wake()
             return []
         return news
@@ -90,7 +84,7 @@ class Follower:
     def push(self, item: StoredEvent | Delta) -> None:
         if len(self.pushed) >= MAX_PUSHED:
             self.pushed.clear()
-            self.hinted = self.adrift = True
+            self.hinted = self.needs_catch_up = True
         self.pushed.append(item)
         self._woken = True
         self._resolve_waiter()
@@ -145,14 +139,14 @@ class FamilyFollower(Follower):
         """These are the runs now, with the number of the last event that was looked for."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
-            self.adrift = True
+            self.needs_catch_up = True
         self._last.update(last)
 
     @property
     def runs(self) -> Iterable[UUID]:
         return self._last
 
-    def has(self, run_id: UUID, sequence: int) -> bool:
+    def has_seen(self, run_id: UUID, sequence: int) -> bool:
         return self._last.get(run_id, 0) >= sequence
 
 
@@ -253,7 +247,7 @@ class Feed:
                 follower.push_draft(draft.snapshot())
             elif run_id not in self._carried:
                 self._relay.request_draft(run_id)
-        follower.adrift = False
+        follower.needs_catch_up = False
 
     async def run_relay(self) -> None:
         """To other processes, until cancelled."""
@@ -305,8 +299,7 @@ class Feed:
                 follower.wake()
 
 
-def _ignore(payload: str) -> None:
-    pass
+def _ignore(payload: str) -> None: ...
 
 
 class Listener:
