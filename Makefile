@@ -32,7 +32,7 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded Postg
 demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stays
 	@exec $(BIN)/python -m runward demo
 
-test: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed) ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
+test: test-programs ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
 	$(BIN)/python -m pytest -n $(JOBS) --durations 10 $(ARGS)
 
 unit: $(VENV)/.dev ## Run the tests that need neither a database nor a process, in seconds
@@ -151,6 +151,9 @@ $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 	@$(BIN)/python -m venv --clear $(MCP)
 	$(call INSTALL_LOCKED,tests/mcp_servers.lock,$(MCP))
 	@touch $@
+
+# Every program that the tests run. Its name is no command: `make test` calls it.
+test-programs: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
 
 # A generator of clients in Python, and what its clients import; and the same for TypeScript.
 $(CLIENTS)/.installed: examples/clients/python/requirements.lock | $(VENV)/.made

@@ -23,12 +23,12 @@ RACE_SECONDS = 0.1
 def decision_is_read_and_then_written() -> None:
     """Without the run's lock: two decisions at once are both the first."""
 
-    async def locked(tx: Any, project_id: Any, run_id: Any) -> Any:
+    async def lock_run(tx: Any, project_id: Any, run_id: Any) -> Any:
         found = await queries.load(tx, project_id, run_id)
         await asyncio.sleep(RACE_SECONDS)
         return found
 
-    _replace(transitions, "locked", locked)
+    _replace(transitions, "lock_run", lock_run)
 
 
 def edit_is_ignored() -> None:
@@ -48,7 +48,7 @@ def replay_makes_a_second_run() -> None:
     def without_key(request: Any, project_id: Any, key: Any) -> Any:
         return replace(made(request, project_id, key), key=None)
 
-    _replace(idempotency.IdempotentRequest, "of", without_key)
+    _replace(idempotency.IdempotentRequest, "from_request", without_key)
 
 
 def expired_approval_still_decides() -> None:
@@ -71,10 +71,10 @@ def expired_approval_still_decides() -> None:
 def callback_counts_twice() -> None:
     """The second one, with another result, is accepted like the first."""
 
-    async def late(*_: Any) -> None:
+    async def answer_late(*_: Any) -> None:
         return None
 
-    _replace(transitions, "_late", late)
+    _replace(transitions, "_answer_late", answer_late)
 
 
 def unknown_outcome_is_sent_again() -> None:
