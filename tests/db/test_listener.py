@@ -323,6 +323,16 @@ async def test_the_poll_wakes_those_who_lack_events_and_nobody_else() -> None:
         assert not await abreast.wait(NOW)
 
 
+async def test_the_poll_wakes_a_reader_of_a_family_only_for_events_that_it_lacks() -> None:
+    feed, run, child = feeding(), RunId(uuid4()), RunId(uuid4())
+    with feed.follow_family(PROJECT, run) as family:
+        family.add_runs({run: 5, child: 2})
+        feed.wake_outdated({run: 5, child: 2})
+        assert not await family.wait(NOW)
+        feed.wake_outdated({run: 5, child: 3})
+        assert await family.wait(NOW)
+
+
 async def test_a_hint_wakes_the_run_s_readers_and_one_without_a_name_all() -> None:
     feed, one, other = feeding(), RunId(uuid4()), RunId(uuid4())
     with feed.follow(PROJECT, one) as first, feed.follow(PROJECT, other) as second:
