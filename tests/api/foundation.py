@@ -31,7 +31,7 @@ from runward.api.http.params import (
     ToolPath,
     WaitSeconds,
 )
-from runward.api.http.responses import created_response, json_response
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
 from runward.domain import errors
@@ -58,7 +58,7 @@ async def start_run(
         "wait": wait,
         "by": format_id(Prefix.KEY, who.key_id),
     }
-    return created_response(shown, f"/v1/runs/{RUN}", status=202)
+    return json_response(shown, 202, {"Location": f"/v1/runs/{RUN}"})
 
 
 @routes.get("/runs")

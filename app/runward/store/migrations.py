@@ -68,12 +68,6 @@ async def upgrade(
     )
 
 
-async def is_current(url: str) -> bool:
-    """Return whether the database has this code's schema, or a newer version's."""
-    async with _connect(url) as connection:
-        return await _is_current(connection)
-
-
 @asynccontextmanager
 async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[AsyncConnection]:
     """Setting `jit` finds out PgBouncer, which refuses it and gives no session to migrate in."""

@@ -17,10 +17,6 @@ def json_response(
     return Response(to_json(value), status, headers, "application/json")
 
 
-def created_response(value: Any, location: str, status: int = 201) -> Response:
-    return json_response(value, status, {"Location": location})
-
-
 def no_content() -> Response:
     return Response(status_code=204)
 
