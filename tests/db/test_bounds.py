@@ -27,7 +27,7 @@ from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outco
 from runward.domain.run.state import Changes, RunState
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
-from runward.store.runs import client_results, continuation, transitions
+from runward.store.runs import client_results, continuation, decisions, transitions
 from tests.db.store import MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import take_response, tool, turn_with
 
@@ -131,7 +131,7 @@ def _edit(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     approval = state.calls[C1].approval_id
     assert approval is not None
     edit = Edit(decision="edit", arguments={"amount": 1, "note": LARGE})
-    return transitions.decide(tx, vault, PROJECT, approval, edit, "me")
+    return decisions.decide(tx, vault, PROJECT, approval, edit, "me")
 
 
 def _result(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:

@@ -16,7 +16,7 @@ from runward.domain.run.calls import CallPhase
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import open_database
-from runward.store.runs import claims, sweep, transitions
+from runward.store.runs import claims, decisions, sweep, transitions
 from runward.store.runs.gate import Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
@@ -120,7 +120,7 @@ async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
     parked = await store.waiting(pay("c1"), pay("c2"))
     async with store.pool.begin() as tx:
         [first, _] = await store.pending(parked.id)
-        await transitions.decide(tx, store.vault, PROJECT, first, Approve(decision="approve"), "me")
+        await decisions.decide(tx, store.vault, PROJECT, first, Approve(decision="approve"), "me")
     [state] = await store.claim()
     assert state.calls == (await store.load(parked.id)).calls
     assert state.segments == parked.segments
@@ -151,9 +151,9 @@ async def test_a_claim_shows_what_was_decided_after_it_had_begun(store: Store) -
     first, second = await store.pending(parked.id)
     approve = Approve(decision="approve")
     async with store.pool.begin() as tx:
-        await transitions.decide(tx, store.vault, PROJECT, first, approve, "me")
+        await decisions.decide(tx, store.vault, PROJECT, first, approve, "me")
     async with claiming(store) as task, store.pool.begin() as tx:
-        await transitions.decide(tx, store.vault, PROJECT, second, approve, "me")
+        await decisions.decide(tx, store.vault, PROJECT, second, approve, "me")
     [state] = await task
     assert state.version == 2
     assert {call.phase for call in state.calls.values()} == {CallPhase.READY}
@@ -278,7 +278,7 @@ async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
     for approval in (await store.pending(parked.id))[:4]:
         async with store.pool.begin() as tx:
             reject = Reject(decision="reject")
-            await transitions.decide(tx, store.vault, PROJECT, approval, reject, "me")
+            await decisions.decide(tx, store.vault, PROJECT, approval, reject, "me")
         [state] = await store.claim()
         await store.park(state)
     assert (await store.head(parked.id)).claims == 0

@@ -22,7 +22,7 @@ from runward.store.live import events
 from runward.store.live.family_events import read_family_after
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import tool_history
-from runward.store.runs import approvals, queries, sweep, transitions, views
+from runward.store.runs import approvals, decisions, queries, sweep, transitions, views
 from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
@@ -179,9 +179,9 @@ async def people(store: Store, sent: Sent) -> None:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, _ = await store.pending(state.id)
     sent.by = "decide"
-    decision = transitions.rules.Approve(decision="approve")
+    decision = decisions.rules.Approve(decision="approve")
     async with store.pool.begin() as tx:
-        await transitions.decide(tx, store.vault, PROJECT, first, decision, "me")
+        await decisions.decide(tx, store.vault, PROJECT, first, decision, "me")
     sent.by = "is_overdue"
     async with store.pool.begin() as tx:
         await sweep.is_overdue(tx, PROJECT, state.id, transitions.CallId("c1"))

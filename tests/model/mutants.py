@@ -19,7 +19,7 @@ from runward.loop import execution
 from runward.loop.execution import Execution
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.store.runs import approvals as approvals_store
-from runward.store.runs import family, records, sweep, transitions
+from runward.store.runs import decisions, family, records, sweep, transitions
 from runward.store.runs import locked_run as locked_module
 from runward.store.runs.gate import Ending, VersionChanged
 from tests.model import twin
@@ -561,7 +561,7 @@ _NEW: Final = [
         "a settled call stays as it is",
         lambda: [
             (approvals_store, "get", _get_pending),
-            (transitions, _IS_ABANDONED, _never),
+            (decisions, _IS_ABANDONED, _never),
         ],
     ),
     Mutant(

@@ -1,6 +1,6 @@
 """All operations on the database, by name. They run on the twin, and in `test_conformance.py` on
-PostgreSQL through `runward.store`. The functions of `runward.store.runs.transitions` are those of
-Runward.
+PostgreSQL through `runward.store`. The functions of `runward.store.runs.transitions`
+and `decisions` are those of Runward.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from runward.store.access.vault import CallRef
 from runward.store.runs import (
     approvals,
     client_results,
+    decisions,
     family,
     gate,
     queries,
@@ -67,7 +68,7 @@ def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
 
 def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
     """Like `runward.api.approvals.routes`, which closes what an ended run has left behind."""
-    work = transitions.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
+    work = decisions.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
     return run_now(work).status
 
 
@@ -151,7 +152,7 @@ def _expire_run(twin: Twin, _: Vault, run_id: RunId) -> None:
 
 
 def _expire_approval(twin: Twin, _: Vault, approval_id: ApprovalId) -> None:
-    run_now(transitions.expire_approval(_tx(twin), PROJECT, approval_id))
+    run_now(decisions.expire_approval(_tx(twin), PROJECT, approval_id))
 
 
 def _end_lease(twin: Twin, _: Vault, run_id: RunId) -> None:
@@ -198,6 +199,7 @@ _REPLACED: Final[list[tuple[Any, str, Any]]] = [
     (approvals, "remember", on_twin.remember),
     (sweep, "is_overdue", on_twin.is_overdue),
     (sweep, "is_crash_loop", on_twin.is_crash_loop),
+    (decisions, "load_tool", on_twin.tool_of),
     (transitions, "load_tool", on_twin.tool_of),
     (client_results, "load_tool", on_twin.tool_of),
     (family, "wake_parent", on_twin.ended),

@@ -17,7 +17,7 @@ from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
-from runward.store.runs import claims, client_results, queries, sweep, transitions
+from runward.store.runs import claims, client_results, decisions, queries, sweep, transitions
 from runward.store.runs.accept import NewRun
 from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step, StepOutcome
@@ -126,7 +126,7 @@ class Postgres:
         return await self._in(lambda tx: transitions.expire_run(tx, PROJECT, run_id))
 
     async def expire_approval(self, approval_id: ApprovalId) -> Any:
-        return await self._in(lambda tx: transitions.expire_approval(tx, PROJECT, approval_id))
+        return await self._in(lambda tx: decisions.expire_approval(tx, PROJECT, approval_id))
 
     async def expire_answer(self, run_id: RunId, call_id: CallId) -> Any:
         vault = self._store.vault
@@ -139,7 +139,7 @@ class Postgres:
     async def decide(self, approval_id: ApprovalId, decision: Decision) -> str:
         vault = self._store.vault
         decided = await self._in(
-            lambda tx: transitions.decide(tx, vault, PROJECT, approval_id, decision, "key")
+            lambda tx: decisions.decide(tx, vault, PROJECT, approval_id, decision, "key")
         )
         return decided.status
 

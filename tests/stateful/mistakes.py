@@ -14,7 +14,7 @@ from runward.domain.run import approvals as rules
 from runward.domain.run.approvals import Approve, Edit
 from runward.loop import execution
 from runward.loop.toolbox import Toolbox
-from runward.store.runs import approvals, queries, transitions
+from runward.store.runs import approvals, decisions, queries, transitions
 from tests.support.services.nursery import Order, Report
 
 RACE_SECONDS = 0.1
@@ -28,7 +28,7 @@ def decision_is_read_and_then_written() -> None:
         await asyncio.sleep(RACE_SECONDS)
         return found
 
-    _replace(transitions, "lock_run", lock_run)
+    _replace(decisions, "lock_run", lock_run)
 
 
 def edit_is_ignored() -> None:
@@ -54,7 +54,7 @@ def replay_makes_a_second_run() -> None:
 def expired_approval_still_decides() -> None:
     deciding: ContextVar[bool] = ContextVar("deciding", default=False)
     get: Any = approvals.get
-    decide: Any = transitions.decide
+    decide: Any = decisions.decide
 
     async def never_expired(*args: Any) -> Any:
         found = await get(*args)
@@ -65,7 +65,7 @@ def expired_approval_still_decides() -> None:
         return await decide(*args)
 
     _replace(approvals, "get", never_expired)
-    _replace(transitions, "decide", patient)
+    _replace(decisions, "decide", patient)
 
 
 def callback_counts_twice() -> None:

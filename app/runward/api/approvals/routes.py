@@ -17,7 +17,7 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import Prefix, RunId, format_id, parse_id
 from runward.domain.run.approvals import Decision
 from runward.store.postgres.db import Tx
-from runward.store.runs import approvals, transitions
+from runward.store.runs import approvals, decisions
 
 routes = make_router("Approvals")
 
@@ -94,7 +94,7 @@ async def decide_approval(
 
     async def decide(tx: Tx) -> Approval:
         return Approval.from_row(
-            await transitions.decide(
+            await decisions.decide(
                 tx, storage.vault, principal.project_id, approval_id, decision, by
             )
         )
@@ -107,7 +107,7 @@ async def decide_approval(
         )
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
         async with storage.write() as tx:
-            await transitions.expire_approval(tx, principal.project_id, approval_id)
+            await decisions.expire_approval(tx, principal.project_id, approval_id)
         raise
     queue.wake_worker()
     return shown

@@ -37,7 +37,7 @@ from runward.services import RunQueue, Storage
 from runward.store import codec
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
-from runward.store.runs import approvals, client_results, queries, transitions
+from runward.store.runs import approvals, client_results, decisions, queries, transitions
 from runward.store.runs.views import RunView
 
 _PARAMETER: Final = "previous_response_id"
@@ -245,7 +245,7 @@ async def _decide(
         else Reject(decision="reject", message=response.reason)
     )
     by = format_id(Prefix.KEY, principal.key_id)
-    await transitions.decide(tx, storage.vault, principal.project_id, approval_id, decision, by)
+    await decisions.decide(tx, storage.vault, principal.project_id, approval_id, decision, by)
     return True
 
 

@@ -1,24 +1,22 @@
-"""What others than the lease's holder do to a run: decide, resolve, call back, cancel, expire.
+"""What others than the lease's holder do to a run: resolve, call back, cancel, expire. What
+decides an approval is in `decisions`.
 
 Each locks the run, decides in the domain under that lock, and writes once. The run moves on by
 itself: where it waited, it is queued in the same transaction.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from runward.domain import errors as e
-from runward.domain.errors import FieldError
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
 from runward.domain.events.run_data import LimitSaid
-from runward.domain.events.values import ApprovalStatus, Reason
-from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
+from runward.domain.events.values import Reason
+from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, is_same_json
-from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
-from runward.domain.run.approvals import Approve, Decision, Edit, Reject
 from runward.domain.run.bounds import check_room
 from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.items import Item
@@ -44,8 +42,7 @@ from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
-from runward.store.runs import approvals, claims, queries, sweep, views
-from runward.store.runs.approvals import Approval
+from runward.store.runs import claims, queries, sweep, views
 from runward.store.runs.locked_run import end_run, load_tool, lock_open_run, lock_run, resume_run
 
 _CALLBACK_PHASES: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
@@ -54,105 +51,6 @@ _TIMEOUT_MESSAGES: Final = {
     CallPhase.AWAITING_CALLBACK: "No callback came in time.",
     CallPhase.AWAITING_RESULT: "No result came in time.",
 }
-
-
-async def decide(
-    tx: Tx,
-    vault: Vault,
-    project_id: ProjectId,
-    approval_id: ApprovalId,
-    decision: Decision,
-    approver: str,
-) -> Approval:
-    """Decide an approval. Exactly one decision wins; the same again is answered like the first.
-    Raises AppErrors."""
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None:
-        raise e.ApprovalNotFoundError
-    status, state = await lock_run(tx, project_id, asked.run_id)
-    if asked.status is ApprovalStatus.PENDING and _is_abandoned(asked, state):
-        asked = await _read_closed(tx, project_id, approval_id)
-    if asked.status is not ApprovalStatus.PENDING or asked.expired:
-        return _answer_repeated(asked, decision)
-    if decision.digest is not None and decision.digest != asked.digest:
-        raise e.DigestMismatchError
-    if decision.decision not in asked.allowed_decisions:
-        raise e.DecisionNotAllowedError
-    _check_remember(decision, state)
-    call = state.calls[CallId(asked.call_id)]
-    tool = await load_tool(tx, vault, state, call)
-    if isinstance(decision, Edit):
-        _check_edit(state, tool, decision)
-    changes, expired = Changes(), await _list_expired(tx, state, decision)
-    _, decided = rules.decide(state, changes, call, tool, decision, approver, expired_ids=expired)
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        remembered = rules.remember_decision(decision, call, state.agent)
-        session = state.place.session_id if state.place else None
-        await approvals.remember(tx, project_id, state.id, remembered, decision.remember, session)
-    rows = approvals.decisions_to_rows(state.id, decided, approver)
-    await resume_run(tx, status, state, changes, closed=rows)
-    after = await approvals.get(tx, project_id, approval_id)
-    assert after is not None
-    return after
-
-
-async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:
-    """Return an approval that was closed before its run was locked."""
-    asked = await approvals.get(tx, project_id, approval_id)
-    assert asked is not None
-    pending = asked.status is ApprovalStatus.PENDING
-    return replace(asked, status=ApprovalStatus.WITHDRAWN) if pending else asked
-
-
-async def _list_expired(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
-    """Return the run's expired approvals, if the decision could cover them."""
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        return await approvals.list_expired(tx, state.project_id, state.id)
-    return frozenset()
-
-
-def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
-    if problems := tool.arguments.problems(edit.arguments):
-        raise e.InvalidRequestError(
-            errors=[FieldError(problem.path, problem.message) for problem in problems]
-        )
-    check_room(edit.arguments, stored=state.stored_bytes)
-
-
-def _is_abandoned(asked: Approval, state: RunState) -> bool:
-    """Return whether no call waits for this approval. The run has ended, or its call was
-    settled."""
-    call = state.calls.get(CallId(asked.call_id))
-    waits = CallPhase.AWAITING_APPROVAL, asked.id
-    return call is None or (call.phase, call.approval_id) != waits
-
-
-def _check_remember(decision: Decision, state: RunState) -> None:
-    """Only a run that has a place in a session can have something remembered for it: a child run
-    passes nothing on."""
-    remember = decision.remember if isinstance(decision, Approve | Reject) else None
-    session_wanted = remember is not None and remember.scope == "session"
-    if session_wanted and (state.place is None or state.place.number is None):
-        raise e.InvalidRequestError(
-            errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
-        )
-
-
-def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
-    """Return the approval if its decision was the same. Otherwise raise the error that names it."""
-    again = rules.encode_decision(decision)
-    if asked.decision is not None and is_same_json(asked.decision, again):
-        return asked
-    status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
-    won: JsonObject = {
-        "id": format_id(Prefix.APPROVAL, asked.id),
-        "status": status,
-        "decision": asked.decision,
-        "decided_by": asked.decided_by,
-    }
-    raise e.ApprovalAlreadyDecidedError(
-        f"This approval is {status} already.", extra={"approval": won}
-    )
 
 
 async def resolve_call(
@@ -338,27 +236,6 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
     changes.segments.append(Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages)))
     changes.add(InputReceivedEvent({"turn": state.turn, "messages": len(messages)}))
     await queries.change_run(tx, state, changes)
-
-
-async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
-    """Reject the call whose approval has expired, or withdraw an approval that its run left
-    behind. None: the approval is closed already, or has time."""
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None:
-        return None
-    status, state = await lock_run(tx, project_id, asked.run_id)
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None or asked.status is not ApprovalStatus.PENDING:
-        return None
-    if _is_abandoned(asked, state):
-        await approvals.withdraw(tx, project_id, approval_id)
-        return Closed()
-    if not asked.expired:
-        return None
-    changes = Changes()
-    rules.expire(state, changes, state.calls[CallId(asked.call_id)])
-    await resume_run(tx, status, state, changes)
-    return Closed()
 
 
 async def expire_callback(
