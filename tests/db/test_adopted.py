@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
-from runward.api.runs.accept import accept_immediately
+from runward.api.runs.start import accept_immediately
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Message
 from runward.domain.run.state import RunState, Segment, SegmentKind

@@ -9,9 +9,9 @@ import pytest
 from pydantic_core import from_json
 from sqlalchemy import text
 
-from runward.api.runs.accept import build_new_run
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent
+from runward.api.runs.start import build_new_run
 from runward.domain.errors import ConflictError
 from runward.domain.ids import CallId, KeyId
 from runward.domain.registry.scopes import Principal

@@ -11,11 +11,12 @@ from runward.api.mcp import endpoint
 from runward.api.openapi import document
 from runward.api.registry import agents, keys, mcp_servers, policy, secrets, tool_history, tools
 from runward.api.responses import routes as responses
-from runward.api.runs import call_routes
+from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
 from runward.api.sessions import routes as sessions
 
 ROUTERS: Final = (
+    start.routes,
     runs.routes,
     responses.routes,
     sessions.routes,

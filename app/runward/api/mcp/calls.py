@@ -15,9 +15,10 @@ from runward.api.mcp import results
 from runward.api.mcp.errors import McpRequestError
 from runward.api.mcp.listing import McpTarget
 from runward.api.mcp.wait import ProgressReport, wait_for_result
-from runward.api.runs.accept import AcceptResult, accept
+from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
+from runward.api.runs.start import accept
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, RunId, parse_id
 from runward.domain.json import JsonObject, clean_text, compact, compute_digest

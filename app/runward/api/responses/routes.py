@@ -35,7 +35,7 @@ from runward.api.responses.response_models import (
     InputItems,
     ResponseObject,
 )
-from runward.api.runs.accept import AcceptResult, accept_once
+from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId

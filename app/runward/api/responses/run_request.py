@@ -13,10 +13,10 @@ from runward.api.responses.models import (
     RunwardToolsIn,
 )
 from runward.api.responses.response_body import select_kept_fields
-from runward.api.runs import accept
-from runward.api.runs.accept import AcceptResult
+from runward.api.runs.acceptance import AcceptResult, accept_in_session
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
+from runward.api.runs.start import accept_immediately, build_new_run
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
@@ -87,11 +87,11 @@ async def start(
     request = _build_start_request(body)
     resolved = await resolve_model(storage, registry, principal.project_id, request)
     resolved = _add_run_settings(body, resolved)
-    new = accept.build_new_run(principal, request, resolved, items, continued_from)
+    new = build_new_run(principal, request, resolved, items, continued_from)
     new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
     if session_id is not None:
-        return await accept.accept_in_session(storage, queue, new, session_id)
-    return await accept.accept_immediately(queue, new)
+        return await accept_in_session(storage, queue, new, session_id)
+    return await accept_immediately(queue, new)
 
 
 async def resolve_model(

@@ -1,117 +1,37 @@
-"""/v1/runs: start, list, poll, cancel; the conversation and the ledger."""
+"""/v1/runs: list, poll, continue, cancel; the conversation and the ledger."""
 
-from dataclasses import replace
-from typing import Annotated
+from fastapi import Request, Response
 
-from fastapi import Header, Request, Response
-
-from runward.api.events.follow import RunLog, wait_until_settled
-from runward.api.events.models import EVENT_STREAM
-from runward.api.events.stream import Frames, encode_log, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.dependencies import LiveDep, RegistryDep, RunQueueDep, StorageDep
-from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest, respond_once
+from runward.api.http.dependencies import LiveDep, RunQueueDep, StorageDep
+from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, Pagination, slice_page
 from runward.api.http.params import IdempotencyKey, RunPath, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.runs.accept import AcceptResult, accept, accept_continuation
+from runward.api.runs.answers import (
+    load_run,
+    make_headers,
+    read_run,
+    render_accepted,
+    wait_and_respond,
+)
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
+from runward.api.runs.continuation import accept_continuation
 from runward.api.runs.filters import RunFilterParams
 from runward.api.runs.models import ItemPage, Run
-from runward.api.runs.request_models import (
-    CancelRun,
-    ContinueRun,
-    SendInput,
-    StartRun,
-    build_messages,
-)
+from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, build_messages
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, ProjectId, RunId, format_id
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.domain.registry.scopes import Principal
 from runward.domain.run.conversation import attribute_items
 from runward.domain.run.items import item_to_json
-from runward.domain.run.status import TERMINAL, WAIT_ENDING
-from runward.services import Live, Storage
-from runward.store.access.keys import ActingKey
+from runward.domain.run.status import TERMINAL
 from runward.store.postgres.db import Tx
 from runward.store.runs import queries, search, transitions, views
 
 routes = make_router("Runs")
-
-
-@routes.post(
-    "/runs",
-    status_code=202,
-    response_model=Run,
-    responses={
-        200: {
-            "description": "Accepted too: with `wait`, the run has settled; or the run's events, "
-            "where Accept asks for them.",
-            "model": Run,
-            "content": {"application/json": {}, "text/event-stream": {"schema": EVENT_STREAM}},
-        },
-        202: {"description": "Accepted: the run and its first event are committed."},
-        404: {},
-    },
-)
-async def start_run(  # noqa: PLR0913
-    principal: RunsWriter,
-    storage: StorageDep,
-    registry: RegistryDep,
-    queue: RunQueueDep,
-    live: LiveDep,
-    request: Request,
-    run: StartRun,
-    wait: WaitSeconds,
-    idempotency_key: IdempotencyKey = None,
-    accept_header: Annotated[
-        str, Header(alias="Accept", description="`text/event-stream` answers with the events.")
-    ] = "*/*",
-) -> Response:
-    """Accept a run. The answer means that it and its first event are committed."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-
-    async def streamed() -> Frames:
-        accepted = await accept(storage, registry, queue, principal, run, what)
-        log = RunLog(principal.project_id, accepted.run.id)
-        return encode_log(storage, live, log), _make_headers(accepted)
-
-    if "text/event-stream" in accept_header:
-        return await start_stream(storage, live, principal, streamed)
-    accepted = await accept(storage, registry, queue, principal, run, what)
-    run_id, headers = accepted.run.id, _make_headers(accepted)
-    if wait:
-        return await _wait_and_respond(storage, live, principal.project_id, run_id, wait, headers)
-    if accepted.replayed:
-        return json_response(await read_run(storage, principal.project_id, run_id), 202, headers)
-    return json_response(_render_accepted(principal, accepted), 202, headers)
-
-
-async def _wait_and_respond(
-    storage: Storage,
-    live: Live,
-    project_id: ProjectId,
-    run_id: RunId,
-    seconds: float,
-    headers: dict[str, str] | None = None,
-) -> Response:
-    """Answer 200 with a run that has settled, and 202 after `seconds` with one that has not."""
-    await wait_until_settled(storage, live, project_id, run_id, seconds)
-    shown = await read_run(storage, project_id, run_id)
-    return json_response(shown, 200 if shown.status in WAIT_ENDING else 202, headers)
-
-
-def _make_headers(accepted: AcceptResult) -> dict[str, str]:
-    location = {"Location": f"/v1/runs/{format_id(Prefix.RUN, accepted.run.id)}"}
-    return location | REPLAY_HEADERS if accepted.replayed else location
-
-
-def _render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
-    actor = ActingKey(principal.key_id, principal.key_name)
-    return Run.from_row(replace(accepted.run, created_by=actor))
 
 
 @routes.get("/runs", response_model=Page[Run])
@@ -163,25 +83,8 @@ async def get_run(
 ) -> Response:
     """Poll a run; with `wait`, hold until it has ended or needs someone."""
     if wait:
-        return await _wait_and_respond(storage, live, principal.project_id, run_id, wait)
+        return await wait_and_respond(storage, live, principal.project_id, run_id, wait)
     return json_response(await read_run(storage, principal.project_id, run_id))
-
-
-async def read_run(storage: Storage, project_id: ProjectId, run_id: RunId) -> Run:
-    """Raises RunNotFoundError."""
-    async with storage.read() as tx:
-        return await load_run(tx, project_id, run_id)
-
-
-async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
-    """Raises RunNotFoundError."""
-    view = await views.get_run(tx, project_id, run_id)
-    if view is None:
-        raise e.RunNotFoundError
-    if view.status in TERMINAL or view.turn == 0:
-        return Run.from_row(view)
-    waiting = await views.list_waiting_calls(tx, project_id, [run_id])
-    return Run.from_row(view, waiting[run_id])
 
 
 @routes.get(
@@ -279,11 +182,11 @@ async def continue_run(
     accepted = await accept_continuation(
         storage, queue, principal, run_id, body or ContinueRun(), what
     )
-    headers = _make_headers(accepted)
+    headers = make_headers(accepted)
     if accepted.replayed:
         shown = await read_run(storage, principal.project_id, accepted.run.id)
         return json_response(shown, 202, headers)
-    return json_response(_render_accepted(principal, accepted), 202, headers)
+    return json_response(render_accepted(principal, accepted), 202, headers)
 
 
 @routes.post("/runs/{run_id}/cancel", response_model=Run)

@@ -1,0 +1,151 @@
+"""Runs that are accepted in a transaction of their own, in a session, or once for a key."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError
+
+from runward.api.http.idempotency import IdempotentRequest
+from runward.api.runs.cancel import cancel
+from runward.domain import errors as e
+from runward.domain.ids import RunId, SessionId
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.state import Place
+from runward.domain.run.status import RunStatus
+from runward.services import RunQueue, Storage
+from runward.store import codec
+from runward.store.access import idempotency
+from runward.store.postgres.db import Tx, sqlstate
+from runward.store.runs import sessions, views
+from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
+from runward.store.runs.views import RunView
+
+UNIQUE_VIOLATION: Final = "23505"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptResult:
+    """`replayed`: the key was used before; the run is as it is now. Else its `created_by` is not
+    looked up: it is who asks."""
+
+    run: RunView
+    replayed: bool
+
+
+async def accept_once(
+    storage: Storage, request_key: IdempotentRequest, start: Callable[[], Awaitable[AcceptResult]]
+) -> AcceptResult:
+    """`start` accepts a run and keeps the key beside it."""
+    if request_key.key is not None and (kept := await _replay(storage, request_key)) is not None:
+        return kept
+    try:
+        return await start()
+    except (DBAPIError, e.SessionBusyError) as error:
+        lost = isinstance(error, e.SessionBusyError) or sqlstate(error) == UNIQUE_VIOLATION
+        if request_key.key is None or not lost:
+            raise  # else the same key at the same time: the other one may have been first
+        kept = await _replay(storage, request_key)
+        if kept is None:
+            raise
+        return kept
+
+
+async def _replay(storage: Storage, request_key: IdempotentRequest) -> AcceptResult | None:
+    """The run that was started under the key, as it is now."""
+    assert request_key.key is not None
+    async with storage.write() as tx:
+        kept = await idempotency.read(tx, request_key.project_id, request_key.key)
+        if kept is None:
+            await idempotency.delete_expired(tx, request_key.project_id, request_key.key)
+            return None
+        request_key.check(kept)
+        assert kept.resource_id is not None
+        run = await views.get_run(tx, request_key.project_id, RunId(kept.resource_id))
+    if run is None:
+        raise e.RunNotFoundError
+    return AcceptResult(run, replayed=True)
+
+
+async def _do_nothing(_tx: Tx, _new: NewRun) -> None:
+    pass
+
+
+async def accept_in_transaction(
+    storage: Storage,
+    queue: RunQueue,
+    new: NewRun,
+    after_accept: Callable[[Tx, NewRun], Awaitable[None]],
+) -> AcceptResult:
+    """`after_accept` is done in the commit that accepts the run."""
+    async with storage.write() as tx:
+        row = (await tx.execute(ACCEPT, accept_values([new], queue.lease))).one()
+        await after_accept(tx, new)
+    queue.wake_worker()
+    return AcceptResult(build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
+
+
+async def accept_in_session(
+    storage: Storage,
+    queue: RunQueue,
+    new: NewRun,
+    session_id: SessionId,
+    on_conflict: OnConflict | None = None,
+    *,
+    after_accept: Callable[[Tx, NewRun], Awaitable[None]] = _do_nothing,
+) -> AcceptResult:
+    """One run of a session at a time: this one starts, waits, is refused, or ends the others.
+    `after_accept` is done in the commit that accepts it."""
+    for _ in range(sessions.MAX_CANCEL_ROUNDS):
+        async with storage.write() as tx:
+            taken = await sessions.take_slot(tx, new.state.project_id, session_id, on_conflict)
+            if taken.previous and await _is_key_used(tx, new):
+                raise e.SessionBusyError  # the one in the way is this very request's run
+            if not taken.previous:
+                state = replace(new.state, place=Place(session_id, taken.seq))
+                new = replace(new, state=state, waits=taken.waits)
+                values = accept_values([new], queue.lease)
+                row = (await tx.execute(ACCEPT, values)).one()
+                await after_accept(tx, new)
+                break
+        for run_id in taken.previous:
+            with suppress(e.RunEndedError):
+                await cancel(storage, queue, new.state.project_id, run_id)
+    else:
+        raise e.SessionBusyError
+    queue.wake_worker()
+    return AcceptResult(build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
+
+
+async def _is_key_used(tx: Tx, new: NewRun) -> bool:
+    """Whether the request's key has been used: the session's lock has been waited for."""
+    if new.idempotency is None:
+        return False
+    return await idempotency.read(tx, new.state.project_id, new.idempotency[0]) is not None
+
+
+def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
+    state = new.state
+    return RunView(
+        id=state.id,
+        status=RunStatus.IN_PROGRESS if new.lease else RunStatus.QUEUED,
+        agent=state.agent,
+        config=codec.config_to_json(state.config),
+        created_by=None,
+        turn=state.turn,
+        usage=dict.fromkeys(views.USAGE_FIELDS, 0),
+        session_id=state.place.session_id if state.place else None,
+        continued_from=new.continued_from,
+        parent_run_id=None,
+        output=None,
+        output_parsed=None,
+        error=None,
+        incomplete_details=None,
+        context=state.context,
+        metadata=new.metadata,
+        last_seq=len(new.changes.events),
+        created_at=accepted.at,
+        started_at=accepted.at if new.lease else None,
+        ended_at=None,
+    )

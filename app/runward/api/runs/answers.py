@@ -1,0 +1,60 @@
+"""The answer with one run: as it is now, after a wait, or just accepted."""
+
+from dataclasses import replace
+
+from fastapi import Response
+
+from runward.api.events.follow import wait_until_settled
+from runward.api.http.idempotency import REPLAY_HEADERS
+from runward.api.http.responses import json_response
+from runward.api.runs.acceptance import AcceptResult
+from runward.api.runs.models import Run
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.services import Live, Storage
+from runward.store.access.keys import ActingKey
+from runward.store.postgres.db import Tx
+from runward.store.runs import views
+
+
+async def read_run(storage: Storage, project_id: ProjectId, run_id: RunId) -> Run:
+    """Raises RunNotFoundError."""
+    async with storage.read() as tx:
+        return await load_run(tx, project_id, run_id)
+
+
+async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
+    """Raises RunNotFoundError."""
+    view = await views.get_run(tx, project_id, run_id)
+    if view is None:
+        raise e.RunNotFoundError
+    if view.status in TERMINAL or view.turn == 0:
+        return Run.from_row(view)
+    waiting = await views.list_waiting_calls(tx, project_id, [run_id])
+    return Run.from_row(view, waiting[run_id])
+
+
+async def wait_and_respond(
+    storage: Storage,
+    live: Live,
+    project_id: ProjectId,
+    run_id: RunId,
+    seconds: float,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """Answer 200 with a run that has settled, and 202 after `seconds` with one that has not."""
+    await wait_until_settled(storage, live, project_id, run_id, seconds)
+    shown = await read_run(storage, project_id, run_id)
+    return json_response(shown, 200 if shown.status in WAIT_ENDING else 202, headers)
+
+
+def render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
+    actor = ActingKey(principal.key_id, principal.key_name)
+    return Run.from_row(replace(accepted.run, created_by=actor))
+
+
+def make_headers(accepted: AcceptResult) -> dict[str, str]:
+    location = {"Location": f"/v1/runs/{format_id(Prefix.RUN, accepted.run.id)}"}
+    return location | REPLAY_HEADERS if accepted.replayed else location

@@ -1,0 +1,186 @@
+"""Start a run: `POST /v1/runs` and the commit that accepts the run."""
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import Header, Request, Response
+
+from runward.api.events.follow import RunLog
+from runward.api.events.models import EVENT_STREAM
+from runward.api.events.stream import Frames, encode_log, start_stream
+from runward.api.http.auth import RunsWriter
+from runward.api.http.dependencies import LiveDep, RegistryDep, RunQueueDep, StorageDep
+from runward.api.http.idempotency import IdempotentRequest
+from runward.api.http.params import IdempotencyKey, WaitSeconds
+from runward.api.http.responses import json_response
+from runward.api.http.routes import make_router
+from runward.api.runs.acceptance import AcceptResult, accept_in_session, accept_once, build_view
+from runward.api.runs.answers import make_headers, read_run, render_accepted, wait_and_respond
+from runward.api.runs.models import Run
+from runward.api.runs.request_models import StartRun
+from runward.api.runs.resolution import ResolvedAgent, resolve_agent
+from runward.domain import errors as e
+from runward.domain.events.kinds import RunStartedEvent
+from runward.domain.events.run_data import RunOrigin
+from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
+from runward.domain.registry.scopes import Principal
+from runward.domain.run.bounds import check_room, count_json_bytes
+from runward.domain.run.items import Item
+from runward.domain.run.sessions import OnConflict
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
+from runward.services import Registry, RunQueue, Storage
+from runward.store.postgres.db import mint
+from runward.store.runs.accept import AcceptedRun, NewRun
+
+routes = make_router("Runs")
+
+
+@routes.post(
+    "/runs",
+    status_code=202,
+    response_model=Run,
+    responses={
+        200: {
+            "description": "Accepted too: with `wait`, the run has settled; or the run's events, "
+            "where Accept asks for them.",
+            "model": Run,
+            "content": {"application/json": {}, "text/event-stream": {"schema": EVENT_STREAM}},
+        },
+        202: {"description": "Accepted: the run and its first event are committed."},
+        404: {},
+    },
+)
+async def start_run(  # noqa: PLR0913
+    principal: RunsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    queue: RunQueueDep,
+    live: LiveDep,
+    request: Request,
+    run: StartRun,
+    wait: WaitSeconds,
+    idempotency_key: IdempotencyKey = None,
+    accept_header: Annotated[
+        str, Header(alias="Accept", description="`text/event-stream` answers with the events.")
+    ] = "*/*",
+) -> Response:
+    """Accept a run. The answer means that it and its first event are committed."""
+    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+
+    async def streamed() -> Frames:
+        accepted = await accept(storage, registry, queue, principal, run, what)
+        log = RunLog(principal.project_id, accepted.run.id)
+        return encode_log(storage, live, log), make_headers(accepted)
+
+    if "text/event-stream" in accept_header:
+        return await start_stream(storage, live, principal, streamed)
+    accepted = await accept(storage, registry, queue, principal, run, what)
+    run_id, headers = accepted.run.id, make_headers(accepted)
+    if wait:
+        return await wait_and_respond(storage, live, principal.project_id, run_id, wait, headers)
+    if accepted.replayed:
+        return json_response(await read_run(storage, principal.project_id, run_id), 202, headers)
+    return json_response(render_accepted(principal, accepted), 202, headers)
+
+
+async def accept(
+    storage: Storage,
+    registry: Registry,
+    queue: RunQueue,
+    principal: Principal,
+    body: StartRun,
+    request_key: IdempotentRequest,
+) -> AcceptResult:
+    """After this the run and its first event are committed. Raises AppErrors."""
+    return await accept_once(
+        storage,
+        request_key,
+        lambda: _accept_new(storage, registry, queue, principal, body, request_key),
+    )
+
+
+async def _accept_new(
+    storage: Storage,
+    registry: Registry,
+    queue: RunQueue,
+    principal: Principal,
+    body: StartRun,
+    request_key: IdempotentRequest,
+) -> AcceptResult:
+    resolved = await resolve_agent(storage, registry, principal.project_id, body)
+    new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
+    if body.session_id is not None:
+        value = parse_id(Prefix.SESSION, body.session_id)
+        if value is None:
+            raise e.SessionNotFoundError
+        on_conflict = None if body.on_conflict is None else OnConflict(body.on_conflict)
+        return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
+    return await accept_immediately(queue, new)
+
+
+def build_new_run(
+    principal: Principal,
+    body: StartRun,
+    resolved: ResolvedAgent,
+    items: tuple[Item, ...],
+    continued_from: RunId | None = None,
+) -> NewRun:
+    """`items`: what it begins with. Raises ConflictError if no run can hold them."""
+    if continued_from is not None:  # else they are no larger than the request
+        check_room(items)
+    config, changes = resolved.config, Changes()
+    origin: RunOrigin = {}
+    if continued_from:
+        origin = {"continued_from": format_id(Prefix.RUN, continued_from)}
+    add_run_created(changes, body.agent, config, origin)
+    segment = Segment(SegmentKind.INPUT, 0, body.agent, items)
+    changes.segments.append(segment)
+    state = RunState(
+        project_id=principal.project_id,
+        id=RunId(mint()),
+        agent=body.agent,
+        config=config,
+        context=body.context,
+        created_by=principal.key_id,
+        team=resolved.team,
+    )
+    return NewRun(
+        state,
+        changes,
+        metadata=body.metadata,
+        agent_version=resolved.version,
+        continued_from=continued_from,
+    )
+
+
+async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
+    """A run that waits for no other. With room in this process it is leased to it at once: one
+    commit less."""
+    lease = queue.reserve_place()
+    new = replace(new, lease=lease)
+    if lease:
+        new.changes.add(RunStartedEvent({}))
+    try:
+        accepted = await queue.accept(new)
+    except BaseException:
+        if lease:
+            queue.release_place()
+        raise
+    if lease:
+        queue.start_accepted(_build_state(new, accepted))
+    else:
+        queue.wake_worker()
+    return AcceptResult(build_view(new, accepted), replayed=False)
+
+
+def _build_state(new: NewRun, accepted: AcceptedRun) -> RunState:
+    """As the run would be loaded."""
+    return replace(
+        new.state,
+        fence=1,
+        pinned=accepted.tool_versions,
+        last_seq=len(new.changes.events),
+        segments=tuple(new.changes.segments),
+        seconds_left=new.state.config.limits.deadline_seconds,
+        stored_bytes=count_json_bytes(new.changes.segments),
+    )
