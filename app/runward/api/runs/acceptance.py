@@ -126,6 +126,7 @@ async def _is_key_used(tx: Tx, new: NewRun) -> bool:
 
 
 def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
+    """Return the run as its row would be read, without who asked for it."""
     state = new.state
     return RunView(
         id=state.id,

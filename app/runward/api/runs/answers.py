@@ -20,13 +20,13 @@ from runward.store.runs import views
 
 
 async def read_run(storage: Storage, project_id: ProjectId, run_id: RunId) -> Run:
-    """Raises RunNotFoundError."""
+    """Return the run as it is now. Raises RunNotFoundError."""
     async with storage.read() as tx:
         return await load_run(tx, project_id, run_id)
 
 
 async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
-    """Raises RunNotFoundError."""
+    """Return the run as the transaction sees it. Raises RunNotFoundError."""
     view = await views.get_run(tx, project_id, run_id)
     if view is None:
         raise e.RunNotFoundError
@@ -51,10 +51,12 @@ async def wait_and_respond(
 
 
 def render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
+    """Return a run that was accepted just now, by the key that asked for it."""
     actor = ActingKey(principal.key_id, principal.key_name)
     return Run.from_row(replace(accepted.run, created_by=actor))
 
 
 def make_headers(accepted: AcceptResult) -> dict[str, str]:
+    """Return where the run is, and whether its key was used before."""
     location = {"Location": f"/v1/runs/{format_id(Prefix.RUN, accepted.run.id)}"}
     return location | REPLAY_HEADERS if accepted.replayed else location
