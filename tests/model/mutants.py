@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run import approvals, decide, settle, team
+from runward.domain.run import approvals, decide, failures, open_calls, settle, team
 from runward.domain.run.calls import WAITING, CallPhase
 from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback
@@ -29,7 +29,6 @@ from tests.model.twin import ALREADY, CLAIMABLE, DUE, GATE, ON_CLAIM, Twin
 
 Plant = tuple[Any, str, Any]
 # Names of the code that a mutant takes the place of.
-_RETRY_DELAY: Final = "_retry_delay"
 _IS_ABANDONED: Final = "_is_abandoned"
 
 
@@ -190,7 +189,7 @@ def _recover_none(state: Any, changes: Any, tool_of: Any) -> Any:
 def _recover_unknown(state: Any, changes: Any, tool_of: Any) -> Any:
     for call in state.open_calls:
         if call.phase is CallPhase.STARTED and call.fence != state.fence:
-            verdict = settle.classify_unknown_outcome(tool_of(call).spec, "lost")
+            verdict = failures.classify_unknown_outcome(tool_of(call).spec, "lost")
             state = settle.conclude(state, changes, call, verdict)
     return state
 
@@ -213,7 +212,7 @@ def _put_back_nothing(state: Any, changes: Any, call: Any) -> Any:
 
 
 def _close_calls_alone(state: Any, changes: Any, reason: Any) -> Any:
-    after = settle.close_open_calls(state, changes, reason)
+    after = open_calls.close_open_calls(state, changes, reason)
     changes.closed_approvals.clear()
     return after
 
@@ -468,7 +467,7 @@ _NEW: Final = [
         "settle",
         "answers",
         _ONCE,
-        _code(settle, _RETRY_DELAY, _delay_always),
+        _code(settle, "find_retry_delay", _delay_always),
     ),
     Mutant(
         "a start counts no attempt",

@@ -14,8 +14,8 @@ from uuid import UUID
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import Remember
 from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.remembered_decisions import Remember
 from runward.domain.run.state import Changes, Child, Lineage, RememberedDecision, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store.runs import claims, gate

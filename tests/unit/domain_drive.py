@@ -14,11 +14,9 @@ from runward.domain.run.approvals import (
     Decision,
     Edit,
     Reject,
-    Remember,
     Respond,
     decide,
     expire,
-    recheck,
     remember_decision,
 )
 from runward.domain.run.calls import Call, CallPhase
@@ -33,9 +31,13 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
+from runward.domain.run.failures import classify_timeout
 from runward.domain.run.items import Message
+from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.plan import Turn, UnusableResponseError
+from runward.domain.run.recheck import recheck
+from runward.domain.run.remembered_decisions import Remember
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -50,12 +52,9 @@ from runward.domain.run.settle import (
     StartChild,
     TryAgain,
     classify_outcome,
-    classify_timeout,
-    close_open_calls,
     conclude,
     merge_state,
     put_back,
-    recover,
     start,
 )
 from runward.domain.run.state import (

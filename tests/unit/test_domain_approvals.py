@@ -16,10 +16,10 @@ from runward.domain.run.approvals import (
     Reject,
     decide,
     expire,
-    find_remembered_decision,
     remember_decision,
 )
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
+from runward.domain.run.remembered_decisions import find_remembered_decision
 from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import AGENT, URL, call, event, state, tool, types
 

@@ -10,6 +10,7 @@ from runward.domain.events.values import Reason
 from runward.domain.run import texts
 from runward.domain.run.abandoned import AbandonedCall, Closed, find_abandoned, merge_closed
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
+from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Failed, FailureKind, Waits
 from runward.domain.run.resolve import (
     MAX_INPUT_BYTES,
@@ -29,9 +30,7 @@ from runward.domain.run.settle import (
     AwaitResult,
     TryAgain,
     classify_outcome,
-    close_open_calls,
     conclude,
-    recover,
     settle,
     start,
 )

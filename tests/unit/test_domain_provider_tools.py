@@ -29,8 +29,8 @@ from runward.domain.run.items import (
     TextPart,
     ToolCall,
 )
+from runward.domain.run.open_calls import recover
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.settle import recover
 from runward.domain.run.state import APPROVE_OR_REJECT, Changes
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (

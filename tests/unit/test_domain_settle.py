@@ -11,19 +11,11 @@ from runward.domain.events.base import MAX_VALUE_BYTES
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
+from runward.domain.run.bounds import truncate
 from runward.domain.run.calls import CallOutcome, CallPhase, Result
-from runward.domain.run.settle import (
-    AwaitCallback,
-    AwaitResolution,
-    Disposition,
-    TryAgain,
-    close_open_calls,
-    conclude,
-    recover,
-    settle,
-    start,
-    truncate,
-)
+from runward.domain.run.failures import AwaitResolution
+from runward.domain.run.open_calls import close_open_calls, recover
+from runward.domain.run.settle import AwaitCallback, Disposition, TryAgain, conclude, settle, start
 from runward.domain.run.state import Changes
 from tests.unit.domain_cases import call, event, row_of, state, tool, types
 

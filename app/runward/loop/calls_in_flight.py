@@ -18,10 +18,10 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.calls import Call, CallPhase, Result
 from runward.domain.run.config import Limits
+from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.settle import (
     AwaitCallback,
-    AwaitResolution,
     AwaitResult,
     Disposition,
     StartChild,

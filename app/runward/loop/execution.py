@@ -13,7 +13,6 @@ from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.registry.guards import Allow
 from runward.domain.run import team
-from runward.domain.run.approvals import recheck
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.decide import (
     Action,
@@ -26,23 +25,14 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
+from runward.domain.run.open_calls import recover
 from runward.domain.run.outcomes import Outcome
-from runward.domain.run.plan import (
-    ParsedResponse,
-    Turn,
-    UnusableResponseError,
-    add_repair,
-    take_response,
-)
+from runward.domain.run.output import add_repair
+from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError, take_response
+from runward.domain.run.recheck import recheck
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.settle import (
-    StartChild,
-    classify_outcome,
-    put_back,
-    recover,
-    start,
-)
+from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
 from runward.domain.run.state import Changes, ChildRun, RunState, add_usage
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator

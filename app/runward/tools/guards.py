@@ -31,7 +31,7 @@ from runward.domain.registry.guards import (
     WebhookHook,
 )
 from runward.domain.run import texts
-from runward.domain.run.settle import truncate
+from runward.domain.run.bounds import truncate
 from runward.domain.strict_json import parse_body
 from runward.egress.responses import EgressResponse, MissingAnswer, NoAnswer
 from runward.tools.signing import SignedPostClient

@@ -9,23 +9,15 @@ from pydantic import Field, JsonValue
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import ApprovalDecidedData
-from runward.domain.events.kinds import (
-    ToolCallApprovalDecidedEvent,
-    ToolCallApprovalRequestedEvent,
-)
+from runward.domain.events.kinds import ToolCallApprovalDecidedEvent, ToolCallApprovalRequestedEvent
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, Prefix, format_id
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
-from runward.domain.run.settle import (
-    AwaitResolution,
-    classify_unknown_outcome,
-    conclude,
-    make_completed_result,
-    settle,
-)
+from runward.domain.run.remembered_decisions import Remember, covers, find_remembered_decision
+from runward.domain.run.settle import make_completed_result, settle
 from runward.domain.run.state import (
     ALL_DECISIONS,
     APPROVE_OR_REJECT,
@@ -35,22 +27,6 @@ from runward.domain.run.state import (
     RunState,
 )
 from runward.domain.run.tools import CompiledTool
-
-TOOL_GONE: Final = "The tool was disabled or deleted before the call could be sent again."
-ARGUMENTS_REFUSED: Final = (
-    "The tool was changed before the call could be sent again, and refuses its arguments."
-)
-
-
-class Remember(Frozen):
-    """The decision also covers later calls of the same tool version by the same agent."""
-
-    scope: Literal["run", "session"]
-    """`run`: the rest of this run; `session`: its session's later runs too."""
-    exact_arguments: bool = False
-    """Only calls with the very same arguments."""
-    expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """For how long."""
 
 
 class _Decision(Frozen):
@@ -166,17 +142,6 @@ def require_approval(
     return state.with_call(call)
 
 
-def find_remembered_decision(
-    remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
-) -> RememberedDecision | None:
-    """The latest remembered decision that covers `call`, if one does."""
-    for one in reversed(remembered):
-        same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
-        if same and one.arguments_digest in (None, compute_digest(call.arguments)):
-            return one
-    return None
-
-
 def _was_declined_before(state: RunState, call: Call) -> bool:
     return any(
         other.digest == call.digest
@@ -184,68 +149,6 @@ def _was_declined_before(state: RunState, call: Call) -> bool:
         and other.result.reason in (Reason.DECLINED, Reason.DECLINED_BEFORE)
         for other in state.calls.values()
     )
-
-
-def recheck(
-    state: RunState,
-    changes: Changes,
-    call: Call,
-    current_tools: Mapping[str, CompiledTool],
-    mint: Callable[[], UUID],
-    former_tool: CompiledTool | None = None,
-) -> RunState:
-    """`current_tools`: the tools that are enabled, in their current versions. A call that may
-    start comes back as it was; one whose tool is gone is settled; one whose approval binds to
-    something else is asked about again, and so is one whose tool has another approval policy by
-    now. `former_tool`: the tool's version that the call was made for, whose policy holds if the
-    tool is gone and an attempt may have taken effect."""
-    tool = current_tools.get(call.tool)
-    if tool is None and call.attempt > 0:
-        verdict = (
-            classify_unknown_outcome(former_tool.spec, TOOL_GONE)
-            if former_tool
-            else AwaitResolution(TOOL_GONE)
-        )
-        return conclude(state, changes, call, verdict)
-    if tool is None:
-        result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
-        return settle(state, changes, call, result)
-    if call.approved_digest is None and not _policy_became_stricter(call, tool, former_tool):
-        return state
-    digest = compute_call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
-    if digest == call.approved_digest:
-        return state
-    if call.approval_id is not None:
-        changes.closed_approvals[call.approval_id] = ApprovalStatus.VOID
-    again = replace(
-        call,
-        phase=CallPhase.READY,
-        version=tool.version,
-        digest=digest,
-        approval_id=None,
-        approved_digest=None,
-    )
-    problems = tool.arguments.problems(again.arguments)
-    if problems and call.attempt > 0:
-        return conclude(
-            state, changes, again, classify_unknown_outcome(tool.spec, ARGUMENTS_REFUSED)
-        )
-    if problems:
-        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
-        return settle(
-            state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
-        )
-    return require_approval(state, changes, again, tool, mint)
-
-
-def _policy_became_stricter(
-    call: Call, tool: CompiledTool, former_tool: CompiledTool | None
-) -> bool:
-    """Whether the tool's approval policy was changed, to one that may ask about this call, before
-    the first attempt. A new rule is not evaluated again: a person is asked."""
-    if call.attempt > 0 or former_tool is None:
-        return False
-    return tool.spec.approval not in ("never", former_tool.spec.approval)
 
 
 def decide(
@@ -268,7 +171,7 @@ def decide(
             waits = (
                 other.phase is CallPhase.AWAITING_APPROVAL and other.approval_id not in expired_ids
             )
-            if waits and _covers(memory, other):
+            if waits and covers(memory, other):
                 state, one = _decide_call(state, changes, other, tool, decision, approver)
                 decided.append(one)
     return state, decided
@@ -287,11 +190,6 @@ def remember_decision(
         arguments_digest=compute_digest(call.arguments) if exact else None,
         message=decision.message if isinstance(decision, Reject) else None,
     )
-
-
-def _covers(memory: RememberedDecision, call: Call) -> bool:
-    same_tool = (memory.tool, memory.version) == (call.tool, call.version)
-    return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
 
 
 def _decide_call(

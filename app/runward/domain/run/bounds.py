@@ -23,6 +23,7 @@ from runward.domain.json import (
     UnstorableError,
     clean_json,
     clean_text,
+    compact,
     holds_more_than,
     is_in_range,
 )
@@ -278,3 +279,16 @@ def _is_url(url: str) -> bool:
         return bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
+
+
+def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
+    """`(shown, full)`: head and tail of what is longer than `max_bytes`; `full` is None where
+    nothing was cut."""
+    text = output if isinstance(output, str) else compact(output)
+    raw = text.encode()
+    if len(raw) <= max_bytes:
+        return output, None
+    marker = f"\n… {len(raw) - max_bytes} bytes left out …\n"
+    half = max_bytes // 2
+    head, tail = raw[:half].decode(errors="ignore"), raw[len(raw) - half :].decode(errors="ignore")
+    return head + marker + tail, output

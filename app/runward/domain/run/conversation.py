@@ -10,7 +10,7 @@ from runward.domain.registry.guards import Stage
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, Result
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
-from runward.domain.run.plan import WARN_AT, count_identical_before
+from runward.domain.run.repeated_calls import WARN_AT, count_identical_before
 from runward.domain.run.state import RunState, Segment, find_new_input, list_requested_calls
 
 

@@ -4,31 +4,29 @@ Starting a run, resuming it after an approval and recovering it after a crash ar
 path: load the state, ask `next_action`, do it, commit the result, ask again.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
 
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
-from runward.domain.json import clean_json, compact, parse
+from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Result
-from runward.domain.run.config import FixedOutput, StopAt
+from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
+from runward.domain.run.concurrency import select_startable
+from runward.domain.run.config import FixedOutput
+from runward.domain.run.final_results import find_escalation, find_stopping_result
 from runward.domain.run.items import Message
+from runward.domain.run.output import count_repairs, parse_output
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState, SegmentKind, list_requested_calls
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import find_next_agent
 from runward.domain.run.workflow import NextSteps, WorkflowEnd, next_step
 from runward.domain.schema.validator import SchemaProblem, Validator
-
-DEFAULT_CONCURRENCY: Final = Concurrency(limit=64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def next_action(
     calls = state.turn_calls
     stop = _find_stop(state, calls, overdue=overdue)
     running = busy or any(call.phase is CallPhase.STARTED for call in calls)
-    if stop is None and (ready := _select_startable(calls, state, caps or {})):
+    if stop is None and (ready := select_startable(calls, state, caps or {})):
         return RunTools(ready)
     if running:
         return Wait(stopping=stop is not None)
@@ -136,39 +134,6 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
     return None
 
 
-def _select_startable(
-    calls: tuple[Call, ...], state: RunState, caps: Mapping[str, Concurrency]
-) -> tuple[CallId, ...]:
-    """The ready calls that fit under the caps of the run, of their tool and of its group; a
-    serial call waits for all before it and holds back all after it."""
-    in_flight = [call for call in calls if call.phase is CallPhase.STARTED]
-    used = Counter(_concurrency_key(call, caps) for call in in_flight)
-    room = state.config.limits.max_parallel_tool_calls - len(in_flight)
-    start: list[CallId] = []
-    unsettled_before = False
-    for call in calls:
-        cap = caps.get(call.tool, DEFAULT_CONCURRENCY)
-        if cap.serial and call.phase is not CallPhase.SETTLED:
-            if call.phase is CallPhase.READY and not unsettled_before and not in_flight:
-                start.append(call.id)
-            break
-        if (
-            call.phase is CallPhase.READY
-            and room > 0
-            and used[_concurrency_key(call, caps)] < cap.limit
-        ):
-            used[_concurrency_key(call, caps)] += 1
-            room -= 1
-            start.append(call.id)
-        unsettled_before |= call.phase is not CallPhase.SETTLED
-    return tuple(start)
-
-
-def _concurrency_key(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
-    group = caps.get(call.tool, DEFAULT_CONCURRENCY).group
-    return ("tool", call.tool) if group is None else ("group", group)
-
-
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Every call has its result: stop, answer, or ask the model again."""
     if _was_refused(state, calls, Reason.REPEATED):
@@ -181,23 +146,17 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
 def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Of an agent with a model."""
     own = calls if _has_last_word(state) else ()
-    if (escalated := _find_escalation(own)) is not None:
+    if (escalated := find_escalation(own)) is not None:
         return _finish_or_repair(state, state.last_text or escalated.whole, schema)
     if (agent := find_next_agent(state)) is not None:
         return HandOver(agent)
-    if (stopped := _find_stopping_result(state, own)) is not None:
+    if (stopped := find_stopping_result(state, own)) is not None:
         return _finish_or_repair(state, stopped.whole, schema)
     if _has_answered(state):
         return _finish_with_answer(state, schema)
     if _was_refused(state, calls, Reason.LIMIT):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     return _ask_within_limits(state)
-
-
-def _find_escalation(calls: tuple[Call, ...]) -> Result | None:
-    """The first result whose tool said that this agent is done."""
-    results = (call.result for call in calls if call.result is not None)
-    return next((result for result in results if result.escalate), None)
 
 
 def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
@@ -218,7 +177,7 @@ def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
 
 def _finish_workflow(over: WorkflowEnd, schema: Validator | None) -> Finish:
     """Nobody can be asked for a better output."""
-    parsed, problems = _parse_output(over.output, schema)
+    parsed, problems = parse_output(over.output, schema)
     if problems:
         return _fail_schema(over.output, problems)
     return Finish(RunStatus.COMPLETED, over.output, parsed=parsed, code=over.reason)
@@ -238,34 +197,13 @@ def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | No
     """Complete with `output`, or ask for a better one where the schema refuses it."""
     if schema is None:
         return Finish(RunStatus.COMPLETED, output)
-    parsed, problems = _parse_output(output, schema)
+    parsed, problems = parse_output(output, schema)
     if not problems:
         return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
-    if _count_repairs(state) >= state.config.repair_attempts:
+    if count_repairs(state) >= state.config.repair_attempts:
         return _fail_schema(output, problems)
     limited = _ask_within_limits(state)
     return AskModel(repair=problems) if limited == AskModel() else limited
-
-
-def _count_repairs(state: RunState) -> int:
-    """How often the agent that has the run now was asked for a better output since it has it."""
-    said = [one for one in state.segments if one.kind is not SegmentKind.INPUT]
-    own = takewhile(lambda one: one.agent == state.agent, reversed(said))
-    return sum(one.kind is SegmentKind.REPAIR for one in own)
-
-
-def _parse_output(
-    output: JsonValue, schema: Validator | None
-) -> tuple[JsonValue, tuple[SchemaProblem, ...]]:
-    """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
-    replaced: a JSON text may have it escaped."""
-    if schema is None:
-        return None, ()
-    try:
-        parsed = clean_json(parse(output))[0] if isinstance(output, str) else output
-    except ValueError as error:
-        return None, (SchemaProblem("output", f"is not JSON: {error}"),)
-    return parsed, tuple(schema.problems(parsed))
 
 
 def _fail_schema(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
@@ -301,25 +239,6 @@ def _check_budget(state: RunState) -> Finish | None:
         return _incomplete("max_tokens", f"The run used {usage.total} tokens.")
     if limits.max_cost_usd is not None and usage.cost >= limits.max_cost_usd:
         return _incomplete("max_cost_usd", f"The run cost {usage.cost:.6f} US dollars.")
-    return None
-
-
-def _find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
-    """The result that ends the run by `tool_use_behavior`: the first good one, in call order. That
-    of a built-in tool is for the model, unless `stop_at` names the tool."""
-    match state.config.tool_use_behavior:
-        case "run_llm_again":
-            return None
-        case "stop_on_first_tool":
-            names = None
-        case StopAt(stop_at=stop_at):
-            names = stop_at
-        case _:
-            assert_never(state.config.tool_use_behavior)
-    for call in calls:
-        stops = call.tool not in BUILTINS if names is None else call.tool in names
-        if stops and call.result is not None and not call.result.is_error:
-            return call.result
     return None
 
 

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from runward.domain.ids import CallId
 from runward.domain.json import compact
+from runward.domain.run.bounds import truncate
 from runward.domain.run.config import History, RunKind
 from runward.domain.run.items import (
     HostedCall,
@@ -26,7 +27,6 @@ from runward.domain.run.items import (
     ToolResult,
     join_text,
 )
-from runward.domain.run.settle import truncate
 
 BYTES_A_TOKEN: Final = 4
 MEDIA_BYTES: Final = 4_000

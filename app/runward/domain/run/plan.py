@@ -6,7 +6,7 @@ from uuid import UUID
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import CallCreatedData
-from runward.domain.events.kinds import ModelRetriedEvent, ToolCallCreatedEvent
+from runward.domain.events.kinds import ToolCallCreatedEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import (
@@ -28,24 +28,17 @@ from runward.domain.run.bounds import (
     count_json_bytes,
 )
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
+from runward.domain.run.failures import make_guardrail_result
 from runward.domain.run.items import Item, Message, Native, ToolCall
 from runward.domain.run.outcomes import Failed, FailureKind
+from runward.domain.run.repeated_calls import STOP_AT, count_identical_before
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.response_events import add_response_events
-from runward.domain.run.settle import make_guardrail_result, settle
-from runward.domain.run.state import (
-    Changes,
-    RunState,
-    Segment,
-    SegmentKind,
-    add_usage,
-)
+from runward.domain.run.settle import settle
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_usage
 from runward.domain.run.team import accept_handoff
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import SchemaProblem, parse_arguments
-
-WARN_AT, STOP_AT = 3, 5
-"""The loop guard: how many identical calls of one run are warned about, and refused."""
 
 
 class UnusableResponseError(Exception):
@@ -282,36 +275,6 @@ def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
     provider may ask whether it may call a tool of a server."""
     hosted = tool.spec.hosted
     return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
-
-
-def add_repair(state: RunState, changes: Changes, problems: Sequence[SchemaProblem]) -> RunState:
-    """Tell the model what is wrong with its output, before it is asked for a better one."""
-    pairs = [(problem.path, problem.message) for problem in problems]
-    message = Message("user", texts.repair(pairs))
-    segment = Segment(SegmentKind.REPAIR, state.turn, state.agent, (message,))
-    summary = "; ".join(f"{path} {text}" for path, text in pairs)
-    changes.add(ModelRetriedEvent({"code": "output_schema", "message": summary}))
-    changes.segments.append(segment)
-    return replace(state, segments=(*state.segments, segment))
-
-
-def count_identical_before(state: RunState, call: Call) -> int:
-    """How many calls of the run before this one had the same name and arguments."""
-    return sum(
-        (other.turn, other.position) < (call.turn, call.position)
-        and (other.tool, other.raw) == (call.tool, call.raw)
-        and _same_arguments(other, call)
-        for other in state.calls.values()
-    )
-
-
-def _same_arguments(one: Call, other: Call) -> bool:
-    """Compare what the model asked for. Two calls of one version that nobody edited have the same
-    digest if and only if their arguments are the same; that costs nothing for large ones."""
-    edited = one.original is not None or other.original is not None
-    if one.version == other.version and not edited:
-        return one.digest == other.digest
-    return is_same_json(one.requested_arguments, other.requested_arguments)
 
 
 def _make_rejected_result(verdict: Reject | Fail) -> Result:

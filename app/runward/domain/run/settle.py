@@ -1,8 +1,7 @@
 """From how an attempt ended to what the model is told, and whether it is tried again."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
 
@@ -16,24 +15,26 @@ from runward.domain.events.kinds import (
 )
 from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject, compact
-from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
+from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.bounds import (
     MAX_RUN_BYTES,
     bounded_outcome,
     bounded_result,
     count_json_bytes,
+    truncate,
 )
 from runward.domain.run.calls import CALL_ENDINGS, Call, CallOutcome, CallPhase, Result
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.failures import (
+    AwaitResolution,
+    apply_failure_policy,
+    classify_failure,
+    find_retry_delay,
+)
+from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
 from runward.domain.run.sessions import merge_delta
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool
-
-_REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})
-"""Types of tools that have done nothing before their result, their child run, or that they wait
-for their client, is committed; a provider's call is made after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,6 @@ class StartChild:
     """The call's result is that of a child run, which the loop starts with its next step."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitResolution:
-    """Nobody knows whether the call took effect: a person settles it."""
-
-    detail: str
-
-
 Disposition: TypeAlias = (
     Result | TryAgain | AwaitCallback | AwaitResult | StartChild | AwaitResolution
 )
@@ -85,10 +79,10 @@ def classify_outcome(
         case Waits():
             return AwaitCallback()
         case Failed():
-            delay = _retry_delay(tool.spec, call, outcome, jitter)
+            delay = find_retry_delay(tool.spec, call, outcome, jitter)
             if delay is not None and delay < seconds_left:
                 return TryAgain(delay)
-            return _classify_failure(tool.spec, call, outcome)
+            return classify_failure(tool.spec, call, outcome)
         case _:
             assert_never(outcome)
 
@@ -98,7 +92,7 @@ def _classify_output(tool: CompiledTool, done: Done) -> Result:
     if tool.output is not None and (problems := tool.output.problems(output)):
         first = problems[0]
         detail = f"The output does not match output_schema: {first.path} {first.message}"
-        return _apply_failure_policy(
+        return apply_failure_policy(
             tool.spec.on_error,
             Result(
                 CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_OUTPUT, detail=detail
@@ -119,106 +113,6 @@ def make_completed_result(output: JsonValue, max_bytes: int, done: Done | None =
         transfer_to=done.transfer_to if done else None,
         escalate=done.escalate if done else False,
     )
-
-
-def _retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> float | None:
-    """Seconds until the next attempt; None: there must be none."""
-    if failed.permanent or call.recent_attempts >= spec.retry.max_attempts:
-        return None
-    match failed.why:
-        case FailureKind.NOT_SENT:
-            allowed = True
-        case FailureKind.UNKNOWN:
-            allowed = spec.idempotent
-        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
-            temporary = failed.status in RETRYABLE_STATUSES
-            allowed = (spec.idempotent and temporary) or failed.status in spec.retry.on
-        case (
-            FailureKind.TIMEOUT
-            | FailureKind.INVALID_RESPONSE
-            | FailureKind.GUARDRAIL
-            | FailureKind.WITHHELD
-        ):
-            allowed = False
-        case _:
-            assert_never(failed.why)
-    if not allowed:
-        return None
-    ceiling = min(
-        spec.retry.max_seconds, spec.retry.initial_seconds * 2 ** (call.recent_attempts - 1)
-    )
-    return max(ceiling * jitter, failed.retry_after or 0.0)
-
-
-def _classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Disposition:
-    match failed.why:
-        case FailureKind.TIMEOUT:
-            return classify_timeout(spec, call, failed.detail)
-        case FailureKind.UNKNOWN:
-            return classify_unknown_outcome(spec, failed.detail)
-        case FailureKind.GUARDRAIL | FailureKind.WITHHELD:
-            return make_guardrail_result(failed)
-        case FailureKind.NOT_SENT:
-            before = call.exchange is not None  # it was sent, and asked for more
-            before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)  # it may have
-            text = texts.NOT_REACHED if before else texts.NOT_SENT
-            result = Result(CallOutcome.FAILED, text, Reason.NOT_SENT)
-        case FailureKind.INVALID_RESPONSE:
-            result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_RESPONSE)
-        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
-            text = failed.message or texts.TOOL_ERROR
-            result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], Reason.TOOL_ERROR)
-        case _:
-            assert_never(failed.why)
-    return _apply_failure_policy(spec.on_error, replace(result, detail=failed.detail))
-
-
-def make_guardrail_result(failed: Failed) -> Result:
-    """A guardrail's word, which no policy of the tool changes. Only a call that was never sent is
-    called rejected."""
-    text = truncate(failed.message or texts.GUARDED, 4096)[0]
-    return Result(
-        CallOutcome.FAILED if failed.why is FailureKind.WITHHELD else CallOutcome.REJECTED,
-        text,
-        Reason.GUARDRAIL,
-        detail=failed.detail,
-        fails_run=failed.fails_run,
-    )
-
-
-def classify_timeout(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitResolution:
-    if spec.on_unknown == "ask" and not spec.idempotent:
-        return AwaitResolution(detail)
-    text = texts.timed_out(call.tool, call.timeout_seconds or 0, idempotent=spec.idempotent)
-    return _apply_failure_policy(
-        spec.on_timeout, Result(CallOutcome.TIMED_OUT, text, detail=detail)
-    )
-
-
-def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
-    """The call was sent and no complete answer came: it may have taken effect."""
-    result = Result(CallOutcome.OUTCOME_UNKNOWN, texts.INTERRUPTED, detail=detail)
-    match spec.on_unknown:
-        case "ask":
-            return AwaitResolution(detail)
-        case "fail_run":
-            return replace(result, fails_run=True)
-        case "return_error":
-            return result
-        case _:
-            assert_never(spec.on_unknown)
-
-
-def _apply_failure_policy(policy: OnFailure, result: Result) -> Result:
-    match policy:
-        case "return_error":
-            return result
-        case "fail_run":
-            return replace(result, fails_run=True)
-        case Text(message=message):
-            return replace(result, output=message)
-        case _:
-            assert_never(policy)
 
 
 def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposition) -> RunState:
@@ -327,53 +221,3 @@ def put_back(state: RunState, changes: Changes, call: Call) -> RunState:
     again = replace(call, phase=CallPhase.READY)
     changes.put(again)
     return state.with_call(again)
-
-
-def recover(
-    state: RunState, changes: Changes, find_tool: Callable[[Call], CompiledTool | None]
-) -> RunState:
-    """Calls that were in flight when their worker was lost: an idempotent one is ready again,
-    any other may have taken effect and is not repeated."""
-    for call in state.open_calls:
-        if call.phase is not CallPhase.STARTED or call.fence == state.fence:
-            continue
-        tool = find_tool(call)
-        if tool is not None and (tool.spec.idempotent or tool.spec.type in _REPEATABLE_TYPES):
-            state = put_back(state, changes, call)
-        else:
-            detail = "The worker was lost while the call was in flight."
-            verdict = (
-                classify_unknown_outcome(tool.spec, detail) if tool else AwaitResolution(detail)
-            )
-            state = conclude(state, changes, call, verdict)
-    return state
-
-
-def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunState:
-    """The run ends: every open call gets a truthful result, every open request is withdrawn."""
-    text = texts.CANCELLED if reason is Reason.RUN_CANCELLED else texts.RUN_ENDED
-    for call in state.open_calls:
-        sent = call.attempt > 0
-        if call.approval_id is not None and call.phase is CallPhase.AWAITING_APPROVAL:
-            changes.closed_approvals[call.approval_id] = "withdrawn"
-        result = Result(
-            CallOutcome.CANCELLED,
-            f"{text} {texts.UNKNOWN_OUTCOME}" if sent else text,
-            reason,
-            detail="The call may have been sent." if sent else None,
-        )
-        state = settle(state, changes, call, result)
-    return state
-
-
-def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
-    """`(shown, full)`: head and tail of what is longer than `max_bytes`; `full` is None where
-    nothing was cut."""
-    text = output if isinstance(output, str) else compact(output)
-    raw = text.encode()
-    if len(raw) <= max_bytes:
-        return output, None
-    marker = f"\n… {len(raw) - max_bytes} bytes left out …\n"
-    half = max_bytes // 2
-    head, tail = raw[:half].decode(errors="ignore"), raw[len(raw) - half :].decode(errors="ignore")
-    return head + marker + tail, output

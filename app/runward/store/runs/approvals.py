@@ -27,7 +27,8 @@ from sqlalchemy import (
 from runward.domain.events.values import ApprovalStatus, DecisionKind
 from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.approvals import DecisionRecord, Remember
+from runward.domain.run.approvals import DecisionRecord
+from runward.domain.run.remembered_decisions import Remember
 from runward.domain.run.state import RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.postgres.columns import RowMapping

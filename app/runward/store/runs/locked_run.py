@@ -9,7 +9,7 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.abandoned import Closed, find_abandoned
 from runward.domain.run.calls import Call
-from runward.domain.run.settle import close_open_calls
+from runward.domain.run.open_calls import close_open_calls
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.domain.run.team import UNREGISTERED, build_function_tools

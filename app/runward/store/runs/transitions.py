@@ -19,6 +19,7 @@ from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
 from runward.domain.run.bounds import check_room
 from runward.domain.run.calls import Call, CallOutcome, CallPhase
+from runward.domain.run.failures import classify_timeout
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
     MAX_INPUT_REQUESTS,
@@ -36,7 +37,7 @@ from runward.domain.run.resolve import (
     keep_answer,
     matches_result,
 )
-from runward.domain.run.settle import classify_timeout, conclude
+from runward.domain.run.settle import conclude
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool

@@ -1,0 +1,116 @@
+"""Failures of an attempt: whether it is made again, and the result that the model reads."""
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from runward.domain.events.values import Reason
+from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
+from runward.domain.run import texts
+from runward.domain.run.bounds import truncate
+from runward.domain.run.calls import Call, CallOutcome, Result
+from runward.domain.run.outcomes import Failed, FailureKind
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitResolution:
+    """Nobody knows whether the call took effect: a person settles it."""
+
+    detail: str
+
+
+def find_retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> float | None:
+    """Seconds until the next attempt; None: there must be none."""
+    if failed.permanent or call.recent_attempts >= spec.retry.max_attempts:
+        return None
+    match failed.why:
+        case FailureKind.NOT_SENT:
+            allowed = True
+        case FailureKind.UNKNOWN:
+            allowed = spec.idempotent
+        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
+            temporary = failed.status in RETRYABLE_STATUSES
+            allowed = (spec.idempotent and temporary) or failed.status in spec.retry.on
+        case (
+            FailureKind.TIMEOUT
+            | FailureKind.INVALID_RESPONSE
+            | FailureKind.GUARDRAIL
+            | FailureKind.WITHHELD
+        ):
+            allowed = False
+        case _:
+            assert_never(failed.why)
+    if not allowed:
+        return None
+    ceiling = min(
+        spec.retry.max_seconds, spec.retry.initial_seconds * 2 ** (call.recent_attempts - 1)
+    )
+    return max(ceiling * jitter, failed.retry_after or 0.0)
+
+
+def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | AwaitResolution:
+    match failed.why:
+        case FailureKind.TIMEOUT:
+            return classify_timeout(spec, call, failed.detail)
+        case FailureKind.UNKNOWN:
+            return classify_unknown_outcome(spec, failed.detail)
+        case FailureKind.GUARDRAIL | FailureKind.WITHHELD:
+            return make_guardrail_result(failed)
+        case FailureKind.NOT_SENT:
+            before = call.exchange is not None  # it was sent, and asked for more
+            before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)  # it may have
+            text = texts.NOT_REACHED if before else texts.NOT_SENT
+            result = Result(CallOutcome.FAILED, text, Reason.NOT_SENT)
+        case FailureKind.INVALID_RESPONSE:
+            result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_RESPONSE)
+        case FailureKind.UNAVAILABLE | FailureKind.ERROR:
+            text = failed.message or texts.TOOL_ERROR
+            result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], Reason.TOOL_ERROR)
+        case _:
+            assert_never(failed.why)
+    return apply_failure_policy(spec.on_error, replace(result, detail=failed.detail))
+
+
+def make_guardrail_result(failed: Failed) -> Result:
+    """A guardrail's word, which no policy of the tool changes. Only a call that was never sent is
+    called rejected."""
+    text = truncate(failed.message or texts.GUARDED, 4096)[0]
+    return Result(
+        CallOutcome.FAILED if failed.why is FailureKind.WITHHELD else CallOutcome.REJECTED,
+        text,
+        Reason.GUARDRAIL,
+        detail=failed.detail,
+        fails_run=failed.fails_run,
+    )
+
+
+def classify_timeout(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitResolution:
+    if spec.on_unknown == "ask" and not spec.idempotent:
+        return AwaitResolution(detail)
+    text = texts.timed_out(call.tool, call.timeout_seconds or 0, idempotent=spec.idempotent)
+    return apply_failure_policy(spec.on_timeout, Result(CallOutcome.TIMED_OUT, text, detail=detail))
+
+
+def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
+    """The call was sent and no complete answer came: it may have taken effect."""
+    result = Result(CallOutcome.OUTCOME_UNKNOWN, texts.INTERRUPTED, detail=detail)
+    match spec.on_unknown:
+        case "ask":
+            return AwaitResolution(detail)
+        case "fail_run":
+            return replace(result, fails_run=True)
+        case "return_error":
+            return result
+        case _:
+            assert_never(spec.on_unknown)
+
+
+def apply_failure_policy(policy: OnFailure, result: Result) -> Result:
+    match policy:
+        case "return_error":
+            return result
+        case "fail_run":
+            return replace(result, fails_run=True)
+        case Text(message=message):
+            return replace(result, output=message)
+        case _:
+            assert_never(policy)

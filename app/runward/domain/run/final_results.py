@@ -1,0 +1,33 @@
+"""Tool results that end a run, without another response of the model."""
+
+from typing import assert_never
+
+from runward.domain.run.builtins import BUILTINS
+from runward.domain.run.calls import Call, Result
+from runward.domain.run.config import StopAt
+from runward.domain.run.state import RunState
+
+
+def find_escalation(calls: tuple[Call, ...]) -> Result | None:
+    """The first result whose tool said that this agent is done."""
+    results = (call.result for call in calls if call.result is not None)
+    return next((result for result in results if result.escalate), None)
+
+
+def find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
+    """The result that ends the run by `tool_use_behavior`: the first good one, in call order. That
+    of a built-in tool is for the model, unless `stop_at` names the tool."""
+    match state.config.tool_use_behavior:
+        case "run_llm_again":
+            return None
+        case "stop_on_first_tool":
+            names = None
+        case StopAt(stop_at=stop_at):
+            names = stop_at
+        case _:
+            assert_never(state.config.tool_use_behavior)
+    for call in calls:
+        stops = call.tool not in BUILTINS if names is None else call.tool in names
+        if stops and call.result is not None and not call.result.is_error:
+            return call.result
+    return None

@@ -1,0 +1,53 @@
+"""Calls that are open when a worker is lost, and when the run ends."""
+
+from collections.abc import Callable
+from typing import Final
+
+from runward.domain.events.values import Reason
+from runward.domain.run import texts
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
+from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
+from runward.domain.run.settle import conclude, put_back, settle
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.tools import CompiledTool
+
+_REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})
+"""Types of tools that have done nothing before their result, their child run, or that they wait
+for their client, is committed; a provider's call is made after that."""
+
+
+def recover(
+    state: RunState, changes: Changes, find_tool: Callable[[Call], CompiledTool | None]
+) -> RunState:
+    """Calls that were in flight when their worker was lost: an idempotent one is ready again,
+    any other may have taken effect and is not repeated."""
+    for call in state.open_calls:
+        if call.phase is not CallPhase.STARTED or call.fence == state.fence:
+            continue
+        tool = find_tool(call)
+        if tool is not None and (tool.spec.idempotent or tool.spec.type in _REPEATABLE_TYPES):
+            state = put_back(state, changes, call)
+        else:
+            detail = "The worker was lost while the call was in flight."
+            verdict = (
+                classify_unknown_outcome(tool.spec, detail) if tool else AwaitResolution(detail)
+            )
+            state = conclude(state, changes, call, verdict)
+    return state
+
+
+def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunState:
+    """The run ends: every open call gets a truthful result, every open request is withdrawn."""
+    text = texts.CANCELLED if reason is Reason.RUN_CANCELLED else texts.RUN_ENDED
+    for call in state.open_calls:
+        sent = call.attempt > 0
+        if call.approval_id is not None and call.phase is CallPhase.AWAITING_APPROVAL:
+            changes.closed_approvals[call.approval_id] = "withdrawn"
+        result = Result(
+            CallOutcome.CANCELLED,
+            f"{text} {texts.UNKNOWN_OUTCOME}" if sent else text,
+            reason,
+            detail="The call may have been sent." if sent else None,
+        )
+        state = settle(state, changes, call, result)
+    return state

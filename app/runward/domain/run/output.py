@@ -1,0 +1,46 @@
+"""The final output of an agent with a schema: its check, and its repair by the model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from pydantic import JsonValue
+
+from runward.domain.events.kinds import ModelRetriedEvent
+from runward.domain.json import clean_json, parse
+from runward.domain.run import texts
+from runward.domain.run.items import Message
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.schema.validator import SchemaProblem, Validator
+
+
+def add_repair(state: RunState, changes: Changes, problems: Sequence[SchemaProblem]) -> RunState:
+    """Tell the model what is wrong with its output, before it is asked for a better one."""
+    pairs = [(problem.path, problem.message) for problem in problems]
+    message = Message("user", texts.repair(pairs))
+    segment = Segment(SegmentKind.REPAIR, state.turn, state.agent, (message,))
+    summary = "; ".join(f"{path} {text}" for path, text in pairs)
+    changes.add(ModelRetriedEvent({"code": "output_schema", "message": summary}))
+    changes.segments.append(segment)
+    return replace(state, segments=(*state.segments, segment))
+
+
+def count_repairs(state: RunState) -> int:
+    """How often the agent that has the run now was asked for a better output since it has it."""
+    said = [one for one in state.segments if one.kind is not SegmentKind.INPUT]
+    own = takewhile(lambda one: one.agent == state.agent, reversed(said))
+    return sum(one.kind is SegmentKind.REPAIR for one in own)
+
+
+def parse_output(
+    output: JsonValue, schema: Validator | None
+) -> tuple[JsonValue, tuple[SchemaProblem, ...]]:
+    """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
+    replaced: a JSON text may have it escaped."""
+    if schema is None:
+        return None, ()
+    try:
+        parsed = clean_json(parse(output))[0] if isinstance(output, str) else output
+    except ValueError as error:
+        return None, (SchemaProblem("output", f"is not JSON: {error}"),)
+    return parsed, tuple(schema.problems(parsed))

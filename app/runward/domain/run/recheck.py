@@ -1,0 +1,82 @@
+"""The check of a call right before its start: its tool may have changed since it was approved."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.run import texts
+from runward.domain.run.approvals import require_approval
+from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
+from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
+from runward.domain.run.settle import conclude, settle
+from runward.domain.run.state import Changes, RunState
+from runward.domain.run.tools import CompiledTool
+
+TOOL_GONE: Final = "The tool was disabled or deleted before the call could be sent again."
+ARGUMENTS_REFUSED: Final = (
+    "The tool was changed before the call could be sent again, and refuses its arguments."
+)
+
+
+def recheck(
+    state: RunState,
+    changes: Changes,
+    call: Call,
+    current_tools: Mapping[str, CompiledTool],
+    mint: Callable[[], UUID],
+    former_tool: CompiledTool | None = None,
+) -> RunState:
+    """`current_tools`: the tools that are enabled, in their current versions. A call that may
+    start comes back as it was; one whose tool is gone is settled; one whose approval binds to
+    something else is asked about again, and so is one whose tool has another approval policy by
+    now. `former_tool`: the tool's version that the call was made for, whose policy holds if the
+    tool is gone and an attempt may have taken effect."""
+    tool = current_tools.get(call.tool)
+    if tool is None and call.attempt > 0:
+        verdict = (
+            classify_unknown_outcome(former_tool.spec, TOOL_GONE)
+            if former_tool
+            else AwaitResolution(TOOL_GONE)
+        )
+        return conclude(state, changes, call, verdict)
+    if tool is None:
+        result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
+        return settle(state, changes, call, result)
+    if call.approved_digest is None and not _policy_became_stricter(call, tool, former_tool):
+        return state
+    digest = compute_call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
+    if digest == call.approved_digest:
+        return state
+    if call.approval_id is not None:
+        changes.closed_approvals[call.approval_id] = ApprovalStatus.VOID
+    again = replace(
+        call,
+        phase=CallPhase.READY,
+        version=tool.version,
+        digest=digest,
+        approval_id=None,
+        approved_digest=None,
+    )
+    problems = tool.arguments.problems(again.arguments)
+    if problems and call.attempt > 0:
+        return conclude(
+            state, changes, again, classify_unknown_outcome(tool.spec, ARGUMENTS_REFUSED)
+        )
+    if problems:
+        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
+        return settle(
+            state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
+        )
+    return require_approval(state, changes, again, tool, mint)
+
+
+def _policy_became_stricter(
+    call: Call, tool: CompiledTool, former_tool: CompiledTool | None
+) -> bool:
+    """Whether the tool's approval policy was changed, to one that may ask about this call, before
+    the first attempt. A new rule is not evaluated again: a person is asked."""
+    if call.attempt > 0 or former_tool is None:
+        return False
+    return tool.spec.approval not in ("never", former_tool.spec.approval)

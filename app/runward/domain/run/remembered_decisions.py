@@ -1,0 +1,37 @@
+"""Decisions that also cover later calls of the same tool."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from runward.domain.json import compute_digest
+from runward.domain.registry.tools import Frozen
+from runward.domain.run.calls import Call
+from runward.domain.run.state import RememberedDecision
+
+
+class Remember(Frozen):
+    """The decision also covers later calls of the same tool version by the same agent."""
+
+    scope: Literal["run", "session"]
+    """`run`: the rest of this run; `session`: its session's later runs too."""
+    exact_arguments: bool = False
+    """Only calls with the very same arguments."""
+    expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
+    """For how long."""
+
+
+def find_remembered_decision(
+    remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
+) -> RememberedDecision | None:
+    """The latest remembered decision that covers `call`, if one does."""
+    for one in reversed(remembered):
+        same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
+        if same and one.arguments_digest in (None, compute_digest(call.arguments)):
+            return one
+    return None
+
+
+def covers(memory: RememberedDecision, call: Call) -> bool:
+    same_tool = (memory.tool, memory.version) == (call.tool, call.version)
+    return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
