@@ -25,7 +25,7 @@ from tests.model.world import World
 async def _ask_model(
     access: Any, state: RunState, request: Any, *, tell: Any, check: Any
 ) -> ModelResponse:
-    """Like `runward.loop.ask_model`: the lease is checked, then the request is sent."""
+    """Like that of `runward.loop.turn`: the lease is checked, then the request is sent."""
     await check()
     return await Pending("model", state.turn + 1)
 

@@ -16,8 +16,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.rules import RuleFailure
 from runward.domain.run.plan import parse_response
-from runward.loop.available_tools import add_approvals, find_enabled_tools
 from runward.loop.engine import ToolPolicies
+from runward.loop.tool_policies import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.tools import rule_process
 from runward.tools.plugin.loader import collect

@@ -37,12 +37,12 @@ from runward.domain.run.state import Changes, ChildRun, RunState, add_usage
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop import endings
-from runward.loop.ask_model import LossNote, Note
 from runward.loop.available_tools import AvailableTools, BuiltinTools
 from runward.loop.calls_in_flight import CallEnd, CallsInFlight, seconds_for
 from runward.loop.checks import Checks
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
+from runward.loop.model_notes import LossNote, Note
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.turn import (
     FailedAfterResponse,

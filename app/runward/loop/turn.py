@@ -1,10 +1,16 @@
-"""One turn of a run: the checks before the request, the model's response, and the checks of its
-calls before they enter the ledger."""
+"""One turn of a run: the checks before the request, the request with its retries and fallbacks,
+and the checks of the response's calls before they enter the ledger."""
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+from pydantic_core import PydanticSerializationError
+
+from runward.domain.json import UnstorableError
 from runward.domain.registry.guards import (
     Allow,
     Fail,
@@ -15,18 +21,45 @@ from runward.domain.registry.guards import (
     Reject,
     Stage,
 )
+from runward.domain.run import texts
+from runward.domain.run.bounds import bounded_response
+from runward.domain.run.config import NamedTool
+from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish
+from runward.domain.run.history import trimmed_history
+from runward.domain.run.items import Message
 from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError, parse_response
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState
+from runward.domain.run.state import RunState, list_requested_calls
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
-from runward.llm.base import ModelError
-from runward.loop.ask_model import Note, ask_model, build_request
+from runward.llm import failures
+from runward.llm.base import (
+    Model,
+    ModelDelta,
+    ModelError,
+    ModelRequest,
+    OnDelta,
+    RequestedToolChoice,
+)
+from runward.llm.capabilities import fit_request
+from runward.llm.catalog import ModelNotInCatalogError
 from runward.loop.available_tools import AvailableTools
+from runward.loop.breaker import OPEN, BreakerKey
 from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
 from runward.loop.engine import ModelAccess
+from runward.loop.hosted_secrets import add_secrets
+from runward.loop.model_notes import Note, RequestObserver
 
+ATTEMPTS: Final = 4
+"""Requests to one model before the next one in line is asked."""
+FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
+"""Seconds between attempts; a provider's Retry-After beyond the longest moves on to the next."""
+MODEL_TIMEOUT: Final = 600.0
+"""Seconds for one request, first byte to last; `timeout_seconds` in `model_settings` says
+otherwise."""
+FIRST_TOKEN_TIMEOUT: Final = 180.0
+"""Seconds until the first piece of an answer; `first_token_timeout_seconds` says otherwise."""
 HOOK_FAILED: Final = "hook_failed"
 GUARDRAIL: Final = "guardrail"
 
@@ -102,6 +135,173 @@ class ModelTurn:
             for call in calls
         ]
         return replace(parsed, calls=tuple(reviewed))
+
+
+def build_request(
+    state: RunState, tools: Mapping[str, CompiledTool], ask: AskModel
+) -> ModelRequest:
+    """Everything but the model's name."""
+    config = state.config
+    items = (
+        *trimmed_history(state.history, config.history, state.calls),
+        *build_conversation(state),
+    )
+    if ask.tools_off:
+        items = (*items, Message("user", texts.SUMMARISE))
+    return ModelRequest(
+        model="",
+        instructions=config.instructions,
+        items=items,
+        tools=() if ask.tools_off else tuple(tool.spec for tool in tools.values()),
+        tool_choice=_choose_tool_choice(state, tools),
+        parallel_tool_calls=config.parallel_tool_calls,
+        settings=config.model_settings,
+        output_schema=config.output_schema,
+        timeout_seconds=MODEL_TIMEOUT,
+    )
+
+
+def _choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
+    """After the first tool use a forced choice goes back to auto, or it would never end."""
+    config = state.config
+    if config.reset_tool_choice and _has_called(state):
+        return "auto"
+    if isinstance(config.tool_choice, NamedTool):
+        name = config.tool_choice.name
+        return {"name": name} if name in tools else "auto"
+    return config.tool_choice if tools else "auto"
+
+
+def _has_called(state: RunState) -> bool:
+    """Whether the agent that has the run now has asked for a call."""
+    return any(one.agent == state.agent and list_requested_calls(one) for one in state.segments)
+
+
+async def ask_model(
+    access: ModelAccess,
+    state: RunState,
+    request: ModelRequest,
+    *,
+    tell: Callable[[Note], None],
+    check: Callable[[], Awaitable[None]],
+) -> ModelResponse:
+    """The first model in line that answers. `check` is called before each request, and may raise.
+    Raises ModelError when every model has failed."""
+    turn, agent = state.turn + 1, state.agent
+    with access.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
+        return await _ask_in_turn(
+            access, state, request, RequestObserver(state, draft, tell, check)
+        )
+
+
+async def _ask_in_turn(
+    access: ModelAccess, state: RunState, request: ModelRequest, watch: RequestObserver
+) -> ModelResponse:
+    names = state.config.models
+    for name, following in zip(names, [*names[1:], None], strict=True):
+        try:
+            return await _ask_one(access, state, name, request, watch, is_last=following is None)
+        except ModelError as error:
+            if following is None:
+                raise
+            watch.retried(following, error, after=0.0)
+    raise AssertionError("a run without a model asked one")
+
+
+async def _ask_one(
+    access: ModelAccess,
+    state: RunState,
+    name: str,
+    request: ModelRequest,
+    watch: RequestObserver,
+    *,
+    is_last: bool,
+) -> ModelResponse:
+    """Its cost is as far as prices are known. Raises ModelError when the model is not asked
+    again: it is not waited for one that is down while there is another."""
+    try:
+        model, provider_name = (await access.models.of(state.project_id)).resolve(name)
+    except ModelNotInCatalogError as error:
+        raise ModelError("unknown_model", str(error), transient=False) from error
+    fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
+    ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
+    watch.lost(name, (*losses, *ready.losses))
+    key = (state.project_id, name)
+    attempt = 1
+    while True:
+        await watch.check()
+        error = access.breakers.refusal(key)
+        if error is None:
+            deltas = ready.deltas(watch.show)
+            try:
+                response = await _attempt(access, key, model, ready.request, deltas)
+            except ModelError as failure:
+                error = ready.redact_error(failure)
+            else:
+                deltas.end()
+                response = ready.redact_response(response)
+                watch.lost(name, response.losses)
+                cost = access.prices.cost_usd(name, response.usage)
+                return replace(response, usage=replace(response.usage, cost=cost or 0.0))
+        # To wait for the request that tries the model is no attempt. That one may take minutes.
+        waits = error.code == OPEN and access.breakers.is_probing(key)
+        delay = _compute_delay(error, 1 if waits else attempt)
+        if delay is None or (error.code == OPEN and not is_last):
+            raise error
+        attempt += not waits
+        watch.retried(name, error, after=delay)
+        await asyncio.sleep(delay)
+
+
+async def _attempt(
+    access: ModelAccess, key: BreakerKey, model: Model, request: ModelRequest, on_delta: OnDelta
+) -> ModelResponse:
+    """One request, whose first word must come in time. Raises ModelError."""
+    settings = dict(request.settings)
+    first = settings.pop("first_token_timeout_seconds", None) or FIRST_TOKEN_TIMEOUT
+    whole = settings.pop("timeout_seconds", None) or request.timeout_seconds
+    assert isinstance(first, int | float)
+    assert isinstance(whole, int | float)
+    bound = None if settings.get("stream") is False or first >= whole else first
+    asked = replace(request, settings=settings, timeout_seconds=whole)
+    try:
+        async with asyncio.timeout(bound) as timer:
+
+            def show(delta: ModelDelta) -> None:
+                if timer.when() is not None:
+                    timer.reschedule(None)
+                on_delta(delta)
+
+            response = bounded_response(await model.respond(asked, show))
+    except (UnstorableError, PydanticSerializationError, RecursionError) as error:
+        refused = failures.unstorable(_describe_unstorable(error))
+        access.breakers.record_failure(key, refused)
+        raise refused from None
+    except TimeoutError:
+        silent = failures.no_first_token(first)
+        access.breakers.record_failure(key, silent)
+        raise silent from None
+    except ModelError as error:
+        access.breakers.record_failure(key, error)
+        raise
+    except BaseException:
+        access.breakers.end_probe(key)
+        raise
+    access.breakers.record_success(key)
+    return response
+
+
+def _describe_unstorable(error: Exception) -> str:
+    return str(error) if isinstance(error, UnstorableError) else "it holds what is no JSON"
+
+
+def _compute_delay(error: ModelError, attempt: int) -> float | None:
+    """Seconds until the same model is asked again; None: it is not."""
+    wish = error.retry_after or 0.0
+    if not error.transient or attempt >= ATTEMPTS or wish > LONGEST_DELAY:
+        return None
+    backoff = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (attempt - 1))
+    return max(wish, backoff * random.random())  # noqa: S311  # jitter, not a secret
 
 
 def has_output_to_check(action: Finish) -> bool:

@@ -1,0 +1,105 @@
+"""Who is told what happens while a model is asked: the log of the run, and those who watch it."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import structlog
+
+from runward.domain.events.kinds import ModelDowngradedEvent, ModelRetriedEvent
+from runward.domain.ids import Prefix, format_id
+from runward.domain.json import JsonObject, clean_text
+from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
+from runward.domain.run.response import Loss
+from runward.domain.run.state import RunState
+from runward.llm.base import (
+    ArgumentsDelta,
+    ModelDelta,
+    ModelError,
+    ReasoningDelta,
+    StreamRestart,
+    TextDelta,
+)
+from runward.store.live.drafts import Draft
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryNote:
+    """A failed attempt, for the log: `after` is the delay in seconds, `model` what is asked
+    next."""
+
+    model: str
+    code: str
+    message: str
+    after: float
+
+    def event(self) -> ModelRetriedEvent:
+        return ModelRetriedEvent(
+            {
+                "model": self.model,
+                "code": self.code,
+                "message": self.message,
+                "after_seconds": round(self.after, 3),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LossNote:
+    """A part of the request that the model cannot be told."""
+
+    model: str
+    loss: Loss
+
+    def event(self) -> ModelDowngradedEvent:
+        return ModelDowngradedEvent(
+            {"model": self.model, "what": self.loss.part, "why": self.loss.reason}
+        )
+
+
+Note: TypeAlias = RetryNote | LossNote
+
+
+class RequestObserver:
+    """Tells of the requests of one turn. `check` is called before each, and may raise."""
+
+    def __init__(
+        self,
+        state: RunState,
+        draft: Draft,
+        tell: Callable[[Note], None],
+        check: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.tell = tell
+        self.check = check
+        self._state = state
+        self._draft = draft
+
+    def lost(self, model: str, losses: Iterable[Loss]) -> None:
+        for loss in losses:
+            self.tell(LossNote(model, loss))
+
+    def retried(self, model: str, error: ModelError, *, after: float) -> None:
+        """`model` is asked next, `after` seconds."""
+        log.info(
+            "model_retried", run=format_id(Prefix.RUN, self._state.id), model=model, code=error.code
+        )
+        self.tell(RetryNote(model, error.code, error.message, after))
+        self._draft.restart()
+
+    def show(self, delta: ModelDelta) -> None:
+        match delta:
+            case TextDelta(text=text):
+                self._draft.add("message.delta", clean_text(text))
+            case ReasoningDelta(text=text):
+                self._draft.add("reasoning.delta", clean_text(text))
+            case ArgumentsDelta(text=text):
+                about: JsonObject = {
+                    "call_id": clean_text(delta.call_id)[:MAX_CALL_ID],
+                    "tool": bounded_name(delta.name),
+                }
+                self._draft.add("tool_call.arguments.delta", clean_text(text), delta.index, about)
+            case StreamRestart():
+                self._draft.restart()
