@@ -18,7 +18,8 @@ from sqlalchemy.engine import make_url
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.status import Move
 from runward.store.postgres import db
-from runward.store.runs.gate import Committed, Ending, RelatedChanges
+from runward.store.runs.gate import Committed, Ending
+from runward.store.runs.related_changes import RelatedChanges
 from tests.db.proxy import Break, Proxy
 from tests.db.store import Store, new_run, step
 

@@ -21,8 +21,8 @@ from runward.store.runs import (
     client_results,
     decisions,
     family,
-    gate,
     queries,
+    related_changes,
     sweep,
     transitions,
     views,
@@ -206,7 +206,7 @@ _REPLACED: Final[list[tuple[Any, str, Any]]] = [
     (family, "requeue_ancestors", on_twin.requeue_ancestors),
     (family, "mark_idle_ancestors", on_twin.settle_idle),
     (views, "store_late_callback", on_twin.keep_late_callback),
-    (gate, "accept_values", on_twin.accept_values),
+    (related_changes, "accept_values", on_twin.accept_values),
 ]
 
 

@@ -18,7 +18,7 @@ from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.remembered_decisions import Remember
 from runward.domain.run.state import Changes, Child, Lineage, RememberedDecision, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
-from runward.store.runs import claims, gate
+from runward.store.runs import claims, gate, related_changes
 from runward.store.runs.accept import NewRun
 from runward.store.runs.approvals import Approval
 from runward.store.runs.gate import Step, StepOutcome
@@ -160,7 +160,13 @@ class Twin:
         if passes:
             self._write(row, step, write_id)
             if step.related is not None:
-                run_now(gate.apply_related_changes(cast("Any", self), step, LEASE))
+                move = step.ending.move if step.ending else None
+                tx: Any = self
+                run_now(
+                    related_changes.apply_related_changes(
+                        tx, PROJECT, step.run_id, step.related, move, LEASE
+                    )
+                )
         id_ = UUID(int=write_id)
         written = gate._read_outcomes([(step, id_)], cast("Any", [answer]))[id_]  # pyright: ignore[reportPrivateUsage]
         assert written is not None

@@ -16,7 +16,8 @@ from runward.domain.run.state import (
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
 from runward.store.runs.accept import NewRun
-from runward.store.runs.gate import Ending, RelatedChanges
+from runward.store.runs.gate import Ending
+from runward.store.runs.related_changes import RelatedChanges
 
 
 def related_changes(

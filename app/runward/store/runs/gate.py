@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, count, repeat
 from secrets import randbits
@@ -17,21 +17,20 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from runward.domain.events.run_data import ErrorSaid, LimitSaid
-from runward.domain.ids import ProjectId, RunId, SessionId
-from runward.domain.json import JsonObject
+from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.guards import Stage
 from runward.domain.run.response import Usage
-from runward.domain.run.state import Changes, Lineage, Place
+from runward.domain.run.state import Changes
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
 from runward.store.postgres.columns import RowMapping, recordset, set_columns, take
-from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, log_fields, read_backend_pid
+from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields, read_backend_pid
 from runward.store.postgres.tables import runs
 from runward.store.runs import family
-from runward.store.runs.accept import ACCEPT, NewRun, accept_values
 from runward.store.runs.group_commit import FlushResult
 from runward.store.runs.queries import lock_runs
 from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
+from runward.store.runs.related_changes import RelatedChanges, apply_related_changes
 
 log = structlog.get_logger()
 
@@ -60,23 +59,6 @@ class Ending:
     refused_stage: Stage | None = None
     """The stage of a guardrail that refused the run's input or output. The session keeps none of
     it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RelatedChanges:
-    """What a step changes besides its own run, in the same transaction."""
-
-    lineage: Lineage | None = None
-    children: tuple[NewRun, ...] = ()
-    awaits_children: bool = False
-    """The run is deferred, and not only until callbacks arrive."""
-    session_id: SessionId | None = None
-    state_delta: JsonObject = field(default_factory=dict[str, JsonValue])
-    """Of the session's state, or of the run's own where it has no session."""
-    session_place: Place | None = None
-    """The run ends: its session goes on with the next one."""
-    session_items: tuple[JsonObject, ...] = ()
-    """What of the run the session's later runs see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +262,10 @@ class StepWriter:
             found = _read_outcomes(entries, await tx.execute(STEP_ALONE, self._parameters(entries)))
             written = found[write_id]
             if step.related is not None and isinstance(written, Committed) and written.last_seq:
-                await apply_related_changes(tx, step, self._lease)
+                move = step.ending.move if step.ending else None
+                await apply_related_changes(
+                    tx, step.project_id, step.run_id, step.related, move, self._lease
+                )
             return found
 
     def _parameters(self, entries: StepEntries) -> dict[str, Any]:
@@ -302,29 +287,6 @@ class StepWriter:
             with suppress(DBAPIError, OSError):
                 await connection.invalidate()
             await connection.close()
-
-
-async def apply_related_changes(tx: Tx, step: Step, lease: timedelta) -> None:
-    """Write the related changes of a step that was just written in this transaction."""
-    beyond, ending = step.related, step.ending
-    assert beyond is not None
-    if beyond.children:
-        await tx.execute(ACCEPT, accept_values(beyond.children, lease))
-    if beyond.state_delta and beyond.session_id is not None:
-        await family.merge_state(tx, step.project_id, beyond.session_id, beyond.state_delta)
-    if ending is None:
-        return
-    target = MOVES[ending.move].target
-    if target in TERMINAL:
-        await family.wake_parent(tx, step.project_id, beyond.lineage)
-        if beyond.session_place is not None:
-            await family.finish_session_turn(
-                tx, step.project_id, step.run_id, beyond.session_place, beyond.session_items
-            )
-    elif ending.move is not Move.RELEASE:
-        ancestors = beyond.lineage.ancestors if beyond.lineage else ()
-        deferred = (step.run_id,) if beyond.awaits_children else ()
-        await family.mark_idle_ancestors(tx, step.project_id, (*ancestors, *deferred))
 
 
 def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:

@@ -1,0 +1,60 @@
+"""Related changes: what a step of one run changes besides that run, in the same transaction."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pydantic import JsonValue
+
+from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.json import JsonObject
+from runward.domain.run.state import Lineage, Place
+from runward.domain.run.status import MOVES, TERMINAL, Move
+from runward.store.postgres.db import Tx
+from runward.store.runs import family
+from runward.store.runs.accept import ACCEPT, NewRun, accept_values
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedChanges:
+    """What a step changes besides its own run, in the same transaction."""
+
+    lineage: Lineage | None = None
+    children: tuple[NewRun, ...] = ()
+    awaits_children: bool = False
+    """The run is deferred, and not only until callbacks arrive."""
+    session_id: SessionId | None = None
+    state_delta: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Of the session's state, or of the run's own where it has no session."""
+    session_place: Place | None = None
+    """The run ends: its session goes on with the next one."""
+    session_items: tuple[JsonObject, ...] = ()
+    """What of the run the session's later runs see."""
+
+
+async def apply_related_changes(
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    related: RelatedChanges,
+    move: Move | None,
+    lease: timedelta,
+) -> None:
+    """Write the related changes of a step that was just written in this transaction. `move`: where
+    the step takes its run."""
+    if related.children:
+        await tx.execute(ACCEPT, accept_values(related.children, lease))
+    if related.state_delta and related.session_id is not None:
+        await family.merge_state(tx, project_id, related.session_id, related.state_delta)
+    if move is None:
+        return
+    target = MOVES[move].target
+    if target in TERMINAL:
+        await family.wake_parent(tx, project_id, related.lineage)
+        if related.session_place is not None:
+            await family.finish_session_turn(
+                tx, project_id, run_id, related.session_place, related.session_items
+            )
+    elif move is not Move.RELEASE:
+        ancestors = related.lineage.ancestors if related.lineage else ()
+        deferred = (run_id,) if related.awaits_children else ()
+        await family.mark_idle_ancestors(tx, project_id, (*ancestors, *deferred))
