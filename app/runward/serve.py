@@ -205,7 +205,7 @@ def _build_listener(services: Services, worker: Worker | None) -> Listener:
     def on_run(run_id: UUID | None) -> None:
         services.live.feed.notify_changed(run_id)
         if worker is not None:
-            worker.notify_changed(run_id)
+            worker.executions.notify_changed(run_id)
 
     def on_work() -> None:
         if worker is not None:
@@ -214,7 +214,7 @@ def _build_listener(services: Services, worker: Worker | None) -> Listener:
     def on_tools(project_id: UUID | None) -> None:
         services.registry.forget(project_id)
         if worker is not None:
-            worker.tools_changed(project_id)
+            worker.executions.notify_tools_changed(project_id)
 
     feed = services.live.feed
     return Listener(

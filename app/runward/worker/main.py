@@ -1,7 +1,6 @@
 """The process around the loop: claim, keep leases, sweep, and hand back on the way out."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -14,18 +13,16 @@ from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import RunState
 from runward.loop.execution import Execution
 from runward.services import Services
-from runward.store.live.changes import SeenVersion
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.runs import claims
-from runward.store.runs.sweep import HeldLease
+from runward.worker.executions import Executions
+from runward.worker.failed_claims import FailedClaims
 from runward.worker.leases import Heartbeat
 from runward.worker.reaper import Reaper
 from runward.worker.watch import ChangeWatch
 
 log = structlog.get_logger()
 
-LAST_TRIES: Final = 3
-"""For claims that failed, as the worker ends."""
 POLL_SECONDS: Final = 1.0
 """NOTIFY is only a hint, and a claim skips runs that are locked at that moment."""
 
@@ -40,15 +37,13 @@ class Worker:
         self._concurrency = concurrency
         self._lease = lease
         self._drain = drain
-        self._executions: dict[UUID, Execution] = {}
+        self.executions = Executions()
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._lost: set[HeldLease] = set()
-        """Leases of executions that have ended, until the heartbeat has seen that they are lost."""
         self._watch = ChangeWatch(
             services.storage.database,
-            carried=self._known,
-            on_run=self.notify_changed,
+            carried=self.executions.list_versions,
+            on_run=self.executions.notify_changed,
             on_project=self._project_changed,
             on_new=self._project_is_new,
         )
@@ -56,8 +51,7 @@ class Worker:
         self._reserved = 0
         self._claim_one_by_one = False
         """After a claim that failed: one of the runs may be why."""
-        self._unheard: dict[UUID, float] = {}
-        """The marks of claims that failed, and when their leases will have run out."""
+        self._failed_claims = FailedClaims(services.storage, lease)
 
     def reserve_place(self) -> bool:
         """Room for a run that is about to be accepted already leased to this process. True: it
@@ -74,7 +68,7 @@ class Worker:
 
     @property
     def _room(self) -> int:
-        return self._concurrency - len(self._executions) - self._reserved
+        return self._concurrency - len(self.executions) - self._reserved
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`, and then as long as the drain takes."""
@@ -82,9 +76,9 @@ class Worker:
         heartbeat = Heartbeat(
             services.open_direct,
             self._lease,
-            list_held=self._held,
-            list_dropped=lambda: list(self._lost),
-            on_lost=self._on_lost,
+            list_held=self.executions.list_held,
+            list_dropped=self.executions.list_dropped,
+            on_lost=self.executions.mark_lost,
         )
         reaper = Reaper(
             services.storage.database,
@@ -113,7 +107,7 @@ class Worker:
             for task in [*background, stopping, *self._tasks]:
                 task.cancel()
             await asyncio.gather(*background, stopping, *self._tasks, return_exceptions=True)
-            await self._give_back_last()
+            await self._failed_claims.give_back_last()
             log.info("worker_stopped")
 
     def start_accepted(self, state: RunState) -> None:
@@ -124,13 +118,9 @@ class Worker:
     def _start(self, state: RunState, claimed_at: float | None = None) -> None:
         self._watch.carry(state.project_id)
         execution = Execution(self._services.engine, state, claimed_at)
-        if (former := self._executions.get(state.id)) is not None:
-            self._lost.add(former.leased.lease)
-            # It ran out unnoticed, and this process has claimed the run again.
-            former.leased.mark_lost()
         if self._draining:
             execution.leased.drain()
-        self._executions[state.id] = execution
+        self.executions.add(execution)
         task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -143,34 +133,16 @@ class Worker:
         """There may be something to claim."""
         self._wake.set()
 
-    def notify_changed(self, run_id: UUID | None) -> None:
-        """A run was changed by somebody; None: any may have been."""
-        if run_id is None:
-            for execution in self._executions.values():
-                execution.leased.notify_changed()
-        elif (execution := self._executions.get(run_id)) is not None:
-            execution.leased.notify_changed()
-
-    def tools_changed(self, project_id: UUID | None) -> None:
-        for execution in self._executions.values():
-            if project_id in (None, execution.leased.lease.project_id):
-                execution.leased.notify_changed()
-
     def _project_is_new(self, project_id: UUID) -> None:
         self._services.registry.forget(project_id, tell=False)
-        self.tools_changed(project_id)
+        self.executions.notify_tools_changed(project_id)
 
     def _project_changed(self, project_id: UUID) -> None:
         self._services.registry.forget(project_id)
-        self.tools_changed(project_id)
-
-    def _known(self) -> list[SeenVersion]:
-        states = [execution.leased.state for execution in self._executions.values()]
-        return [SeenVersion(one.project_id, one.id, one.fence, one.version) for one in states]
+        self.executions.notify_tools_changed(project_id)
 
     async def _execute(self, execution: Execution) -> None:
-        lease = execution.leased.lease
-        run_id, fence = lease.run_id, lease.fence
+        run_id, fence = execution.leased.lease.run_id, execution.leased.lease.fence
         try:
             with self._services.live.feed.carry(run_id):
                 await execution.run()
@@ -180,10 +152,7 @@ class Worker:
             # The lease runs out, the run is claimed again, and quarantined if that goes on.
             log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
         finally:
-            if self._executions.get(run_id) is execution:
-                if execution.leased.lost:
-                    self._lost.add(lease)
-                del self._executions[run_id]
+            self.executions.remove(execution)
             if self._room == 1 or self._draining:
                 self._wake.set()
 
@@ -200,7 +169,7 @@ class Worker:
             self._wake.clear()
             claimed = 0
             try:
-                await self._give_back()
+                await self._failed_claims.give_back()
                 claimed = await self._claim()
                 self._claim_one_by_one = False
             except DATABASE_ERRORS as error:
@@ -227,8 +196,7 @@ class Worker:
                 async with engine.connect() as tx:
                     claimed = await claims.claim(tx, self._room, self._lease, mark)
         except (*DATABASE_ERRORS, asyncio.CancelledError):
-            now = asyncio.get_running_loop().time()
-            self._unheard[mark] = now + self._lease.total_seconds()
+            self._failed_claims.add(mark)
             raise
         for state in claimed.states:
             self._start(state, began)
@@ -237,57 +205,19 @@ class Worker:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)
 
-    async def _give_back_last(self) -> None:
-        """The same as the worker ends, but only for a moment: at worst the leases run out."""
-        for _ in range(LAST_TRIES):
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    if not self._unheard or await self._give_back():
-                        return
-            except DATABASE_ERRORS as error:
-                log.warning("give_back_failed", **log_fields(error))
-            await asyncio.sleep(POLL_SECONDS / LAST_TRIES)
-
-    async def _give_back(self) -> int:
-        """Give back what claims that failed may have leased. PostgreSQL may finish such a claim
-        after it has failed here, so this looks until its leases have run out. Return how many runs
-        were given back."""
-        if not self._unheard:
-            return 0
-        marks, now = dict(self._unheard), asyncio.get_running_loop().time()
-        async with self._services.storage.read() as tx:
-            given = await claims.return_claims(tx, list(marks))
-        if given:
-            log.info("claims_given_back", runs=len(given))
-        self._unheard = {mark: until for mark, until in marks.items() if until > now}
-        return len(given)
-
     async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
         """Model calls are dropped, tool calls in flight may finish; then every run goes back,
         also those that are just being claimed or accepted."""
         self._draining = True
         self._wake.set()
-        log.info("draining", runs=len(self._executions))
-        for execution in self._executions.values():
-            execution.leased.drain()
+        log.info("draining", runs=len(self.executions))
+        self.executions.drain()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._drain.total_seconds()):
                 await asyncio.wait([claiming])
-                while self._executions or self._reserved:
+                while self.executions or self._reserved:
                     self._wake.clear()
                     await self._wake.wait()
-
-    def _held(self) -> Sequence[HeldLease]:
-        """Called in the heartbeat's thread; each copy is one operation under the interpreter's
-        lock. What was claimed a moment ago is in there, however busy the event loop is."""
-        return [one.leased.lease for one in list(self._executions.values())]
-
-    def _on_lost(self, leases: Iterable[HeldLease]) -> None:
-        for held in leases:
-            self._lost.discard(held)
-            execution = self._executions.get(held.run_id)
-            if execution is not None and execution.leased.lease == held:
-                execution.leased.mark_lost()
 
 
 async def _until(stop: asyncio.Event) -> None:
