@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from runward.domain.ids import CallId, RunId
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import Lineage
+from runward.domain.run.family import Lineage
 from runward.store.access import idempotency
 from runward.store.runs import queries, transitions
 from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values

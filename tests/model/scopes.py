@@ -8,10 +8,11 @@ from uuid import UUID
 from runward.domain.ids import RunId
 from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Respond
 from runward.domain.run.config import AgentConfig
+from runward.domain.run.family import Lineage, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.state import Lineage, Member, Segment, SegmentKind
+from runward.domain.run.state import Segment, SegmentKind
 from runward.domain.run.tools import CompiledTool
 from tests.model.rows import RunRow, Tools
 from tests.unit.domain_cases import tool

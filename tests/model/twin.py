@@ -15,8 +15,9 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import Call, CallPhase
-from runward.domain.run.remembered_decisions import Remember
-from runward.domain.run.state import Changes, Child, Lineage, RememberedDecision, RunState, Segment
+from runward.domain.run.family import Child, Lineage
+from runward.domain.run.remembered_decisions import Remember, RememberedDecision
+from runward.domain.run.state import Changes, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store.runs import claims, gate, related_changes
 from runward.store.runs.accept import NewRun

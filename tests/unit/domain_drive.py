@@ -32,6 +32,7 @@ from runward.domain.run.decide import (
     next_action,
 )
 from runward.domain.run.failures import classify_timeout
+from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
 from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
@@ -53,24 +54,17 @@ from runward.domain.run.settle import (
     TryAgain,
     classify_outcome,
     conclude,
-    merge_state,
     put_back,
     start,
 )
-from runward.domain.run.state import (
-    Changes,
-    Child,
-    ChildRun,
-    RunState,
-    Segment,
-    SegmentKind,
-)
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.domain.run.team import (
     add_child_usage,
     build_child_input,
     build_handoff_tools,
     hand_over,
+    merge_state,
     read_child_outcome,
     start_child,
 )

@@ -10,13 +10,14 @@ from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
+from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
 from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, fits_limit
-from runward.domain.run.settle import StartChild, classify_outcome, conclude, merge_state
-from runward.domain.run.state import Changes, Child, ChildRun
+from runward.domain.run.settle import StartChild, classify_outcome, conclude
+from runward.domain.run.state import Changes
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.domain.run.team import (
     add_child_usage,
@@ -24,6 +25,7 @@ from runward.domain.run.team import (
     build_step_tools,
     check_state_size,
     is_success,
+    merge_state,
     read_child_outcome,
     start_child,
 )

@@ -12,16 +12,10 @@ from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import RunConfig
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
+from runward.domain.run.family import list_tool_names
 from runward.domain.run.items import Message, ToolResult
 from runward.domain.run.response import RequestedCall
-from runward.domain.run.state import (
-    Changes,
-    RunState,
-    Segment,
-    SegmentKind,
-    add_run_created,
-    list_tool_names,
-)
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import (
     UNREGISTERED,

@@ -8,9 +8,9 @@ from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
 from runward.domain.events.values import Reason
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import CallPhase, describe_waiting_call
+from runward.domain.run.calls import CallPhase
 from runward.domain.run.decide import Finish, Park
-from runward.domain.run.open_calls import close_open_calls
+from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.store.runs.gate import Ending

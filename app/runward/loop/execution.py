@@ -25,6 +25,7 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
+from runward.domain.run.family import ChildRun
 from runward.domain.run.open_calls import recover
 from runward.domain.run.outcomes import Outcome
 from runward.domain.run.output import add_repair
@@ -33,7 +34,7 @@ from runward.domain.run.recheck import recheck
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
 from runward.domain.run.response import ModelResponse
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
-from runward.domain.run.state import Changes, ChildRun, RunState, add_usage
+from runward.domain.run.state import Changes, RunState, add_usage
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop import endings

@@ -15,6 +15,7 @@ from runward.domain.run.bounds import count_json_bytes
 from runward.domain.run.calls import Call, CallOutcome, InputRequest, Result
 from runward.domain.run.config import AgentConfig, Limits, RunConfig
 from runward.domain.run.conversation import build_conversation, remove_refused
+from runward.domain.run.family import Child, Lineage, Member
 from runward.domain.run.history import select_history
 from runward.domain.run.items import (
     Item,
@@ -24,16 +25,10 @@ from runward.domain.run.items import (
     part_to_json,
     parts_from_json,
 )
+from runward.domain.run.remembered_decisions import RememberedDecision
 from runward.domain.run.response import Usage
-from runward.domain.run.state import (
-    Child,
-    Lineage,
-    Member,
-    Place,
-    RememberedDecision,
-    RunState,
-    Segment,
-)
+from runward.domain.run.sessions import Place
+from runward.domain.run.state import RunState, Segment
 from runward.store.postgres.columns import RowMapping, read_uuid
 from runward.store.postgres.tables import remembered_decisions, run_items, runs, tool_calls
 

@@ -24,8 +24,8 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import ToolSpec, is_reserved
 from runward.domain.run.config import MAX_TOOLS, Limits, NamedTool, RunConfig
+from runward.domain.run.family import Member
 from runward.domain.run.items import Item
-from runward.domain.run.state import Member
 from runward.domain.schema.validator import check_schema
 from runward.services import Registry, RunQueue, Storage
 

@@ -11,8 +11,7 @@ from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
-from runward.domain.run.sessions import OnConflict
-from runward.domain.run.state import Place
+from runward.domain.run.sessions import OnConflict, Place
 from runward.domain.run.status import RunStatus
 from runward.services import RunQueue, Storage
 from runward.store import codec

@@ -12,7 +12,7 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentConfig, Limits
-from runward.domain.run.state import Member, list_tool_names
+from runward.domain.run.family import Member, list_tool_names
 from runward.services import Registry, Storage
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError

@@ -16,14 +16,18 @@ from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
-from runward.domain.run.remembered_decisions import Remember, covers, find_remembered_decision
+from runward.domain.run.remembered_decisions import (
+    Remember,
+    RememberedDecision,
+    covers,
+    find_remembered_decision,
+)
 from runward.domain.run.settle import make_completed_result, settle
 from runward.domain.run.state import (
     ALL_DECISIONS,
     APPROVE_OR_REJECT,
     ApprovalRequest,
     Changes,
-    RememberedDecision,
     RunState,
 )
 from runward.domain.run.tools import CompiledTool

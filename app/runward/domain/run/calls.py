@@ -18,9 +18,8 @@ from runward.domain.events.kinds import (
     ToolCallRejectedEvent,
     ToolCallTimedOutEvent,
 )
-from runward.domain.events.run_data import WaitingFor
 from runward.domain.events.values import Reason
-from runward.domain.ids import ApprovalId, CallId, Prefix, RunId, format_id
+from runward.domain.ids import ApprovalId, CallId, RunId
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.items import Part
 
@@ -161,35 +160,6 @@ class Call:
     def recent_attempts(self) -> int:
         """Attempts since the tool has last said anything."""
         return self.attempt - (self.exchange.attempt if self.exchange else 0)
-
-
-def describe_waiting_call(call: Call) -> WaitingFor:
-    """Return an entry of `waiting_for`, in a `run.waiting` event."""
-    match call.phase:
-        case CallPhase.AWAITING_APPROVAL:
-            assert call.approval_id is not None
-            approval_id = format_id(Prefix.APPROVAL, call.approval_id)
-            return {
-                "type": "approval",
-                "approval_id": approval_id,
-                "call_id": call.id,
-                "tool": call.tool,
-            }
-        case CallPhase.AWAITING_CALLBACK:
-            return {"type": "callback", "call_id": call.id, "tool": call.tool}
-        case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
-            return {"type": "tool_result", "call_id": call.id, "tool": call.tool}
-        case CallPhase.AWAITING_CHILD:
-            assert call.child is not None
-            run_id = format_id(Prefix.RUN, call.child)
-            return {
-                "type": "child_run",
-                "call_id": call.id,
-                "tool": call.tool,
-                "run_id": run_id,
-            }
-        case _:
-            return {"type": "resolve", "call_id": call.id, "tool": call.tool}
 
 
 def compute_call_digest(

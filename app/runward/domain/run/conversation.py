@@ -11,7 +11,7 @@ from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, Result
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
 from runward.domain.run.repeated_calls import WARN_AT, count_identical_before
-from runward.domain.run.state import RunState, Segment, find_new_input, list_requested_calls
+from runward.domain.run.state import RunState, Segment, SegmentKind, list_requested_calls
 
 
 def build_conversation(state: RunState) -> tuple[Item, ...]:
@@ -83,3 +83,12 @@ def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
     noted = "\n".join([*notes, result.text])
     parts = (TextPart("\n".join(notes)), *result.parts) if result.parts else ()
     return replace(result, output=noted, parts=parts)
+
+
+def find_new_input(state: RunState) -> tuple[Segment, ...]:
+    """The input that came in since the model was asked last."""
+    shown = 0
+    for number, segment in enumerate(state.segments):
+        if segment.kind is SegmentKind.RESPONSE:
+            shown = number if segment.segments_before is None else segment.segments_before
+    return tuple(one for one in state.segments[shown:] if one.kind is SegmentKind.INPUT)

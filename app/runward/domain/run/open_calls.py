@@ -1,9 +1,11 @@
-"""Calls that are open when a worker is lost, and when the run ends."""
+"""Open calls: what they wait for, and their results if a worker is lost or the run ends."""
 
 from collections.abc import Callable
 from typing import Final
 
+from runward.domain.events.run_data import WaitingFor
 from runward.domain.events.values import Reason
+from runward.domain.ids import Prefix, format_id
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
@@ -51,3 +53,32 @@ def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunSt
         )
         state = settle(state, changes, call, result)
     return state
+
+
+def describe_waiting_call(call: Call) -> WaitingFor:
+    """Return an entry of `waiting_for`, in a `run.waiting` event."""
+    match call.phase:
+        case CallPhase.AWAITING_APPROVAL:
+            assert call.approval_id is not None
+            approval_id = format_id(Prefix.APPROVAL, call.approval_id)
+            return {
+                "type": "approval",
+                "approval_id": approval_id,
+                "call_id": call.id,
+                "tool": call.tool,
+            }
+        case CallPhase.AWAITING_CALLBACK:
+            return {"type": "callback", "call_id": call.id, "tool": call.tool}
+        case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
+            return {"type": "tool_result", "call_id": call.id, "tool": call.tool}
+        case CallPhase.AWAITING_CHILD:
+            assert call.child is not None
+            run_id = format_id(Prefix.RUN, call.child)
+            return {
+                "type": "child_run",
+                "call_id": call.id,
+                "tool": call.tool,
+                "run_id": run_id,
+            }
+        case _:
+            return {"type": "resolve", "call_id": call.id, "tool": call.tool}

@@ -1,5 +1,6 @@
 """Decisions that also cover later calls of the same tool."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -7,7 +8,6 @@ from pydantic import Field
 from runward.domain.json import compute_digest
 from runward.domain.registry.tools import Frozen
 from runward.domain.run.calls import Call
-from runward.domain.run.state import RememberedDecision
 
 
 class Remember(Frozen):
@@ -19,6 +19,20 @@ class Remember(Frozen):
     """Only calls with the very same arguments."""
     expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
     """For how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedDecision:
+    """A decision that also covers later calls of the same tool version."""
+
+    decision: str
+    tool: str
+    version: int
+    agent: str | None
+    arguments_digest: str | None
+    message: str | None
+    seconds_left: float | None = None
+    """Until it expires, when the run was loaded. None: it does not expire."""
 
 
 def find_remembered_decision(

@@ -1,10 +1,12 @@
 """Sessions: conversations across runs, one run at a time."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from pydantic_core import to_json
 
+from runward.domain.ids import SessionId
 from runward.domain.json import JsonObject
 
 MAX_STATE_BYTES: Final = 65_536
@@ -28,3 +30,12 @@ def merge_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
 def fits_limit(state: JsonObject) -> bool:
     """Whether a session may keep so much."""
     return len(to_json(state)) <= MAX_STATE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of a run in its session, which carries one run at a time. `number` counts the session's
+    runs; a child run has the session of its parent and no place of its own."""
+
+    session_id: SessionId
+    number: int | None

@@ -5,17 +5,15 @@ from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
+from runward.domain.events.base import MAX_VALUE_BYTES
 from runward.domain.events.call_data import CallEndedData
 from runward.domain.events.kinds import (
-    StateUpdatedEvent,
     ToolCallOutcomeUnknownEvent,
     ToolCallProgressEvent,
     ToolCallStartedEvent,
 )
 from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.bounds import (
     MAX_RUN_BYTES,
@@ -32,7 +30,6 @@ from runward.domain.run.failures import (
     find_retry_delay,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
-from runward.domain.run.sessions import merge_delta
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.tools import CompiledTool
 
@@ -147,13 +144,6 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
     changes.put(waiting)
     changes.progress = True
     return state.with_call(waiting)
-
-
-def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
-    """A call changed the shared state: written with the call's result, or not at all."""
-    changes.shared_state |= delta
-    changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
-    return replace(state, shared=merge_delta(state.shared, delta))
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:

@@ -11,13 +11,15 @@ from pydantic import JsonValue
 from runward.domain.events.base import AnyEvent
 from runward.domain.events.kinds import RunCreatedEvent, UsageUpdatedEvent
 from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
-from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.config import AgentConfig, get_functions
+from runward.domain.run.family import Child, ChildRun, Lineage, Member
 from runward.domain.run.items import Item, Message, ToolCall
+from runward.domain.run.remembered_decisions import RememberedDecision
 from runward.domain.run.response import Usage
-from runward.domain.run.status import TERMINAL, RunStatus
+from runward.domain.run.sessions import Place
 
 ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
 APPROVE_OR_REJECT: Final = ("approve", "reject")
@@ -42,66 +44,6 @@ class Segment:
     segments_before: int | None = None
     """Of a response: how many segments the model had been shown. What came in meanwhile stands
     after it, since it did not know of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """An agent as it was when the run started."""
-
-    config: AgentConfig
-    version: int
-    description: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """How far the child run of an open call is, when it was loaded."""
-
-    run_id: RunId
-    status: RunStatus
-    output: JsonValue = None
-    parsed: JsonValue = None
-    error: JsonObject | None = None
-    usage: Usage = field(default_factory=Usage)
-    escalated: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        return self.status in TERMINAL
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Of a run in its session, which carries one run at a time. `number` counts the session's
-    runs; a child run has the session of its parent and no place of its own."""
-
-    session_id: SessionId
-    number: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """Where a child run comes from: the runs above it, and the agents from the first of them down
-    to it."""
-
-    parent: RunId
-    call_id: CallId
-    ancestors: tuple[RunId, ...]
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedDecision:
-    """A decision that also covers later calls of the same tool version."""
-
-    decision: str
-    tool: str
-    version: int
-    agent: str | None
-    arguments_digest: str | None
-    message: str | None
-    seconds_left: float | None = None
-    """Until it expires, when the run was loaded. None: it does not expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +130,6 @@ class ApprovalRequest:
     allowed_decisions: tuple[str, ...] = ALL_DECISIONS
 
 
-@dataclass(frozen=True, slots=True)
-class ChildRun:
-    """A run that is started with the step that needs its output."""
-
-    id: RunId
-    call_id: CallId
-    agent: str
-    member: Member
-    team: Mapping[str, Member]
-    input: tuple[Item, ...]
-    context: JsonObject | None
-    deadline_seconds: float | None
-
-
 @dataclass(slots=True)
 class Changes:
     """What is to be written about a run, collected until the next commit. The calls are whole
@@ -280,21 +208,6 @@ def add_usage(
     }
     changes.add(UsageUpdatedEvent(data))
     return replace(state, usage=total)
-
-
-def list_tool_names(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
-    """The registered tools that a run may use, whoever of its team carries it on."""
-    named = [config.tools, *(member.config.tools for member in team.values())]
-    return tuple(dict.fromkeys(name for names in named for name in names))
-
-
-def find_new_input(state: RunState) -> tuple[Segment, ...]:
-    """The input that came in since the model was asked last."""
-    shown = 0
-    for number, segment in enumerate(state.segments):
-        if segment.kind is SegmentKind.RESPONSE:
-            shown = number if segment.segments_before is None else segment.segments_before
-    return tuple(one for one in state.segments[shown:] if one.kind is SegmentKind.INPUT)
 
 
 def list_requested_calls(segment: Segment) -> tuple[ToolCall, ...]:

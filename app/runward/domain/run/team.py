@@ -7,18 +7,24 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.events.kinds import AgentChangedEvent, ToolCallProgressEvent
+from runward.domain.events.base import bounded_field
+from runward.domain.events.kinds import (
+    AgentChangedEvent,
+    StateUpdatedEvent,
+    ToolCallProgressEvent,
+)
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
 from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import AgentConfig, get_functions
+from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.sessions import MAX_STATE_BYTES, merge_delta
-from runward.domain.run.settle import Disposition, classify_outcome, conclude, merge_state
-from runward.domain.run.state import Changes, Child, ChildRun, Member, RunState, add_usage
+from runward.domain.run.settle import Disposition, classify_outcome, conclude
+from runward.domain.run.state import Changes, RunState, add_usage
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, compile_tool
 
@@ -228,3 +234,10 @@ def conclude_call(
         else:
             disposition = classify_outcome(tool, call, refused, seconds_left=0, jitter=0)
     return conclude(state, changes, call, disposition)
+
+
+def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
+    """A call changed the shared state: written with the call's result, or not at all."""
+    changes.shared_state |= delta
+    changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
+    return replace(state, shared=merge_delta(state.shared, delta))

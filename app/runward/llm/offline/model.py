@@ -20,16 +20,11 @@ from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
 from runward.llm.offline.arguments import fill_arguments, words
 from runward.llm.offline.calls import only_calls, written_calls
+from runward.llm.offline.guesses import MAX_TEXT, force_call, guess_call
 from runward.llm.settings import all_settings
 
 LABEL: Final = "(offline model)"
-MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are read
-MAX_GUESSES: Final = 8  # tools whose arguments are searched for
 MAX_QUOTE: Final = 300  # characters quoted of one result
-NAME_WEIGHT: Final = 3
-SENSIBLE_SCORE: Final = 3
-"""The least score of a guess: one word of the tool's name, or three of its description and
-parameters."""
 
 _PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 _CALL_ID: Final = re.compile(r"call_(\d{1,9})")
@@ -79,9 +74,9 @@ def _choose_calls(
     if left:
         return left
     if choice == "auto":
-        guess = None if written or made else _guess_call(said, list(tools.values()))
+        guess = None if written or made else guess_call(said, list(tools.values()))
         return [guess] if guess else []
-    return [_forced_call(said, list(tools.values()))] if tools else []
+    return [force_call(said, list(tools.values()))] if tools else []
 
 
 def _calls_in(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
@@ -104,37 +99,6 @@ def _remaining_calls(
         else:
             left.append((name, arguments))
     return left
-
-
-def _guess_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
-    """Return a call of the best tool for which the message contains arguments. The first of equals
-    wins."""
-    heard = frozenset(words(said))
-    for spec in _rank_tools(heard, tools)[:MAX_GUESSES]:
-        if _score(heard, spec) < SENSIBLE_SCORE:
-            return None
-        arguments = fill_arguments(spec.parameters, said, known=frozenset(words(spec.name)))
-        if arguments is not None:
-            return spec.name, arguments
-    return None
-
-
-def _forced_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
-    spec = _rank_tools(frozenset(words(said)), tools)[0]
-    known = frozenset(words(spec.name))
-    return spec.name, fill_arguments(spec.parameters, said, known=known, force=True) or {}
-
-
-def _rank_tools(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    return sorted(tools, key=lambda spec: -_score(heard, spec))
-
-
-def _score(heard: frozenset[str], spec: ToolSpec) -> int:
-    name = set(words(spec.name))
-    properties = spec.parameters.get("properties")
-    schema = compact(properties)[:MAX_TEXT] if properties else ""
-    other = set(words(spec.description[:MAX_TEXT])) | set(words(schema))
-    return NAME_WEIGHT * len(heard & name) + len(heard & (other - name))
 
 
 def _call(

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import Member
+from runward.domain.run.family import Member
 from runward.store.codec import config_from_json, config_to_json
 from runward.store.postgres.db import Tx, notify_tools, select_page
 from runward.store.postgres.tables import agent_versions, agents

@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
-from runward.domain.run.state import Changes, RunState, list_tool_names
+from runward.domain.run.family import list_tool_names
+from runward.domain.run.state import Changes, RunState
 from runward.store import codec
 from runward.store.postgres.columns import RowMapping, insert_select, recordset, take
 from runward.store.postgres.db import (

@@ -16,7 +16,8 @@ from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, form
 from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
 from runward.domain.run.calls import CALL_ENDINGS, CallOutcome
-from runward.domain.run.state import Lineage, Place
+from runward.domain.run.family import Lineage
+from runward.domain.run.sessions import Place
 from runward.domain.run.status import MOVES, RUN_ENDINGS, Move
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES

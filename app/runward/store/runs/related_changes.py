@@ -7,7 +7,8 @@ from pydantic import JsonValue
 
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.state import Lineage, Place
+from runward.domain.run.family import Lineage
+from runward.domain.run.sessions import Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store.postgres.db import Tx
 from runward.store.runs import family
