@@ -14,7 +14,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from runward.api.app import create_app
-from runward.api.events.follow import wake_outdated_followers
+from runward.api.events.outdated import wake_outdated_followers
 from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
 from runward.api.http.middleware import should_log

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from sqlalchemy import text
 
-from runward.api.events import stream
+from runward.api.events import open_streams
+from runward.api.events.open_streams import check_key
 from runward.domain.ids import KeyId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings
@@ -70,7 +71,7 @@ async def test_a_session_ends_with_its_time_its_key_s_time_or_its_key(store: Sto
 async def test_a_stream_ends_with_its_session(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "KEY_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(open_streams, "KEY_CHECK_SECONDS", 0.0)
 
     async def said() -> AsyncGenerator[int]:
         yield 1
@@ -84,9 +85,7 @@ async def test_a_stream_ends_with_its_session(
     assert who is not None
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with open_services(settings, store.url) as services:
-        heard = [
-            one async for one in stream.check_key(services.storage, who, said(), lambda _: True)
-        ]
+        heard = [one async for one in check_key(services.storage, who, said(), lambda _: True)]
     assert heard == [1]
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol, TypeVar
 
-import structlog
-
 from runward.api.http.params import MAX_SEQUENCE
 from runward.domain import errors as e
 from runward.domain.events.kinds import RunWaitingEvent
@@ -24,16 +22,11 @@ from runward.store.live import events
 from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Feed, Follower
-from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, log_fields
-
-log = structlog.get_logger()
+from runward.store.postgres.db import Tx
 
 PAGE: Final = 500
 """Events read at once."""
 HEARTBEAT_SECONDS: Final = 15.0
-CHECK_SECONDS: Final = 2.0
-"""Notifications can be lost, so the last events of all followed runs are checked so often."""
-RUNS_PER_QUERY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,20 +204,3 @@ async def wait_until_settled(
     ) as batches:
         async for _ in batches:
             pass
-
-
-async def wake_outdated_followers(storage: Storage, feed: Feed) -> None:
-    """Wake the readers that have not seen the last event of their run, every CHECK_SECONDS until
-    cancelled. One query serves all runs that this process follows."""
-    while True:
-        await asyncio.sleep(CHECK_SECONDS)
-        followed = feed.followed_runs
-        try:
-            for start in range(0, len(followed), RUNS_PER_QUERY):
-                async with storage.read() as tx:
-                    chunk = followed[start : start + RUNS_PER_QUERY]
-                    feed.wake_outdated(await events.last_sequences(tx, chunk))
-        except DATABASE_ERRORS as error:
-            if not is_outage(error):
-                raise
-            log.warning("follow_failed", **log_fields(error))

@@ -1,0 +1,34 @@
+"""Followers that are outdated because a notification was lost."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from runward.services import Storage
+from runward.store.live import events
+from runward.store.live.listener import Feed
+from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
+
+log = structlog.get_logger()
+
+CHECK_SECONDS: Final = 2.0
+"""Notifications can be lost, so the last events of all followed runs are checked so often."""
+RUNS_PER_QUERY: Final = 1000
+
+
+async def wake_outdated_followers(storage: Storage, feed: Feed) -> None:
+    """Wake the readers that have not seen the last event of their run, every CHECK_SECONDS until
+    cancelled. One query serves all runs that this process follows."""
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        followed = feed.followed_runs
+        try:
+            for start in range(0, len(followed), RUNS_PER_QUERY):
+                async with storage.read() as tx:
+                    chunk = followed[start : start + RUNS_PER_QUERY]
+                    feed.wake_outdated(await events.last_sequences(tx, chunk))
+        except DATABASE_ERRORS as error:
+            if not is_outage(error):
+                raise
+            log.warning("follow_failed", **log_fields(error))
