@@ -39,13 +39,11 @@ def find_remembered_decision(
     remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
 ) -> RememberedDecision | None:
     """The latest remembered decision that covers `call`, if one does."""
-    for one in reversed(remembered):
-        same = (one.tool, one.version, one.agent) == (call.tool, call.version, agent)
-        if same and one.arguments_digest in (None, compute_digest(call.arguments)):
-            return one
-    return None
+    covering = (one for one in reversed(remembered) if one.agent == agent and covers(one, call))
+    return next(covering, None)
 
 
 def covers(memory: RememberedDecision, call: Call) -> bool:
+    """Whether the decision is about the call's tool version and, if it says so, its arguments."""
     same_tool = (memory.tool, memory.version) == (call.tool, call.version)
     return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
