@@ -53,10 +53,9 @@ from runward.store.postgres.db import (
 )
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
-from runward.store.runs.accept import AcceptWriter
-from runward.store.runs.gate import StepWriter
 from runward.store.runs.group_commit import GroupCommit
 from runward.store.runs.quarantine import Quarantine
+from runward.store.runs.writers import AcceptWriter, StepWriter
 from runward.tools import signing
 from runward.tools.base import AgentInvoker, ClientInvoker, HostedInvoker, ToolInvoker
 from runward.tools.guards import GuardClient

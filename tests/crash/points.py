@@ -111,7 +111,7 @@ def _found(_values: Values, found: Any) -> bool:
     return bool(found)
 
 
-COMMIT = "runward.store.runs.gate:StepWriter"
+COMMIT = "runward.store.runs.writers:StepWriter"
 FIRST, LATER = range(1, 2), range(2, 10_000)
 
 
@@ -128,7 +128,7 @@ def _lone(kind: str, before: Stage, after: Stage, story: Story = "plain") -> lis
     return [
         Point(f"lone.{kind}.unsent", f"{COMMIT}._send_in_transaction", "before", before,
               _alone(kind), story=story),
-        Point(f"lone.{kind}.uncommitted", "runward.store.runs.gate:_read_outcomes", "after", before,
+        Point(f"lone.{kind}.uncommitted", "runward.store.runs.gate:read_outcomes", "after", before,
               _alone(kind), story=story, locks=True),
         Point(f"lone.{kind}.unanswered", f"{COMMIT}._send_in_transaction", "after", after,
               _alone(kind), story=story, answered=True),
@@ -187,9 +187,9 @@ POINTS: tuple[Point, ...] = (
     Point("plugin.answered", "runward.tools.plugin.registry:PluginHost.invoke", "after", "sent"),
     Point("mcp.before", "runward.tools.mcp.sessions:_call", "before", "unsent"),
     Point("mcp.answered", "runward.tools.mcp.sessions:_call", "after", "sent"),
-    Point("accept.before", "runward.store.runs.accept:AcceptWriter.write", "before", "unstarted",
+    Point("accept.before", "runward.store.runs.writers:AcceptWriter.write", "before", "unstarted",
           process="api"),
-    Point("accept.committed", "runward.store.runs.accept:AcceptWriter.write", "after", "unstarted",
+    Point("accept.committed", "runward.store.runs.writers:AcceptWriter.write", "after", "unstarted",
           process="api", answered=True),
     *_outside("decision", "runward.store.runs.decisions:decide", "runward.api.approvals.routes:respond_once",
               ("unstarted", "unstarted"), "plain"),

@@ -29,9 +29,10 @@ from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx, mint, open_database
 from runward.store.registry import tool_registry
 from runward.store.runs import claims, queries
-from runward.store.runs.accept import AcceptWriter, NewRun
-from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, StepWriter
+from runward.store.runs.accept import NewRun
+from runward.store.runs.gate import Committed, Ending, Step, StepOutcome
 from runward.store.runs.group_commit import FlushResult
+from runward.store.runs.writers import AcceptWriter, StepWriter
 from tests.unit.domain_cases import take_response
 
 PROJECT: Final = DEFAULT_PROJECT

@@ -18,7 +18,7 @@ from runward.domain.run.open_calls import close_open_calls
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import mint, sqlstate
-from runward.store.runs import gate, sweep
+from runward.store.runs import sweep, writers
 from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
 from runward.store.runs.group_commit import GroupCommit
 from tests.db.store import Store, pay, step, taken
@@ -96,7 +96,7 @@ async def test_a_write_id_of_another_claim_proves_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch, seen: int | None
 ) -> None:
     """If two processes draw the same number, the fence tells their writes apart."""
-    monkeypatch.setattr(gate, "randbits", always(1))
+    monkeypatch.setattr(writers, "randbits", always(1))
     old = await store.leased()
     new = await reclaimed(store, old)
     await store.write(step(new, "theirs"), writer=store.new_writer())
@@ -107,9 +107,9 @@ async def test_a_claim_forgets_what_the_claim_before_wrote(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new process may count from a lower number than the process that held the run before."""
-    monkeypatch.setattr(gate, "randbits", always(1000))
+    monkeypatch.setattr(writers, "randbits", always(1000))
     first = store.new_writer()
-    monkeypatch.setattr(gate, "randbits", always(1))
+    monkeypatch.setattr(writers, "randbits", always(1))
     second = store.new_writer()
     old = await store.leased()
     await store.write(step(old, "first"), writer=first)
@@ -304,7 +304,7 @@ async def test_a_run_that_somebody_locks_falls_out_of_its_batch_alone(store: Sto
 async def test_a_long_lock_does_not_disturb_the_others_connection(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "_SET_LOCK_TIMEOUT", text("SET LOCAL lock_timeout = '10 ms'"))
+    monkeypatch.setattr(writers, "_SET_LOCK_TIMEOUT", text("SET LOCAL lock_timeout = '10 ms'"))
     held, free = await store.leased(), await store.leased()
     await store.committed(step(free, "first"))
     [connection] = store.own_backends

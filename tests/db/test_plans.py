@@ -23,9 +23,9 @@ from runward.store.live.family_events import read_family_after
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import tool_history
 from runward.store.runs import approvals, decisions, queries, sweep, transitions, views
-from runward.store.runs.accept import AcceptWriter
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
+from runward.store.runs.writers import AcceptWriter
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """

@@ -169,7 +169,7 @@ class Twin:
                     )
                 )
         id_ = UUID(int=write_id)
-        written = gate._read_outcomes([(step, id_)], cast("Any", [answer]))[id_]  # pyright: ignore[reportPrivateUsage]
+        written = gate.read_outcomes([(step, id_)], cast("Any", [answer]))[id_]
         assert written is not None
         return written
 

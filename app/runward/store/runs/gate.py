@@ -1,20 +1,13 @@
 """The gate: how a worker writes a run that it has leased. Many runs share one commit."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain, count, repeat
-from secrets import randbits
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
-import structlog
 from pydantic import JsonValue
 from sqlalchemy import CursorResult, TextClause, text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from runward.domain.events.run_data import ErrorSaid, LimitSaid
 from runward.domain.ids import ProjectId, RunId
@@ -24,21 +17,12 @@ from runward.domain.run.state import Changes
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
 from runward.store.postgres.columns import RowMapping, recordset, set_columns, take
-from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields, read_backend_pid
 from runward.store.postgres.tables import runs
 from runward.store.runs import family
-from runward.store.runs.group_commit import FlushResult
-from runward.store.runs.queries import lock_runs
 from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
-from runward.store.runs.related_changes import RelatedChanges, apply_related_changes
+from runward.store.runs.related_changes import RelatedChanges
 
-log = structlog.get_logger()
-
-_SET_LOCK_TIMEOUT: Final = text("SET LOCAL lock_timeout = '5s'")
-"""How long a step whose run is locked by somebody else waits, alone, before it asks again."""
 _PARKING_MOVES: Final = (Move.PARK, Move.DEFER)
-RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Seconds between tries while PostgreSQL is away; the last one repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +83,6 @@ class VersionChanged:
 StepOutcome: TypeAlias = Committed | VersionChanged | Literal["lost"]
 """`lost`: the lease is somebody else's, or nobody's. Nothing was written."""
 StepEntries: TypeAlias = Sequence[tuple[Step, UUID]]
-Send: TypeAlias = Callable[[StepEntries], Awaitable[dict[UUID, StepOutcome | None]]]
-"""None for a step: its run's row was locked by somebody else, or is gone."""
 
 
 _OUTPUT: Final = RowMapping(
@@ -173,135 +155,21 @@ STEP: Final = _write_steps("SKIP LOCKED")
 STEP_ALONE: Final = _write_steps()
 
 
-class StepWriter:
-    """Writes batches of steps on a connection of its own; a step whose run is locked goes alone
-    over the pool, so no batch waits for a row."""
-
-    def __init__(self, engine: AsyncEngine, lease: timedelta, own_backends: set[int]) -> None:
-        self._own_backends = own_backends
-        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._engine = engine
-        self._lease = lease
-        self._connection: AsyncConnection | None = None
-        self._backend = 0
-        self._write_ids = count(randbits(127))
-
-    async def close(self) -> None:
-        await self._drop_connection()
-
-    async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
-        """Return one result for each step, in order. Wait as long as PostgreSQL is away: the lease
-        decides whether the step still counts when it is back."""
-        entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
-        results: dict[UUID, FlushResult[StepOutcome]] = {
-            entry[1]: asyncio.create_task(self._write_alone(entry))
-            for entry in entries
-            if entry[0].related is not None
-        }
-        for batch in _split_by_run([one for one in entries if one[0].related is None]):
-            results |= await self._write_batch(batch)
-        return [results[write_id] for _, write_id in entries]
-
-    async def _write_batch(self, entries: StepEntries) -> dict[UUID, FlushResult[StepOutcome]]:
-        try:
-            found = await self._send_until_answered(entries, self._send_on_own_connection)
-        except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
-            if len(entries) == 1:
-                return {entries[0][1]: error}
-            one_by_one: dict[UUID, FlushResult[StepOutcome]] = {}
-            for entry in entries:
-                one_by_one |= await self._write_batch([entry])
-            return one_by_one
-        results: dict[UUID, FlushResult[StepOutcome]] = {}
-        for entry in entries:
-            written = found[entry[1]]
-            results[entry[1]] = (
-                asyncio.create_task(self._write_alone(entry)) if written is None else written
-            )
-        return results
-
-    async def _write_alone(self, entry: tuple[Step, UUID]) -> StepOutcome:
-        found = await self._send_until_answered([entry], self._send_in_transaction)
-        return found[entry[1]] or "lost"
-
-    async def _send_until_answered(
-        self, entries: StepEntries, send: Send
-    ) -> dict[UUID, StepOutcome | None]:
-        """Send until PostgreSQL has answered: the gate lets a step through once, so where a
-        connection was lost in the commit the next answer tells whether it had happened. Raises
-        DBAPIError for what no retry cures."""
-        for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
-            try:
-                return await send(entries)
-            except DATABASE_ERRORS as error:
-                if not is_outage(error):
-                    raise
-                log.warning("commit_retried", **log_fields(error), steps=len(entries))
-                await asyncio.sleep(delay)
-        raise AssertionError("repeat() does not end")
-
-    async def _send_on_own_connection(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
-        values = self._parameters(entries)
-        try:
-            if self._connection is None:
-                self._connection = await self._autocommit.connect()
-                self._backend = await read_backend_pid(self._connection)
-                self._own_backends.add(self._backend)
-            return _read_outcomes(entries, await self._connection.execute(STEP, values))
-        except DATABASE_ERRORS as error:
-            if is_outage(error):
-                await self._drop_connection()
-            raise
-
-    async def _send_in_transaction(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
-        [(step, write_id)] = entries
-        async with self._engine.begin() as tx:
-            await tx.execute(_SET_LOCK_TIMEOUT)
-            if step.related is not None:
-                await lock_runs(tx, step.project_id, step.run_id)
-            found = _read_outcomes(entries, await tx.execute(STEP_ALONE, self._parameters(entries)))
-            written = found[write_id]
-            if step.related is not None and isinstance(written, Committed) and written.last_seq:
-                move = step.ending.move if step.ending else None
-                await apply_related_changes(
-                    tx, step.project_id, step.run_id, step.related, move, self._lease
-                )
-            return found
-
-    def _parameters(self, entries: StepEntries) -> dict[str, Any]:
-        records = Records()
-        for step, _ in entries:
-            records.add(step.run_id, step.changes)
-        return {
-            "steps": rows_to_json(_step_to_row(step, write_id) for step, write_id in entries),
-            "lease": self._lease,
-            "hint": format_hint(step.run_id for step, _ in entries),
-            "wakes": any(s.ending and s.ending.move is Move.RELEASE for s, _ in entries),
-            **records.to_parameters(),
-        }
-
-    async def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        self._own_backends.discard(self._backend)
-        if connection is not None:
-            with suppress(DBAPIError, OSError):
-                await connection.invalidate()
-            await connection.close()
+def step_values(entries: StepEntries, lease: timedelta) -> dict[str, Any]:
+    """Return the parameters of STEP."""
+    records = Records()
+    for step, _ in entries:
+        records.add(step.run_id, step.changes)
+    return {
+        "steps": rows_to_json(_step_to_row(step, write_id) for step, write_id in entries),
+        "lease": lease,
+        "hint": format_hint(step.run_id for step, _ in entries),
+        "wakes": any(s.ending and s.ending.move is Move.RELEASE for s, _ in entries),
+        **records.to_parameters(),
+    }
 
 
-def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
-    """Return batches in which no run is twice, in order: the records of a statement are joined to
-    its gate by the run. Two steps of one run are of two claims, of which one is lost."""
-    left = list(entries)
-    while left:
-        batch: dict[UUID, tuple[Step, UUID]] = {}
-        for entry in left:
-            batch.setdefault(entry[0].run_id, entry)
-        yield list(batch.values())
-        left = [entry for entry in left if batch[entry[0].run_id] is not entry]
-
-
-def _read_outcomes(entries: StepEntries, rows: CursorResult[Any]) -> dict[UUID, StepOutcome | None]:
+def read_outcomes(entries: StepEntries, rows: CursorResult[Any]) -> dict[UUID, StepOutcome | None]:
     by_run = {row.id: row for row in rows}
     found: dict[UUID, StepOutcome | None] = {}
     for step, write_id in entries:

@@ -1,0 +1,215 @@
+"""Writers: how batches of new runs and of steps reach PostgreSQL, through locks and outages."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import chain, count, repeat
+from secrets import randbits
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import structlog
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from runward.domain.ids import RunId
+from runward.store.postgres.db import (
+    DATABASE_ERRORS,
+    is_closed,
+    is_outage,
+    log_fields,
+    read_backend_pid,
+    sqlstate,
+    was_rolled_back,
+)
+from runward.store.runs import gate
+from runward.store.runs.accept import ACCEPT, ACCEPT_TOGETHER, AcceptedRun, NewRun, accept_values
+from runward.store.runs.gate import Committed, Step, StepEntries, StepOutcome
+from runward.store.runs.group_commit import FlushResult
+from runward.store.runs.queries import lock_runs
+from runward.store.runs.related_changes import apply_related_changes
+
+log = structlog.get_logger()
+
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_SET_LOCK_TIMEOUT: Final = text("SET LOCAL lock_timeout = '5s'")
+"""How long a step whose run is locked by somebody else waits, alone, before it asks again."""
+RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds between tries while PostgreSQL is away; the last one repeats."""
+
+Send: TypeAlias = Callable[[StepEntries], Awaitable[dict[UUID, StepOutcome | None]]]
+"""None for a step: its run's row was locked by somebody else, or is gone."""
+
+
+class AcceptWriter:
+    """Unlike a step, an accept is not sent again when PostgreSQL goes away in the middle: the
+    caller gets an error that says nothing about the outcome, and retries with its key."""
+
+    def __init__(self, engine: AsyncEngine, lease: timedelta) -> None:
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._lease = lease
+        self._connection: AsyncConnection | None = None
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(DBAPIError, OSError):
+                await connection.invalidate()
+            await connection.close()
+
+    async def write(self, batch: Sequence[NewRun]) -> Sequence[FlushResult[AcceptedRun]]:
+        try:
+            values = accept_values(batch, self._lease)
+            if self._connection is not None and await is_closed(self._connection):
+                await self.close()
+            if self._connection is None:
+                self._connection = await self._engine.connect()
+            rows = await self._connection.execute(ACCEPT_TOGETHER, values)
+        except (*DATABASE_ERRORS, ValueError) as error:  # ValueError: no JSON can say it
+            if isinstance(error, DBAPIError) and sqlstate(error) == _LOCK_NOT_AVAILABLE:
+                return await self._write_separately(batch)
+            if is_outage(error) and not was_rolled_back(error):
+                await self.close()
+                return [error] * len(batch)
+            if len(batch) == 1:
+                return [error]
+            return [(await self.write([new]))[0] for new in batch]
+        accepted = {row.id: AcceptedRun(row.at, row.tool_versions) for row in rows}
+        return [accepted[new.id] for new in batch]
+
+    async def _write_separately(
+        self, batch: Sequence[NewRun]
+    ) -> Sequence[FlushResult[AcceptedRun]]:
+        """Write each run with a key alone, since another transaction holds one of the keys, so that
+        no other run waits for it."""
+        free = [new for new in batch if new.idempotency is None]
+        results: dict[RunId, FlushResult[AcceptedRun]] = {}
+        if 0 < len(free) < len(batch):
+            written = await self.write(free)
+            results = {new.id: result for new, result in zip(free, written, strict=True)}
+        return [results.get(new.id) or asyncio.create_task(self._write_one(new)) for new in batch]
+
+    async def _write_one(self, new: NewRun) -> AcceptedRun:
+        async with self._engine.connect() as tx:
+            row = (await tx.execute(ACCEPT, accept_values([new], self._lease))).one()
+        return AcceptedRun(row.at, row.tool_versions)
+
+
+class StepWriter:
+    """Writes batches of steps on a connection of its own; a step whose run is locked goes alone
+    over the pool, so no batch waits for a row."""
+
+    def __init__(self, engine: AsyncEngine, lease: timedelta, own_backends: set[int]) -> None:
+        self._own_backends = own_backends
+        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._engine = engine
+        self._lease = lease
+        self._connection: AsyncConnection | None = None
+        self._backend = 0
+        self._write_ids = count(randbits(127))
+
+    async def close(self) -> None:
+        await self._drop_connection()
+
+    async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
+        """Return one result for each step, in order. Wait as long as PostgreSQL is away: the lease
+        decides whether the step still counts when it is back."""
+        entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
+        results: dict[UUID, FlushResult[StepOutcome]] = {
+            entry[1]: asyncio.create_task(self._write_alone(entry))
+            for entry in entries
+            if entry[0].related is not None
+        }
+        for batch in _split_by_run([one for one in entries if one[0].related is None]):
+            results |= await self._write_batch(batch)
+        return [results[write_id] for _, write_id in entries]
+
+    async def _write_batch(self, entries: StepEntries) -> dict[UUID, FlushResult[StepOutcome]]:
+        try:
+            found = await self._send_until_answered(entries, self._send_on_own_connection)
+        except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
+            if len(entries) == 1:
+                return {entries[0][1]: error}
+            one_by_one: dict[UUID, FlushResult[StepOutcome]] = {}
+            for entry in entries:
+                one_by_one |= await self._write_batch([entry])
+            return one_by_one
+        results: dict[UUID, FlushResult[StepOutcome]] = {}
+        for entry in entries:
+            written = found[entry[1]]
+            results[entry[1]] = (
+                asyncio.create_task(self._write_alone(entry)) if written is None else written
+            )
+        return results
+
+    async def _write_alone(self, entry: tuple[Step, UUID]) -> StepOutcome:
+        found = await self._send_until_answered([entry], self._send_in_transaction)
+        return found[entry[1]] or "lost"
+
+    async def _send_until_answered(
+        self, entries: StepEntries, send: Send
+    ) -> dict[UUID, StepOutcome | None]:
+        """Send until PostgreSQL has answered: the gate lets a step through once, so where a
+        connection was lost in the commit the next answer tells whether it had happened. Raises
+        DBAPIError for what no retry cures."""
+        for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
+            try:
+                return await send(entries)
+            except DATABASE_ERRORS as error:
+                if not is_outage(error):
+                    raise
+                log.warning("commit_retried", **log_fields(error), steps=len(entries))
+                await asyncio.sleep(delay)
+        raise AssertionError("repeat() does not end")
+
+    async def _send_on_own_connection(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
+        values = gate.step_values(entries, self._lease)
+        try:
+            if self._connection is None:
+                self._connection = await self._autocommit.connect()
+                self._backend = await read_backend_pid(self._connection)
+                self._own_backends.add(self._backend)
+            return gate.read_outcomes(entries, await self._connection.execute(gate.STEP, values))
+        except DATABASE_ERRORS as error:
+            if is_outage(error):
+                await self._drop_connection()
+            raise
+
+    async def _send_in_transaction(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
+        [(step, write_id)] = entries
+        async with self._engine.begin() as tx:
+            await tx.execute(_SET_LOCK_TIMEOUT)
+            if step.related is not None:
+                await lock_runs(tx, step.project_id, step.run_id)
+            found = gate.read_outcomes(
+                entries, await tx.execute(gate.STEP_ALONE, gate.step_values(entries, self._lease))
+            )
+            written = found[write_id]
+            if step.related is not None and isinstance(written, Committed) and written.last_seq:
+                move = step.ending.move if step.ending else None
+                await apply_related_changes(
+                    tx, step.project_id, step.run_id, step.related, move, self._lease
+                )
+            return found
+
+    async def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        self._own_backends.discard(self._backend)
+        if connection is not None:
+            with suppress(DBAPIError, OSError):
+                await connection.invalidate()
+            await connection.close()
+
+
+def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
+    """Return batches in which no run is twice, in order: the records of a statement are joined to
+    its gate by the run. Two steps of one run are of two claims, of which one is lost."""
+    left = list(entries)
+    while left:
+        batch: dict[UUID, tuple[Step, UUID]] = {}
+        for entry in left:
+            batch.setdefault(entry[0].run_id, entry)
+        yield list(batch.values())
+        left = [entry for entry in left if batch[entry[0].run_id] is not entry]
