@@ -37,7 +37,6 @@ from runward.domain.run.settle import StartChild, classify_outcome, put_back, st
 from runward.domain.run.state import Changes, RunState, add_usage
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
-from runward.loop import endings
 from runward.loop.available_tools import AvailableTools, BuiltinTools
 from runward.loop.calls_in_flight import CallEnd, CallsInFlight, seconds_for
 from runward.loop.checks import Checks
@@ -140,9 +139,7 @@ class Execution:
             case Wait(stopping=stopping):
                 return await self._await_calls(stopping=stopping)
             case Park():
-                changes = self.leased.changes.copy()
-                ending = endings.park(self.leased.state, changes, action)
-                return await self.leased.end(ending, changes)
+                return await self.leased.park(action)
             case Finish():
                 return await self._finish(action)
             case _:
@@ -380,9 +377,8 @@ class Execution:
             if checked is None or leased.state.version != version:
                 return False  # it is decided again
             action = checked
-        changes = leased.changes.copy()
         has_orphans = bool(leased.state.open_children)
-        over = await leased.end(endings.finish(leased.state, changes, action), changes)
+        over = await leased.finish(action)
         if over and has_orphans:
             closed = await self._engine.children.cancel(leased.state)
             leased.notify_abandoned(closed.abandoned)

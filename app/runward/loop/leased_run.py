@@ -1,7 +1,7 @@
 """A run that this process holds the lease of: its state in memory, and every way to write it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -9,10 +9,18 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from runward.domain.events.base import MAX_VALUE_BYTES
+from runward.domain.events.kinds import RunWaitingEvent
+from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
+from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
+from runward.domain.run.bounds import truncate
+from runward.domain.run.calls import CallPhase
+from runward.domain.run.decide import Finish, Park
+from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
 from runward.domain.run.state import Changes, RunState
-from runward.domain.run.status import Move
+from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes
 from runward.store.access.vault import SecretUnreadableError
@@ -27,6 +35,12 @@ UNREADABLE_DELAY: Final = timedelta(seconds=10)
 """Before a run whose secrets this process could not decrypt is claimed again, for each of its
 claims so far: all processes may lack the key, and each claim adds an event."""
 LONGEST_UNREADABLE_DELAY: Final = timedelta(minutes=10)
+_MOVE_TO: Final[Mapping[RunStatus, Move]] = {
+    RunStatus.COMPLETED: Move.COMPLETE,
+    RunStatus.FAILED: Move.FAIL,
+    RunStatus.INCOMPLETE: Move.STOP,
+    RunStatus.CANCELLED: Move.CANCEL,
+}
 
 
 class LeaseLostError(Exception):
@@ -159,6 +173,16 @@ class LeasedRun:
                 return False
         return True
 
+    async def park(self, action: Park) -> bool:
+        """Commit that the run waits. False: somebody changed the run; decide again."""
+        changes = self.changes.copy()
+        return await self.end(build_parking(self.state, changes, action), changes)
+
+    async def finish(self, action: Finish) -> bool:
+        """Commit the end of the run. False: somebody changed the run; decide again."""
+        changes = self.changes.copy()
+        return await self.end(build_finish(self.state, changes, action), changes)
+
     async def end(self, ending: Ending, changes: Changes) -> bool:
         """Commit the end of this claim. False: somebody changed the run; decide again."""
         version = None if ending.keep_claim else self.state.version
@@ -253,6 +277,47 @@ class LeasedRun:
             if decision.seconds_left is None or decision.seconds_left > passed
         ]
         self.state = replace(self.state, remembered=tuple(valid))
+
+
+def build_parking(state: RunState, changes: Changes, action: Park) -> Ending:
+    """Add `run.waiting`, which names what is waited for. A run that goes on without a person is
+    deferred instead: while child runs are at work, or if every call waits for its callback."""
+    phases = {state.calls[one].phase for one in action.waiting}
+    if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
+        return Ending(Move.DEFER)
+    waiting_for = [describe_waiting_call(state.calls[call_id]) for call_id in action.waiting]
+    changes.add(RunWaitingEvent({"waiting_for": waiting_for}))
+    return Ending(Move.PARK)
+
+
+def build_finish(state: RunState, changes: Changes, action: Finish) -> Ending:
+    """Settle what is open, and add the run's last event."""
+    results = (call.result for call in state.calls.values())
+    escalated = any(result.escalate for result in results if result is not None)
+    cancelled = action.status is RunStatus.CANCELLED
+    close_open_calls(state, changes, Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED)
+    failed = action.status is RunStatus.FAILED
+    shown, full = truncate(action.output, MAX_VALUE_BYTES)
+    data: RunEndedData = {"output": shown}
+    if full is not None:
+        data["truncated"] = True
+    error: ErrorSaid | None = None
+    incomplete: LimitSaid | None = None
+    if action.code is not None and failed:
+        error = data["error"] = {"code": action.code, "message": action.message}
+    elif action.code is not None:
+        incomplete = {"reason": action.code, "message": action.message}
+        data["incomplete_details"] = incomplete
+    changes.add(RUN_ENDINGS[action.status](data))
+    return Ending(
+        _MOVE_TO[action.status],
+        output=action.output,
+        parsed=action.parsed,
+        error=error,
+        incomplete_details=incomplete,
+        refused_stage=action.refused,
+        escalated=state.config.kind != "loop" and escalated,
+    )
 
 
 def now() -> float:
