@@ -44,7 +44,8 @@ class Storage:
         self.autocommit = database.autocommit
 
     def read(self) -> AbstractAsyncContextManager[Tx]:
-        """Open a connection on which each statement is a transaction of its own."""
+        """Open a connection on which each statement is a transaction of its own: for reads, and
+        for a write of one statement."""
         return self.autocommit.connect()
 
     def write(self) -> AbstractAsyncContextManager[Tx]:

@@ -1,4 +1,4 @@
-"""Claims that failed: give back the runs that they may have leased."""
+"""Give back the runs that failed claims may have leased."""
 
 import asyncio
 from datetime import timedelta
@@ -14,20 +14,20 @@ from runward.store.runs import claims
 log = structlog.get_logger()
 
 LAST_TRIES: Final = 3
-"""As the worker ends."""
+"""Attempts to give claims back when the worker ends."""
 LAST_SECONDS: Final = 1.0
-"""For each of them."""
+"""Timeout of each of these attempts."""
 
 
 class FailedClaims:
-    """PostgreSQL may finish a claim after it has failed here, so its runs are looked for until
-    their leases have run out."""
+    """PostgreSQL can commit a claim whose statement failed here, so this searches for its runs
+    until their leases expire."""
 
     def __init__(self, storage: Storage, lease: timedelta) -> None:
         self._storage = storage
         self._lease = lease
         self._marks: dict[UUID, float] = {}
-        """And when the leases of each will have run out."""
+        """By claim: when its leases expire, on the event loop's clock."""
 
     def add(self, mark: UUID) -> None:
         now = asyncio.get_running_loop().time()
@@ -46,7 +46,8 @@ class FailedClaims:
         return len(given)
 
     async def give_back_last(self) -> None:
-        """The same as the worker ends, but only for a moment: at worst the leases run out."""
+        """Give the runs back before the worker ends. After `LAST_TRIES` attempts their leases
+        expire by themselves."""
         for _ in range(LAST_TRIES):
             try:
                 async with asyncio.timeout(LAST_SECONDS):

@@ -1,4 +1,4 @@
-"""Reading a response from the log of its run, as it is or as it goes on."""
+"""Read a response from the event log of its run: once, or while the run continues."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
