@@ -102,7 +102,7 @@ stateful: $(VENV)/.dev ## Generate 300 random sequences of requests and faults, 
 hostile: $(VENV)/.dev ## Attack the service as hostile tools, models, MCP servers and projects, and print the counts
 	RUNWARD_HOSTILE=1 $(BIN)/python -m pytest -s tests/hostile $(ARGS)
 
-guarantees: $(VENV)/.dev ## Write docs/guarantees.md from docs/guarantees.toml and docs/figures/
+guarantees: $(VENV)/.dev ## Write docs/explanation/guarantees.md from docs/explanation/guarantees.toml and docs/figures/
 	$(BIN)/python -m tests.guarantees
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)

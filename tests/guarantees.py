@@ -1,4 +1,5 @@
-"""Write docs/guarantees.md from docs/guarantees.toml and the figures of the last long runs.
+"""Write docs/explanation/guarantees.md from docs/explanation/guarantees.toml and the figures of
+the last long runs.
 
 make guarantees
 python -m tests.guarantees --check
@@ -15,8 +16,8 @@ from typing import Any, Final, TypeAlias
 Json: TypeAlias = dict[str, Any]
 
 ROOT: Final = Path(__file__).parents[1]
-SOURCE: Final = ROOT / "docs/guarantees.toml"
-PAGE: Final = ROOT / "docs/guarantees.md"
+SOURCE: Final = ROOT / "docs/explanation/guarantees.toml"
+PAGE: Final = ROOT / "docs/explanation/guarantees.md"
 FIGURES: Final = ROOT / "docs/figures"
 RULES: Final = "tests/checker"
 
@@ -94,7 +95,7 @@ def _evidence(promise: Json) -> str:
 def _link(test: str) -> str:
     """A link to the file. Its text is the name of the test as a sentence."""
     path, _, name = test.partition("::")
-    return f"[{name.removeprefix('test_').replace('_', ' ')}](../{path})"
+    return f"[{name.removeprefix('test_').replace('_', ' ')}](../../{path})"
 
 
 def show_figures(promise: Json, parts: dict[str, Part]) -> list[str]:
@@ -112,7 +113,7 @@ def _last_runs(parts: dict[str, Part]) -> list[str]:
         return []
     rows = [
         f"| {part.name} | {part.date} | `{part.command}` |"
-        f" [{len(part.figures)} figures](figures/{part.name}.json) |"
+        f" [{len(part.figures)} figures](../figures/{part.name}.json) |"
         for part in parts.values()
     ]
     return [
@@ -149,7 +150,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail if the page is not up to date")
     if parser.parse_args().check:
         if PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit("docs/guarantees.md is not up to date: run `make guarantees`")
+            raise SystemExit(
+                "docs/explanation/guarantees.md is not up to date: run `make guarantees`"
+            )
     else:
         PAGE.write_text(page(), encoding="utf-8")
 

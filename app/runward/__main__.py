@@ -50,7 +50,8 @@ def runward(
 
     `demo` shows it. For one machine: `serve`. For production: `migrate` once, then any number of
     `api` and `worker` processes against one PostgreSQL. Settings are environment variables;
-    docs/deploying.md lists them, and docs/cli.md the commands and their exit codes.
+    docs/how-to/deploying.md lists them, and docs/reference/cli.md the commands and their exit
+    codes.
     """
 
 
@@ -224,7 +225,8 @@ def _check_days(days: float | None) -> float | None:
 def create_key(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     scope: Annotated[
-        list[str] | None, typer.Option(help="What it may do; repeat it. docs/concepts.md lists.")
+        list[str] | None,
+        typer.Option(help="What it may do; repeat it. docs/explanation/concepts.md lists."),
     ] = None,
     project: Annotated[
         str | None, typer.Option(help="Another project's id; needs the operator's key.")

@@ -89,8 +89,8 @@ def filter_failure(context: HookContext, failure: Failure, case: Case, response:
     """Drop those of event streams: the document describes the text, Schemathesis takes each event
     for a value. `tests/api/test_openapi_api.py` holds streamed events against their schemas. Drop
     an optional body that is `null` or missing, which the document allows, and Schemathesis calls
-    wrong. Drop requests that are no HTTP, or whose headers are too large: docs/errors.md has that
-    400 and that 431, for every operation. Drop
+    wrong. Drop requests that are no HTTP, or whose headers are too large: docs/reference/errors.md
+    has that 400 and that 431, for every operation. Drop
     revoked keys, which can still be read."""
     kinds = response.headers.get("content-type", [""])
     if isinstance(failure, JsonSchemaError) and "text/event-stream" in kinds[0]:

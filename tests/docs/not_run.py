@@ -10,8 +10,8 @@ NOT_RUN: Final = {
     ("README.md", "  clients ──"): "a drawing",
     ("CONTRIBUTING.md", "RUNWARD_ORDERS=200"): "takes many minutes",
     ("CONTRIBUTING.md", ".venv/bin/alembic revision"): "writes a migration into the checkout",
-    ("docs/getting-started.md", "git clone"): "downloads everything",
-    ("docs/deploying.md", "cp .env.example"): "needs Docker",
+    ("docs/tutorials/getting-started.md", "git clone"): "downloads everything",
+    ("docs/how-to/deploying.md", "cp .env.example"): "needs Docker",
     ("examples/codex/README.md", "npm install -g"): "downloads a program",
     ("examples/executors/README.md", ".venv/bin/python -m pip install 'playwright"): (
         "installs a browser into the system"

@@ -1,6 +1,6 @@
 """A page as a story: its blocks are taken from top to bottom, and each is run or compared.
 
-    with Story("docs/agents.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/agents.md", project.client, tmp_path) as page:
         page.http()                              # its requests are sent
         [action] = page.http()["required_actions"]
         page.shows(action)                       # the page's JSON is what was answered

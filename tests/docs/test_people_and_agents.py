@@ -22,7 +22,7 @@ def test_agents(project: Project, tmp_path: Path) -> None:
     client = project.client
     project.tool("pay", Behaviour("return", value="paid"), parameters=AMOUNT, approval="always")
     offline = {"openai:gpt-5.2": "offline:rules"}
-    with Story("docs/agents.md", client, tmp_path, offline) as page:
+    with Story("docs/how-to/agents.md", client, tmp_path, offline) as page:
         run = page.http()
         assert client.settle(run["id"])["agent"] == "clerk"
 
@@ -52,7 +52,7 @@ def test_agents(project: Project, tmp_path: Path) -> None:
 def test_sessions(project: Project, tmp_path: Path) -> None:
     client = project.client
     client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
-    with Story("docs/sessions.md", client, tmp_path) as page:
+    with Story("docs/how-to/sessions.md", client, tmp_path) as page:
         last = client.settle(page.http()["id"])
         assert last["status"] == "completed"
         items = client.call("GET", f"/v1/sessions/{last['session_id']}/items")["data"]
@@ -73,7 +73,7 @@ def test_approvals(project: Project, tmp_path: Path) -> None:
     )
     client.settle(run["id"])
     here = {"http://127.0.0.1:9000/refund": project.tools.url_of(project.tool_key("refund"))}
-    with Story("docs/approvals.md", client, tmp_path, here) as page:
+    with Story("docs/how-to/approvals.md", client, tmp_path, here) as page:
         rules = page.take("cel").text.splitlines()
         for number, rule in enumerate(rules):
             project.tool(f"rule_{number}", approval={"when": rule})
@@ -84,7 +84,7 @@ def test_approvals(project: Project, tmp_path: Path) -> None:
 
 
 def test_client_tools(project: Project, tmp_path: Path) -> None:
-    with Story("docs/client-tools.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/client-tools.md", project.client, tmp_path) as page:
         page.http()
         run = page.http()
         assert run["status"] == "requires_action"

@@ -1,4 +1,5 @@
-"""The plugins of all pages, loaded by one service that is started as docs/plugins.md says."""
+"""The plugins of all pages, loaded by one service that is started as docs/how-to/plugins.md
+says."""
 
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,18 @@ from tests.support.services.client import Client, Json
 
 pytestmark = pytest.mark.timeout(180)
 
-ELSEWHERE = ("docs/guardrails.md", "docs/hooks.md", "docs/executors.md")
+ELSEWHERE = ("docs/how-to/guardrails.md", "docs/how-to/hooks.md", "docs/how-to/executors.md")
 
 
 def test_plugins(own: Own, tmp_path: Path) -> None:
-    _, *plugins, _ = python("docs/plugins.md")
+    _, *plugins, _ = python("docs/how-to/plugins.md")
     elsewhere = [block for page in ELSEWHERE for block in python(page)]
     for block in (*plugins, *elsewhere):
         (tmp_path / f"{module(block)}.py").write_text(block.text, "utf-8")
     named = ",".join(map(module, (*plugins, *elsewhere)))
     here = {"RUNWARD_PLUGINS=shop": f"RUNWARD_PLUGINS=shop,{named}"}
     env = own.env | {"PYTHONPATH": str(tmp_path)}
-    with Story("docs/plugins.md", own.client, tmp_path, here, env) as page:
+    with Story("docs/how-to/plugins.md", own.client, tmp_path, here, env) as page:
         page.save("shop.py")
         page.serve()
         for block in plugins:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def test_concepts(project: Project, tmp_path: Path) -> None:
-    with Story("docs/concepts.md", project.client, tmp_path) as page:
+    with Story("docs/explanation/concepts.md", project.client, tmp_path) as page:
         first, again = answers(page.sh())
         assert first["id"] == again["id"]
         page.shows(page.refused())
@@ -37,7 +37,7 @@ def test_events(project: Project, tmp_path: Path) -> None:
     run = project.run(**ASK, tools=["refund"])
     hold = Hold()
     model = project.script(Answer("Hello!", pieces=2, hold=hold, hold_after=2))
-    with Story("docs/events.md", project.client, tmp_path) as page:
+    with Story("docs/reference/events.md", project.client, tmp_path) as page:
         [started] = [
             event
             for event in project.client.events(run["id"])
@@ -61,21 +61,21 @@ def test_models(project: Project, tmp_path: Path) -> None:
     assert project.running.providers is not None
     project.running.providers.responses.script(house, HttpError(403, "not for this key"))
     project.model.script(house, text("On its way."))
-    with Story("docs/models.md", project.client, tmp_path, {"gpt-5.2": house}) as page:
+    with Story("docs/reference/models.md", project.client, tmp_path, {"gpt-5.2": house}) as page:
         run = page.http()
         assert (run["status"], run["output"]) == ("completed", "On its way.")
         assert page.curl()["name"] == "ANTHROPIC_API_KEY"
 
 
 def test_secrets(project: Project, tmp_path: Path) -> None:
-    with Story("docs/secrets.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/secrets.md", project.client, tmp_path) as page:
         assert page.curl()["name"] == "CRM_TOKEN"
 
 
 def test_limits(project: Project, tmp_path: Path) -> None:
     order: Json = {"type": "object", "properties": {"order": {"type": "string"}}}
     project.tool("lookup_order", parameters=order)
-    with Story("docs/limits.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/limits.md", project.client, tmp_path) as page:
         given = json.loads(page.variable("RUNWARD_MODEL_PRICES"))
         more = page.http()
         assert project.settle(more)["status"] == "completed"
@@ -99,7 +99,7 @@ def test_mcp(project: Project, tmp_path: Path) -> None:
             "delete_everything": "die",
             "Bearer …": "Bearer t0ken",
         }
-        with Story("docs/mcp.md", project.client, tmp_path, here) as page:
+        with Story("docs/how-to/mcp.md", project.client, tmp_path, here) as page:
             names = page.curl()["tool_names"]
             assert "files_echo" in names
             assert "files_die" not in names
@@ -118,7 +118,7 @@ async def test_mcp_server(project: Project, tmp_path: Path) -> None:
     project.tool("refund", **REFUND)
     inspector = "npx @modelcontextprotocol/inspector"
     here = {inspector: node_program("mcp-inspector")}
-    with Story("docs/mcp-server.md", project.client, tmp_path, here) as page:
+    with Story("docs/how-to/mcp-server.md", project.client, tmp_path, here) as page:
         server = page.json()["mcpServers"]["runward"]
         assert server["url"] == f"{project.client.url}/mcp"
         assert server["headers"] == {"Authorization": f"Bearer {project.client.key}"}
@@ -135,7 +135,7 @@ async def test_mcp_server(project: Project, tmp_path: Path) -> None:
 def test_responses(project: Project, tmp_path: Path) -> None:
     project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
     project.tool("refund", **REFUND, approval="always")
-    with Story("docs/responses.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/responses.md", project.client, tmp_path) as page:
         names = page.python()
         with closing(names["client"]):
             assert "A-1017" in names["response"].output_text

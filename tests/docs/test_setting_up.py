@@ -26,7 +26,9 @@ def test_getting_started(own: Own, tmp_path: Path) -> None:
         key = tmp_path / "api-key"  # kept there by `make run` on a database of its own
         key.write_text(own.client.key, "utf-8")
         here |= {".runward/api-key": str(key)}
-        with Story("docs/getting-started.md", own.client, tmp_path, here, own.env) as page:
+        with Story(
+            "docs/tutorials/getting-started.md", own.client, tmp_path, here, own.env
+        ) as page:
             assert "make run" in page.not_run()
             page.sh()
             with_key = f"{free_port()}"
@@ -42,7 +44,7 @@ def test_getting_started(own: Own, tmp_path: Path) -> None:
 
 
 def test_deploying(own: Own, tmp_path: Path) -> None:
-    with Story("docs/deploying.md", own.client, tmp_path) as page:
+    with Story("docs/how-to/deploying.md", own.client, tmp_path) as page:
         assert "docker compose up" in page.not_run()
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     started = [service.get("command") for service in compose["services"].values()]
@@ -107,7 +109,7 @@ def packages() -> Iterator[Path]:
 
 
 def test_architecture(own: Own, tmp_path: Path) -> None:
-    with Story("docs/architecture.md", own.client, tmp_path) as page:
+    with Story("docs/explanation/architecture.md", own.client, tmp_path) as page:
         drawn = page.take("text").text.splitlines()
         assert [re.split(r"\s{2,}", line)[0] for line in drawn] == layers()
         folders = [line.split()[0] for line in page.take("text").text.splitlines()]

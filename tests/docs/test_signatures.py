@@ -1,5 +1,5 @@
-"""How docs/webhooks.md checks a signature: in each of its languages it takes what is right, and
-nothing else."""
+"""How docs/how-to/webhooks.md checks a signature: in each of its languages it takes what is right,
+and nothing else."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from tests.e2e.own_machine import needs
 
 
 def snippet(language: str) -> str:
-    """How docs/webhooks.md checks a signature in that language."""
-    return next(one.text for one in blocks("docs/webhooks.md") if one.language == language)
+    """How docs/how-to/webhooks.md checks a signature in that language."""
+    return next(one.text for one in blocks("docs/how-to/webhooks.md") if one.language == language)
 
 
 def accepts(language: str, headers: dict[str, str], body: bytes, secret: str, folder: Path) -> bool:

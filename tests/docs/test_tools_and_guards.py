@@ -34,7 +34,7 @@ def test_webhooks(project: Project, tmp_path: Path) -> None:
     first_run = project.start(**ASK, tools=["refund"])
     [sent] = project.wait_for_hits("refund")
     callback = {"CALLBACK_URL": sent.body["callback"]["url"]}
-    with Story("docs/webhooks.md", project.client, tmp_path, env=callback) as page:
+    with Story("docs/how-to/webhooks.md", project.client, tmp_path, env=callback) as page:
         shows_request(page, sent)
         for _ in ("python", "js", "bash"):
             page.elsewhere("test_signatures.py")
@@ -85,7 +85,7 @@ def test_long_running(project: Project, tmp_path: Path) -> None:
     project.client.call(
         "POST", f"/v1/runs/{run['id']}/tool_calls/call_1/result", {"output": {"seat": "4A"}}
     )
-    with Story("docs/long-running.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/long-running.md", project.client, tmp_path) as page:
         again = project.wait_for_hits("book", 2)[1]
         page.shows(in_good_time(again) | {"fence": 2})  # it may have been claimed more often
     assert project.end(run)["status"] == "completed"
@@ -93,7 +93,7 @@ def test_long_running(project: Project, tmp_path: Path) -> None:
 
 def test_rules(project: Project, tmp_path: Path) -> None:
     url = {"https://shop.example.com/refund": project.tools.tool(project.tool_key("refund"))}
-    with Story("docs/rules.md", project.client, tmp_path, url) as page:
+    with Story("docs/reference/rules.md", project.client, tmp_path, url) as page:
         page.http()
     free = project.run(**ASK, tools=["refund"], context={"shop": "eu"})
     assert free["status"] == "completed"
@@ -110,7 +110,7 @@ def test_guardrails(project: Project, tmp_path: Path) -> None:
     project.settle(project.client.call("POST", "/v1/runs", asked))
     port = f"{free_port()}"
     here = {"9100": port, "https://guards.example.com/refunds": told(project, {"action": "allow"})}
-    with Story("docs/guardrails.md", project.client, tmp_path, here) as page:
+    with Story("docs/how-to/guardrails.md", project.client, tmp_path, here) as page:
         assert len(page.http()["guardrails"]) == 1
         page.shows(first(project, "guardrail", "told").body)
         page.serve(until="Listening on")
@@ -138,14 +138,14 @@ def test_hooks(project: Project, tmp_path: Path) -> None:
     project.client.call("POST", "/v1/agents", agent)
     asked = {"agent": "clerk", "input": 'lookup_order(order="A-1017")'}
     project.settle(project.client.call("POST", "/v1/runs", asked))
-    with Story("docs/hooks.md", project.client, tmp_path) as page:
+    with Story("docs/how-to/hooks.md", project.client, tmp_path) as page:
         page.shows(first(project, "hook", "told").body)
         page.elsewhere("test_plugins.py")
 
 
 def test_executors(project: Project, tmp_path: Path) -> None:
     here = {"https://tools.example.com/shell": project.tools.url_of(project.tool_key("shell"))}
-    with Story("docs/executors.md", project.client, tmp_path, here) as page:
+    with Story("docs/how-to/executors.md", project.client, tmp_path, here) as page:
         assert page.http()["hosted"]["kind"] == "web_search"
         assert page.http()["approval"] == {"when": "args.name != 'find_customer'"}
         assert page.http()["hosted"]["secrets"] == {"authorization": "CRM_TOKEN"}

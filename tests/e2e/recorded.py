@@ -1,4 +1,4 @@
-"""Recordings in docs/cli.md: a comment with a name, then what a program printed.
+"""Recordings in docs/reference/cli.md: a comment with a name, then what a program printed.
 
 A test prints it anew and compares. With RUNWARD_RECORD=1 in its environment it writes the page
 instead (one test at a time), for somebody to read and commit.
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference/cli.md"
 CHANGING: Final = (
     (re.compile(r"\b(run|apr|key|req)_[0-9a-f]{32}"), r"\1_…"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "2026-11-02 09:30:00"),
@@ -35,4 +35,6 @@ def compare(name: str, printed: str) -> None:
     if os.environ.get("RUNWARD_RECORD"):
         PAGE.write_text(block.sub(lambda it: it[1] + printed + it[3], page), "utf-8")
     else:
-        assert printed == found[2], "docs/cli.md is not what is printed; tests/e2e/recorded.py"
+        assert printed == found[2], (
+            "docs/reference/cli.md is not what is printed; tests/e2e/recorded.py"
+        )

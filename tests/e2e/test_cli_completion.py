@@ -1,4 +1,4 @@
-"""Completion as docs/cli.md has it set up, in the shells themselves."""
+"""Completion as docs/reference/cli.md has it set up, in the shells themselves."""
 
 import os
 import pty

@@ -1,4 +1,5 @@
-"""What docs/cli.md shows of doctor is what it prints: on a whole set-up, and on broken ones."""
+"""What docs/reference/cli.md shows of doctor is what it prints: on a whole set-up, and on broken
+ones."""
 
 import json
 import os

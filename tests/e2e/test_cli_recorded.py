@@ -1,4 +1,4 @@
-"""What docs/cli.md shows of demo, doctor and agents apply is what they print."""
+"""What docs/reference/cli.md shows of demo, doctor and agents apply is what they print."""
 
 import re
 import shutil

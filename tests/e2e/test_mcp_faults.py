@@ -1,5 +1,5 @@
 """MCP servers that go away in the middle, come back, and come back as others: what happens to the
-calls and the runs. Real processes, ended by SIGKILL. docs/mcp.md says what is shown here."""
+calls and the runs. Real processes, ended by SIGKILL. docs/how-to/mcp.md says what is shown here."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
-"""Every program of docs/recipes.md, taken from the page and run against the real service. The
-proxy before it breaks streams off, so that those who follow a run must come back."""
+"""Every program of docs/how-to/recipes.md, taken from the page and run against the real service.
+The proxy before it breaks streams off, so that those who follow a run must come back."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.support.services.client import Client, Json
 
 pytestmark = pytest.mark.timeout(300)
 
-PAGE = "docs/recipes.md"
+PAGE = "docs/how-to/recipes.md"
 SECONDS = 120
 REFUND: Json = {
     "name": "refund",
@@ -101,7 +101,7 @@ def followed(client: Client, proxy: CuttingProxy, printed: str) -> None:
 def test_the_recipes(client: Client, proxy: CuttingProxy, tmp_path: Path) -> None:
     needs("node", "nodejs")
     programs = Programs(client, proxy, tmp_path)
-    with Story("docs/recipes.md", client, tmp_path) as page:
+    with Story("docs/how-to/recipes.md", client, tmp_path) as page:
         assert page.curl()["type"] == "client"
 
         assert page.curl()["output"].startswith("(offline model)")

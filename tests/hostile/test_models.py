@@ -149,7 +149,7 @@ def test_every_behavior_of_a_model_server_ends_its_run_with_a_documented_error(
         runs = {pair: start(client, *pair) for pair in PAIRS}
         neighbor = client.start_run(model="offline:rules", input="hello")
         assert client.settle(neighbor["id"])["status"] == "completed"
-        known = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+        known = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
         problems: list[str] = []
         for name, run in runs.items():
             ended = client.settle(run["id"], timeout=DEADLINE_SECONDS + SLACK_SECONDS)

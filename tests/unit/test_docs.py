@@ -126,7 +126,7 @@ def settings() -> Iterator[tuple[str, Any]]:
 
 
 def test_every_setting_is_listed_with_its_unit_and_default() -> None:
-    listed = rows("deploying.md", "## Settings")
+    listed = rows("how-to/deploying.md", "## Settings")
     assert list(listed) == [name for name, _ in settings()]
     for name, default in settings():
         unit, shown, what = listed[name]
@@ -141,7 +141,7 @@ def test_every_setting_is_listed_with_its_unit_and_default() -> None:
 def test_every_event_type_is_listed_with_what_it_says(
     heading: str, types: Mapping[str, type[Any]]
 ) -> None:
-    listed = rows("events.md", heading)
+    listed = rows("reference/events.md", heading)
     assert {name: cells[0] for name, cells in listed.items()} == {
         name: " ".join((kind.__doc__ or "").split()) for name, kind in types.items()
     }
@@ -150,11 +150,13 @@ def test_every_event_type_is_listed_with_what_it_says(
 def test_every_error_code_is_listed_with_its_status() -> None:
     codes = {kind.code: str(get_status(kind)) for kind in kinds() if kind is not AppError}
     codes |= {code: str(status) for status, (code, _) in FRAMEWORK_ERRORS.items()}
-    assert {code: cells[0] for code, cells in rows("errors.md", "## Codes").items()} == codes
+    assert {
+        code: cells[0] for code, cells in rows("reference/errors.md", "## Codes").items()
+    } == codes
 
 
 def test_every_text_for_models_is_quoted() -> None:
-    quoted = read(DOCS / "concepts.md")
+    quoted = read(DOCS / "explanation/concepts.md")
     constants = [
         value
         for name, value in vars(texts).items()
@@ -166,41 +168,45 @@ def test_every_text_for_models_is_quoted() -> None:
 
 
 def test_every_status_reason_and_scope_is_listed() -> None:
-    runs = rows("concepts.md", "## The life of a run")
+    runs = rows("explanation/concepts.md", "## The life of a run")
     assert list(runs) == [str(status) for status in RunStatus]
     assert {name for name, cells in runs.items() if cells[-1] == "yes"} == set(TERMINAL)
-    assert set(rows("approvals.md", "## The inbox")) == set(ApprovalStatus)
-    assert set(rows("concepts.md", "## Keys")) == set(Scope)
-    events = read(DOCS / "events.md")
+    assert set(rows("how-to/approvals.md", "## The inbox")) == set(ApprovalStatus)
+    assert set(rows("explanation/concepts.md", "## Keys")) == set(Scope)
+    events = read(DOCS / "reference/events.md")
     assert all(f"`{reason}`" in events for reason in Reason)
-    listed = [row for row in rows("webhooks.md", "## What is tried again") if row[0].isdigit()]
+    listed = [
+        row for row in rows("how-to/webhooks.md", "## What is tried again") if row[0].isdigit()
+    ]
     assert [int(status) for status in listed[0].split(", ")] == sorted(RETRYABLE_STATUSES)
 
 
 def test_what_the_architecture_names_is_there() -> None:
-    for path in re.findall(r"`((?:app|migrations|tests)/[\w/.]*)`", read(DOCS / "architecture.md")):
+    for path in re.findall(
+        r"`((?:app|migrations|tests)/[\w/.]*)`", read(DOCS / "explanation/architecture.md")
+    ):
         assert (ROOT / path).exists(), path
 
 
 def test_the_table_of_what_providers_take_is_the_one_that_the_code_makes() -> None:
-    assert capability_table() in read(DOCS / "models.md"), (
+    assert capability_table() in read(DOCS / "reference/models.md"), (
         "run `python -m runward models` and put it in there"
     )
 
 
 def test_what_each_provider_takes_is_what_its_adapter_says() -> None:
-    table = rows("models.md", "### What is said how")
+    table = rows("reference/models.md", "### What is said how")
     providers: tuple[ProviderName, ...] = ("anthropic", "gemini", "bedrock")
     for at, provider in enumerate(providers):
         can = ProviderModel(provider, ProviderAccess()).abilities
         settings = re.findall(r"`(\w+)`", table["further settings"][at])
-        hosted = re.findall(r"`(\w+)`", table["[hosted tools](executors.md)"][at])
+        hosted = re.findall(r"`(\w+)`", table["[hosted tools](../how-to/executors.md)"][at])
         assert {*settings, "reasoning"} == can.settings, provider
         assert set(hosted) == can.hosted, provider
 
 
 def test_the_path_of_one_run_is_drawn_as_long_as_it_is() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    page = (ROOT / "docs" / "explanation/architecture.md").read_text("utf-8")
     path = page.partition("## The path of one run")[2].partition("\n## ")[0]
     drawn = {file: int(count) for file, count in re.findall(r"^\| `(.+?)` \| (\d+) \|", path, re.M)}
     assert f"{len(drawn)} files" in path

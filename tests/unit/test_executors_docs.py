@@ -1,4 +1,5 @@
-"""docs/executors.md: its plugin is one, and the arguments that it names are those of the kinds."""
+"""docs/how-to/executors.md: its plugin is one, and the arguments that it names are those of the
+kinds."""
 
 import re
 from pathlib import Path
@@ -8,7 +9,7 @@ from runward.domain.registry.provider_tools import EXECUTORS
 from runward.tools.plugin.tool import make_tool
 from runward.tools.testing import run_tool_sync
 
-PAGE = (Path(__file__).parents[2] / "docs" / "executors.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to/executors.md").read_text("utf-8")
 
 
 def test_the_example_is_a_plugin_that_a_person_approves() -> None:

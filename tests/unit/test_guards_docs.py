@@ -42,14 +42,14 @@ def block(page: str, language: str) -> str:
 
 
 def tool() -> ToolSpec:
-    """That docs/rules.md registers."""
-    request, _, body = block("rules.md", "http").partition("\n")
+    """That docs/reference/rules.md registers."""
+    request, _, body = block("reference/rules.md", "http").partition("\n")
     assert request == "POST /v1/tools"
     return ToolSpec.model_validate_json(body)
 
 
 @pytest.mark.parametrize(
-    ("rule", "given", "answer"), table(DOCS / "rules.md", "## How they are written")
+    ("rule", "given", "answer"), table(DOCS / "reference/rules.md", "## How they are written")
 )
 def test_every_rule_that_is_shown_answers_as_it_says(rule: str, given: str, answer: str) -> None:
     decided = compile_rule(rule).evaluate(json.loads(given))
@@ -59,7 +59,9 @@ def test_every_rule_that_is_shown_answers_as_it_says(rule: str, given: str, answ
         assert decided is json.loads(answer)
 
 
-@pytest.mark.parametrize(("rule", "said"), table(DOCS / "rules.md", "## When one is refused"))
+@pytest.mark.parametrize(
+    ("rule", "said"), table(DOCS / "reference/rules.md", "## When one is refused")
+)
 def test_every_rule_that_is_shown_as_bad_is_refused(rule: str, said: str) -> None:
     with pytest.raises(RuleError, match=re.escape(said)):
         compile_rule(rule)
@@ -112,7 +114,7 @@ def about(stage: str, tool: str | None = None, **context: JsonValue) -> GuardCon
 
 def test_the_guardrail_of_a_plugin_that_is_shown_works() -> None:
     names: dict[str, Any] = {}
-    exec(block("guardrails.md", "python"), names)
+    exec(block("how-to/guardrails.md", "python"), names)
     ask = names["no_large_refunds"].function
     refund = about("input", tool="refund")
     assert ask(refund, {"arguments": {"amount": 1001}}) == Reject(
@@ -123,14 +125,14 @@ def test_the_guardrail_of_a_plugin_that_is_shown_works() -> None:
 
 def test_the_hook_of_a_plugin_that_is_shown_works() -> None:
     names: dict[str, Any] = {}
-    exec(block("hooks.md", "python"), names)
+    exec(block("how-to/hooks.md", "python"), names)
     ask = names["opening_hours"].function
     assert ask(about("before_model", closed=True), {}) == Instead("We are closed.")
     assert ask(about("before_model"), {}) is None
 
 
 def test_the_fixed_texts_of_guardrails_and_hooks_are_all_told() -> None:
-    concepts = read(DOCS / "concepts.md")
+    concepts = read(DOCS / "explanation/concepts.md")
     for text in (
         texts.GUARDED,
         texts.OUTPUT_GUARDED,

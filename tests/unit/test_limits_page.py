@@ -1,4 +1,4 @@
-"""docs/limits.md says what the code does."""
+"""docs/how-to/limits.md says what the code does."""
 
 import re
 from inspect import getsource
@@ -13,7 +13,7 @@ from runward.domain.schema.subschemas import MAX_COMPARED
 from runward.domain.schema.validator import MAX_EXPANSION, MAX_SCHEMA_BYTES
 from tests.unit.test_docs import DOCS, read, rows
 
-PAGE = "limits.md"
+PAGE = "how-to/limits.md"
 
 
 def test_every_limit_is_listed_with_its_default() -> None:

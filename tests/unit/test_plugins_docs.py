@@ -1,4 +1,4 @@
-"""docs/plugins.md: every example of it is loaded as a plugin, and does what it says."""
+"""docs/how-to/plugins.md: every example of it is loaded as a plugin, and does what it says."""
 
 import importlib
 import re
@@ -12,7 +12,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.tools.plugin.declarations import Options
 from runward.tools.plugin.loader import load_plugins
 
-PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to/plugins.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 EXPECTED = [
     ["convert"],

@@ -9,7 +9,7 @@ from runward.cli.escaping import escape_text
 
 
 class Exit(IntEnum):
-    """`docs/cli.md` lists the same."""
+    """`docs/reference/cli.md` lists the same."""
 
     OK = 0
     FAILED = 1

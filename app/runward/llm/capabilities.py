@@ -4,7 +4,7 @@ Every reduction is reported as a `Loss`. The run records it in a `model.downgrad
 known when the run is created, the API rejects the request instead.
 
 The features of all protocols are also a table, which `python -m runward models` prints and
-docs/models.md contains.
+docs/reference/models.md contains.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

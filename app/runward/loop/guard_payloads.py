@@ -1,4 +1,5 @@
-"""What guardrails and hooks are told; docs/guardrails.md and docs/hooks.md list it."""
+"""What guardrails and hooks are told; docs/how-to/guardrails.md and docs/how-to/hooks.md list
+it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -67,7 +67,7 @@ def run_demo(*, yes: bool) -> None:
     print_text(
         "Your own: `runward serve`, or `make run` in a checkout, starts Runward and prints what to"
     )
-    print_text("do first; docs/getting-started.md adds a tool of yours.")
+    print_text("do first; docs/tutorials/getting-started.md adds a tool of yours.")
 
 
 def _start_run(runward: Runward) -> tuple[str, str]:

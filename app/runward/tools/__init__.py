@@ -1,5 +1,5 @@
 """Tools and their executors. The names exported here are the API for authors of plugins:
-docs/plugins.md."""
+docs/how-to/plugins.md."""
 
 from runward.domain.registry.guards import Fail, Instead, Reject
 from runward.domain.registry.tools import Concurrency, Retry, When

@@ -36,7 +36,7 @@ class Event(ResponseModel):
     id: str
     """Unique everywhere."""
     type: str
-    """Such as `tool_call.started`; docs/events.md lists them."""
+    """Such as `tool_call.started`; docs/reference/events.md lists them."""
     sequence: int
     """1, 2, 3 … without gaps in each run; also the SSE `id`."""
     run_id: str

@@ -96,7 +96,7 @@ def build_webhooks() -> Json:
     later = {"description": "Later: the call waits for its callback."}
     result = {
         "description": "The result of the call: any JSON, or text. `content`, `metadata` and "
-        "`is_error` of an object have a meaning; see docs/webhooks.md.",
+        "`is_error` of an object have a meaning; see docs/how-to/webhooks.md.",
         "content": {
             "application/json": {
                 "schema": {"$ref": "#/components/schemas/JsonValue"},
