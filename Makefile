@@ -32,7 +32,7 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients site screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,13 +52,14 @@ unit: $(VENV)/.dev ## Run the tests that need neither a database nor a process, 
 model: $(VENV)/.dev ## Explore every state of small runs (ARGS="--mutants" plants mistakes that must be found)
 	$(BIN)/python -m tests.model $(if $(ARGS),$(ARGS),--figures docs/figures/model.json)
 
-check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types, layers, unused dependencies, openapi.json
+check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types, layers, unused dependencies, openapi.json, links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	PYTHONPATH=app $(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/python -m runward openapi --check
+	$(BIN)/python docs/site/build.py
 	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the console's types were not checked")
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
@@ -72,6 +73,9 @@ clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
 	  --path openapi/openapi.json --output-path examples/clients/python/runward_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
+
+site: $(VENV)/.dev ## Build the documentation as a site in dist/docs/site; a broken link fails
+	$(BIN)/python docs/site/build.py
 
 screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
 	RUNWARD_RECORD=1 $(BIN)/python -m pytest tests/browser/test_screenshots.py

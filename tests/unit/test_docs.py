@@ -104,6 +104,12 @@ def test_every_page_can_be_found_from_the_readme() -> None:
     assert set(DOCS.rglob("*.md")) <= seen
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = read(DOCS / "site" / "zensical.toml").partition("\nnav = ")[2].partition("\n[")[0]
+    listed = re.findall(r'"([\w/-]+\.md)"', navigation)
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
 def documented(default: Any) -> str | None:
     """How a default is written; None: in words."""
     match default:

@@ -45,7 +45,7 @@ class WrongSecretKeyError(OperatorError):
     def __init__(self) -> None:
         super().__init__(
             "RUNWARD_SECRET_KEY is not the key that this database was first used with. Set the key"
-            " that the other processes have. If it is lost, see \"The secret key\" in"
+            ' that the other processes have. If it is lost, see "The secret key" in'
             " docs/how-to/deploying.md."
         )
 
