@@ -34,7 +34,11 @@ RUN_BY: Final = {
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
     "docs/how-to/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",
     "docs/how-to/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
+    "docs/how-to/verify-webhooks.md": "tests/docs/test_signatures.py::test_verify_webhooks",
     "docs/how-to/webhooks.md": "tests/docs/test_tools_and_guards.py::test_webhooks",
+    "docs/reference/webhook-requests.md": (
+        "tests/docs/test_tools_and_guards.py::test_webhook_requests"
+    ),
     "examples/README.md": "tests/docs/test_examples_page.py::test_the_examples",
     "examples/clients/README.md": "tests/e2e/test_clients.py::test_the_generated_clients",
     "examples/codex/README.md": "tests/docs/test_setting_up.py::test_the_example_of_codex",

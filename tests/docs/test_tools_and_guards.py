@@ -9,6 +9,7 @@ import pytest
 from tests.api.project import Project, of_type
 from tests.docs.likeness import differences
 from tests.docs.story import Story
+from tests.e2e.own_machine import needs
 from tests.support.services.client import Json
 from tests.support.services.service import free_port
 from tests.support.tools.hits import Hit
@@ -29,19 +30,36 @@ PLACEHOLDERS = {"webhook-timestamp": "…", "webhook-signature": "v1,…="}
 
 
 def test_webhooks(project: Project, tmp_path: Path) -> None:
-    later, done = Behaviour("later"), Behaviour("return", value={"refund": "R-1"})
-    project.tool("refund", later, done, later, **REFUND)
-    first_run = project.start(**ASK, tools=["refund"])
-    [sent] = project.wait_for_hits("refund")
+    needs("node", "nodejs")
+    project.client.call("PUT", "/v1/secrets/SHOP_TOKEN", {"value": "t0ken"})
+    later = Behaviour("later")
+    project.tool("slow_refund", later, **REFUND)
+    ask = {**ASK, "input": f"slow_{ASK['input']}"}
+    waiting = project.start(**ask, tools=["slow_refund"])
+    [sent] = project.wait_for_hits("slow_refund")
     callback = {"CALLBACK_URL": sent.body["callback"]["url"]}
-    with Story("docs/how-to/webhooks.md", project.client, tmp_path, env=callback) as page:
-        shows_request(page, sent)
-        for _ in ("python", "js", "bash"):
-            page.elsewhere("test_signatures.py")
-        page.sh()
-        assert project.end(first_run)["status"] == "completed"
+    here = {"refund.mjs": str(tmp_path / "refund.mjs"), "9100": f"{free_port()}"}
+    with Story("docs/how-to/webhooks.md", project.client, tmp_path, here, callback) as page:
+        page.save("refund.mjs")
+        page.serve(until="Listening on")
+        assert page.curl()["secret"].startswith("whsec_")
         page.shows(page.http() | {"seconds": 0.012})
-        waiting = project.start(**ASK, tools=["refund"])
+        run = page.curl()
+        assert run["status"] == "completed"
+        [call] = project.client.tool_calls(run["id"])
+        assert call["output"] == {"refunded": 50, "order": "A-1017"}
+        page.sh()
+        assert project.end(waiting)["status"] == "completed"
+        secret = {"secret": "SHOP_TOKEN", "prefix": "Bearer "}
+        assert page.http()["headers"] == {"Authorization": secret}
+
+
+def test_webhook_requests(project: Project, tmp_path: Path) -> None:
+    project.tool("refund", Behaviour("later"), **REFUND)
+    waiting = project.start(**ASK, tools=["refund"])
+    [sent] = project.wait_for_hits("refund")
+    with Story("docs/reference/webhook-requests.md", project.client, tmp_path) as page:
+        shows_request(page, sent)
         project.until(waiting, "tool_call.progress")
         project.client.cancel(waiting["id"])
         page.shows(first(project, "tool_call.cancelled", "refund").body)

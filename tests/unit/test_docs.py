@@ -182,7 +182,7 @@ def test_every_status_reason_and_scope_is_listed() -> None:
     events = read(DOCS / "reference/events.md")
     assert all(f"`{reason}`" in events for reason in Reason)
     listed = [
-        row for row in rows("how-to/webhooks.md", "## What is tried again") if row[0].isdigit()
+        row for row in rows("reference/webhook-requests.md", "## Retries") if row[0].isdigit()
     ]
     assert [int(status) for status in listed[0].split(", ")] == sorted(RETRYABLE_STATUSES)
 
