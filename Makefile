@@ -32,7 +32,7 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients site screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients site screenshots sbom contract environments bench chaos crash stateful hostile guarantees errors lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ hostile: $(VENV)/.dev ## Attack the service as hostile tools, models, MCP server
 
 guarantees: $(VENV)/.dev ## Write docs/explanation/guarantees.md from docs/explanation/guarantees.toml and docs/figures/
 	$(BIN)/python -m tests.guarantees
+
+errors: $(VENV)/.dev ## Write docs/reference/errors.md from docs/reference/errors.toml and the error classes
+	$(BIN)/python -m tests.error_reference
 
 lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock

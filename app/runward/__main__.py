@@ -226,7 +226,7 @@ def create_key(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="What it may do; repeat it. docs/explanation/concepts.md lists."),
+        typer.Option(help="What it may do; repeat it. docs/reference/keys-and-scopes.md lists."),
     ] = None,
     project: Annotated[
         str | None, typer.Option(help="Another project's id; needs the operator's key.")

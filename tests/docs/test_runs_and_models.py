@@ -25,10 +25,14 @@ from tests.support.serving import Hold
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_concepts(project: Project, tmp_path: Path) -> None:
-    with Story("docs/explanation/concepts.md", project.client, tmp_path) as page:
+def test_api_conventions(project: Project, tmp_path: Path) -> None:
+    with Story("docs/reference/api-conventions.md", project.client, tmp_path) as page:
         first, again = answers(page.sh())
         assert first["id"] == again["id"]
+
+
+def test_errors(project: Project, tmp_path: Path) -> None:
+    with Story("docs/reference/errors.md", project.client, tmp_path) as page:
         page.shows(page.refused())
 
 

@@ -1,5 +1,6 @@
 """The documentation says what the code does, where a machine can compare the two."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -8,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from runward.api.http.problems import FRAMEWORK_ERRORS, get_status
-from runward.domain.errors import AppError
 from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.registry.scopes import Scope
@@ -20,7 +19,6 @@ from runward.llm.capabilities import capability_table
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel
 from runward.settings import Settings
-from tests.unit.test_errors import kinds
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -153,16 +151,8 @@ def test_every_event_type_is_listed_with_what_it_says(
     }
 
 
-def test_every_error_code_is_listed_with_its_status() -> None:
-    codes = {kind.code: str(get_status(kind)) for kind in kinds() if kind is not AppError}
-    codes |= {code: str(status) for status, (code, _) in FRAMEWORK_ERRORS.items()}
-    assert {
-        code: cells[0] for code, cells in rows("reference/errors.md", "## Codes").items()
-    } == codes
-
-
 def test_every_text_for_models_is_quoted() -> None:
-    quoted = read(DOCS / "explanation/concepts.md")
+    quoted = read(DOCS / "reference/model-texts.md")
     constants = [
         value
         for name, value in vars(texts).items()
@@ -174,17 +164,29 @@ def test_every_text_for_models_is_quoted() -> None:
 
 
 def test_every_status_reason_and_scope_is_listed() -> None:
-    runs = rows("explanation/concepts.md", "## The life of a run")
+    runs = rows("explanation/concepts.md", "## Run statuses")
     assert list(runs) == [str(status) for status in RunStatus]
     assert {name for name, cells in runs.items() if cells[-1] == "yes"} == set(TERMINAL)
     assert set(rows("how-to/approvals.md", "## The inbox")) == set(ApprovalStatus)
-    assert set(rows("explanation/concepts.md", "## Keys")) == set(Scope)
+    assert set(rows("reference/keys-and-scopes.md", "## Scopes")) == set(Scope)
     events = read(DOCS / "reference/events.md")
     assert all(f"`{reason}`" in events for reason in Reason)
     listed = [
         row for row in rows("reference/webhook-requests.md", "## Retries") if row[0].isdigit()
     ]
     assert [int(status) for status in listed[0].split(", ")] == sorted(RETRYABLE_STATUSES)
+
+
+def test_every_operation_is_listed_with_its_scopes() -> None:
+    document = json.loads((ROOT / "openapi/openapi.json").read_text("utf-8"))
+    scopes: dict[str, str] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            allowed = [one["bearer"] for one in operation["security"]]
+            words = " or ".join(f"`{one[0]}`" for one in allowed if one)
+            scopes[f"{method.upper()} {path}"] = words or ("any" if allowed else "none")
+    listed = rows("reference/keys-and-scopes.md", "## Operations")
+    assert {operation: cells[0] for operation, cells in listed.items()} == scopes
 
 
 def test_what_the_architecture_names_is_there() -> None:

@@ -132,11 +132,11 @@ def test_the_hook_of_a_plugin_that_is_shown_works() -> None:
 
 
 def test_the_fixed_texts_of_guardrails_and_hooks_are_all_told() -> None:
-    concepts = read(DOCS / "explanation/concepts.md")
+    page = read(DOCS / "reference/model-texts.md")
     for text in (
         texts.GUARDED,
         texts.OUTPUT_GUARDED,
         texts.HOOK_FAILED,
         texts.OUTPUT_HOOK_FAILED,
     ):
-        assert f"`{text}`" in concepts
+        assert f"`{text}`" in page

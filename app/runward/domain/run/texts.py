@@ -1,5 +1,5 @@
 """Every text that a model reads from Runward itself. SEMANTICS of each:
-docs/explanation/concepts.md."""
+docs/reference/model-texts.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
