@@ -94,17 +94,24 @@ def first(project: Project, type_: str, key: str) -> Hit:
 
 def test_long_running(project: Project, tmp_path: Path) -> None:
     flight: Any = {"type": "object", "properties": {"flight": {"type": "string"}}}
-    behaviours = Behaviour("later"), Behaviour("return", value="booked")
-    project.tool("book", *behaviours, parameters=flight, retry={"max_attempts": 1})
-    run = project.start(model="offline:rules", tools=["book"], input='book(flight="R 7")')
-    callback = project.wait_for_hits("book")[0].body["callback"]["url"]
-    question = {"status": "input_required", "requests": {"ask": "seat"}, "state": {"hold": "h-81"}}
-    project.client.call("POST", callback.removeprefix(project.client.url), question)
-    project.client.call(
-        "POST", f"/v1/runs/{run['id']}/tool_calls/call_1/result", {"output": {"seat": "4A"}}
-    )
+    later, done = Behaviour("later"), Behaviour("return", value="booked")
+    project.tool("book", later, later, done, parameters=flight, retry={"max_attempts": 1})
+    asked: Json = {"model": "offline:rules", "tools": ["book"], "input": 'book(flight="R 7")'}
     with Story("docs/how-to/long-running.md", project.client, tmp_path) as page:
-        again = project.wait_for_hits("book", 2)[1]
+        run = project.start(**asked)
+        page.run(f"CALLBACK_URL={project.wait_for_hits('book')[0].body['callback']['url']}")
+        page.sh()
+        [call] = project.client.tool_calls(project.end(run)["id"])
+        assert call["output"] == {"seat": "12C"}
+        run = project.start(**asked)
+        page.remember(run["id"])
+        page.run(f"CALLBACK_URL={project.wait_for_hits('book', 2)[1].body['callback']['url']}")
+        page.sh()
+        page.sh()
+        [asks] = project.settle(run)["required_actions"]
+        page.shows(asks)
+        page.http()
+        again = project.wait_for_hits("book", 3)[2]
         page.shows(in_good_time(again) | {"fence": 2})  # it may have been claimed more often
     assert project.end(run)["status"] == "completed"
 
