@@ -32,92 +32,92 @@ from runward.domain.events.run_data import (
 
 
 class RunCreatedEvent(NewEvent[RunCreatedData], type="run.created"):
-    """The run was accepted: its agent, model and tools."""
+    """Runward accepted the run with this agent, model and tools."""
 
 
 class RunStartedEvent(NewEvent[NothingData], type="run.started"):
-    """A worker took it for the first time."""
+    """A worker claimed the run for the first time."""
 
 
 class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
-    """Nothing can run until someone acts: `waiting_for` names what. A run that waits only for
-    callbacks has no such event."""
+    """The run cannot proceed until a person, client or child run acts. `waiting_for` lists the
+    calls. A run that waits only for callbacks has no such event."""
 
 
 class RunResumedEvent(NewEvent[NothingData], type="run.resumed"):
-    """A worker took it again, after a wait or after its former worker was lost."""
+    """A worker claimed the run again, after a wait or after the previous worker was lost."""
 
 
 class RunCompletedEvent(NewEvent[RunEndedData], type="run.completed"):
-    """Last event: the run has its `output`."""
+    """Final event: the run completed with an `output`."""
 
 
 class RunFailedEvent(NewEvent[RunEndedData], type="run.failed"):
-    """Last event: `error` has a code and a message."""
+    """Final event: the run failed. `error` has a code and a message."""
 
 
 class RunCancelledEvent(NewEvent[RunEndedData], type="run.cancelled"):
-    """Last event: someone cancelled it."""
+    """Final event: the run was cancelled."""
 
 
 class RunIncompleteEvent(NewEvent[RunEndedData], type="run.incomplete"):
-    """Last event: a limit was reached; `incomplete_details` names it."""
+    """Final event: the run reached a limit, which `incomplete_details` names."""
 
 
 class RunExpiredEvent(NewEvent[RunEndedData], type="run.expired"):
-    """Last event: its deadline passed while it waited."""
+    """Final event: the deadline passed while the run waited."""
 
 
 class MessageCompletedEvent(NewEvent[MessageCompletedData], type="message.completed"):
-    """The model's whole text of one turn."""
+    """The complete text of the model in one turn."""
 
 
 class ReasoningCompletedEvent(NewEvent[ReasoningCompletedData], type="reasoning.completed"):
-    """The model's reasoning of one turn, as far as the vendor shows it."""
+    """The model's reasoning in one turn, as far as the provider returns it."""
 
 
 class ToolCallCreatedEvent(NewEvent[CallCreatedData], type="tool_call.created"):
-    """The model asked for a call; its exact arguments."""
+    """The model requested a tool call with these arguments."""
 
 
 class ToolCallApprovalRequestedEvent(
     NewEvent[ApprovalRequestedData], type="tool_call.approval_requested"
 ):
-    """A person is asked: approval id and digest."""
+    """Runward created an approval for the call."""
 
 
 class ToolCallApprovalDecidedEvent(
     NewEvent[ApprovalDecidedData], type="tool_call.approval_decided"
 ):
-    """Who decided what, or that a remembered decision covered it."""
+    """An approver decided the approval, or a remembered decision applied."""
 
 
 class ToolCallStartedEvent(NewEvent[CallStartedData], type="tool_call.started"):
-    """Committed before the first byte is sent: attempt and digest."""
+    """An attempt of the call started. Runward commits this event before it sends the request."""
 
 
 class ToolCallProgressEvent(NewEvent[CallProgressData], type="tool_call.progress"):
-    """The tool accepted the call for later, or reported progress."""
+    """The tool accepted the call for later, or the call made progress."""
 
 
 class ToolCallCompletedEvent(NewEvent[CallEndedData], type="tool_call.completed"):
-    """The call's output."""
+    """The call has an output."""
 
 
 class ToolCallFailedEvent(NewEvent[CallEndedData], type="tool_call.failed"):
-    """The call has an error result, with its `reason`."""
+    """The call has an error result with a `reason`."""
 
 
 class ToolCallTimedOutEvent(NewEvent[CallEndedData], type="tool_call.timed_out"):
-    """No complete answer within the call's time."""
+    """The call had no complete response within its timeout."""
 
 
 class ToolCallRejectedEvent(NewEvent[CallEndedData], type="tool_call.rejected"):
-    """A person or a guardrail refused it, or nobody answered in time."""
+    """An approver, a guardrail or a hook rejected the call, or its approval expired."""
 
 
 class ToolCallOutcomeUnknownEvent(NewEvent[CallEndedData], type="tool_call.outcome_unknown"):
-    """It was sent and may or may not have taken effect."""
+    """Runward sent the call, and it may or may not have taken effect."""
 
 
 class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"):
@@ -125,45 +125,45 @@ class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"
 
 
 class AgentChangedEvent(NewEvent[AgentChangedData], type="agent.changed"):
-    """The run was handed over: `from` one agent `to` another."""
+    """The run was handed from one agent (`from`) to another (`to`)."""
 
 
 class StateUpdatedEvent(NewEvent[StateUpdatedData], type="state.updated"):
-    """What a call changed of the shared state, null for what it removed."""
+    """A call changed the shared state. Removed keys are null."""
 
 
 class InputReceivedEvent(NewEvent[InputReceivedData], type="input.received"):
-    """Somebody sent another message while the run was open."""
+    """A client sent a message to the open run."""
 
 
 class UsageUpdatedEvent(NewEvent[UsageUpdatedData], type="usage.updated"):
-    """Tokens used by the run so far."""
+    """The tokens that the run has used so far."""
 
 
 class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
-    """A model request failed and is tried again, or with the next model."""
+    """A model request failed, and Runward retries it or uses the next model."""
 
 
 class ModelDowngradedEvent(NewEvent[ModelDowngradedData], type="model.downgraded"):
-    """The model cannot be told a part of what was asked, which is left out."""
+    """The model does not support a setting, so Runward dropped it."""
 
 
 class MessageDeltaEvent(TransientEvent[PieceData], type="message.delta"):
-    """A piece of the model's text, as it comes."""
+    """A part of the model's text."""
 
 
 class ReasoningDeltaEvent(TransientEvent[PieceData], type="reasoning.delta"):
-    """A piece of the model's reasoning, as it comes."""
+    """A part of the model's reasoning."""
 
 
 class ToolCallArgumentsDeltaEvent(
     TransientEvent[ArgumentsPieceData], type="tool_call.arguments.delta"
 ):
-    """A piece of a call's arguments, as it comes."""
+    """A part of the arguments of a call."""
 
 
 class MessageRestartedEvent(TransientEvent[RestartedData], type="message.restarted"):
-    """The model's stream broke and starts again: what was shown is void."""
+    """The model's stream broke and starts again. Discard the parts of this turn."""
 
 
 STORED: Final = {
