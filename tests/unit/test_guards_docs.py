@@ -59,9 +59,7 @@ def test_every_rule_that_is_shown_answers_as_it_says(rule: str, given: str, answ
         assert decided is json.loads(answer)
 
 
-@pytest.mark.parametrize(
-    ("rule", "said"), table(DOCS / "reference/rules.md", "## Validation")
-)
+@pytest.mark.parametrize(("rule", "said"), table(DOCS / "reference/rules.md", "## Validation"))
 def test_every_rule_that_is_shown_as_bad_is_refused(rule: str, said: str) -> None:
     with pytest.raises(RuleError, match=re.escape(said)):
         compile_rule(rule)
