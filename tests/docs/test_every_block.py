@@ -30,6 +30,7 @@ RUN_BY: Final = {
     "docs/how-to/mcp.md": "tests/docs/test_runs_and_models.py::test_mcp",
     "docs/reference/models.md": "tests/docs/test_runs_and_models.py::test_models",
     "docs/how-to/plugins.md": "tests/docs/test_plugins.py::test_plugins",
+    "docs/reference/plugin-api.md": "tests/docs/test_plugins.py::test_plugins",
     "docs/how-to/recipes.md": "tests/e2e/test_recipes.py::test_the_recipes",
     "docs/how-to/responses.md": "tests/docs/test_runs_and_models.py::test_responses",
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",

@@ -13,7 +13,13 @@ from tests.support.services.client import Client, Json
 
 pytestmark = pytest.mark.timeout(180)
 
-ELSEWHERE = ("docs/how-to/guardrails.md", "docs/how-to/hooks.md", "docs/how-to/executors.md")
+REFERENCE = "docs/reference/plugin-api.md"
+ELSEWHERE = (
+    REFERENCE,
+    "docs/how-to/guardrails.md",
+    "docs/how-to/hooks.md",
+    "docs/how-to/executors.md",
+)
 
 
 def test_plugins(own: Own, tmp_path: Path) -> None:
@@ -27,11 +33,16 @@ def test_plugins(own: Own, tmp_path: Path) -> None:
     with Story("docs/how-to/plugins.md", own.client, tmp_path, here, env) as page:
         page.save("shop.py")
         page.serve()
+        converted = page.http()
+        assert [call["output"] for call in own.client.tool_calls(converted["id"])] == [11.0]
         for block in plugins:
             assert page.take("python") == block
         calls_of_all_tools(own.client)
         guardrails_and_hooks(own.client)
         page.python()
+    with Story("docs/reference/plugin-api.md", own.client, tmp_path) as reference:
+        for _ in python(REFERENCE):
+            reference.elsewhere("test_plugins.py")
 
 
 def python(page: str) -> list[Block]:
@@ -39,7 +50,7 @@ def python(page: str) -> list[Block]:
 
 
 def module(block: Block) -> str:
-    return f"{Path(block.page).stem}_{block.line}"
+    return f"{Path(block.page).stem}_{block.line}".replace("-", "_")
 
 
 def run(client: Client, asked: str, *tools: str, **fields: Any) -> Json:

@@ -1,4 +1,5 @@
-"""docs/how-to/plugins.md: every example of it is loaded as a plugin, and does what it says."""
+"""docs/how-to/plugins.md and docs/reference/plugin-api.md: every example of them is loaded as a
+plugin, and does what it says."""
 
 import importlib
 import re
@@ -12,18 +13,20 @@ from runward.domain.registry.tools import ToolSpec
 from runward.tools.plugin.declarations import Options
 from runward.tools.plugin.loader import load_plugins
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to/plugins.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "how-to/plugins.md").read_text("utf-8")
+REFERENCE = (DOCS / "reference/plugin-api.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE + REFERENCE, re.MULTILINE | re.DOTALL)
 EXPECTED = [
     ["convert"],
-    ["plain", "other", "again"],
     ["book"],
     ["draw"],
-    ["render"],
     ["pay"],
-    ["stock"],
+    ["render"],
     ["shop.no_cards", "shop.cached"],
     ["greet"],
+    ["plain", "other", "again"],
+    ["stock"],
 ]
 
 
@@ -48,7 +51,8 @@ def test_an_example_can_be_loaded_and_holds(folder: Path, number: int) -> None:
 
 
 def test_every_option_is_documented() -> None:
-    table = PAGE.partition("\n## Policy\n")[2].partition("\nFunctions decide")[0]
+    section = REFERENCE.partition("\n## Tool options\n")[2].partition("\n## ")[0]
+    table = section.partition("\n| option |")[2].partition("\n\n")[0]
     named = re.findall(r"`(\w+)`", "\n".join(row.split(" | ")[0] for row in table.splitlines()))
     assert set(named) - {"tool"} == set(Options.__annotations__)
     defaults = ToolSpec(name="a", parameters={})
