@@ -80,11 +80,11 @@ def test_limits(project: Project, tmp_path: Path) -> None:
     order: Json = {"type": "object", "properties": {"order": {"type": "string"}}}
     project.tool("lookup_order", parameters=order)
     with Story("docs/how-to/limits.md", project.client, tmp_path) as page:
-        given = json.loads(page.variable("RUNWARD_MODEL_PRICES"))
         more = page.http()
         assert project.settle(more)["status"] == "completed"
         stopped = project.client.get_run(more["continued_from"])
         assert stopped["incomplete_details"]["reason"] == "max_turns"
+        given = json.loads(page.variable("RUNWARD_MODEL_PRICES"))
     settings = Settings.model_validate({"model_prices": given})
     prices = Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
     million = Usage(input=1_000_000, output=1_000_000)
