@@ -23,6 +23,7 @@ RUN_BY: Final = {
     "docs/how-to/executors.md": "tests/docs/test_tools_and_guards.py::test_executors",
     "docs/tutorials/getting-started.md": "tests/docs/test_setting_up.py::test_getting_started",
     "docs/how-to/guardrails.md": "tests/docs/test_tools_and_guards.py::test_guardrails",
+    "docs/how-to/hosted-tools.md": "tests/docs/test_tools_and_guards.py::test_hosted_tools",
     "docs/how-to/hooks.md": "tests/docs/test_tools_and_guards.py::test_hooks",
     "docs/how-to/limits.md": "tests/docs/test_runs_and_models.py::test_limits",
     "docs/how-to/long-running.md": "tests/docs/test_tools_and_guards.py::test_long_running",

@@ -168,12 +168,16 @@ def test_hooks(project: Project, tmp_path: Path) -> None:
         page.elsewhere("test_plugins.py")
 
 
-def test_executors(project: Project, tmp_path: Path) -> None:
-    here = {"https://tools.example.com/shell": project.tools.url_of(project.tool_key("shell"))}
-    with Story("docs/how-to/executors.md", project.client, tmp_path, here) as page:
+def test_hosted_tools(project: Project, tmp_path: Path) -> None:
+    with Story("docs/how-to/hosted-tools.md", project.client, tmp_path) as page:
         assert page.http()["hosted"]["kind"] == "web_search"
         assert page.http()["approval"] == {"when": "args.name != 'find_customer'"}
         assert page.http()["hosted"]["secrets"] == {"authorization": "CRM_TOKEN"}
+
+
+def test_executors(project: Project, tmp_path: Path) -> None:
+    here = {"https://tools.example.com/shell": project.tools.url_of(project.tool_key("shell"))}
+    with Story("docs/how-to/executors.md", project.client, tmp_path, here) as page:
         assert page.http()["approval"] == "always"
         page.elsewhere("test_plugins.py")
         printed = page.json()

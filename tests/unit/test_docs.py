@@ -208,7 +208,7 @@ def test_what_each_provider_takes_is_what_its_adapter_says() -> None:
     for at, provider in enumerate(providers):
         can = ProviderModel(provider, ProviderAccess()).abilities
         settings = re.findall(r"`(\w+)`", table["further settings"][at])
-        hosted = re.findall(r"`(\w+)`", table["[hosted tools](../how-to/executors.md)"][at])
+        hosted = re.findall(r"`(\w+)`", table["[hosted tools](../how-to/hosted-tools.md)"][at])
         assert {*settings, "reasoning"} == can.settings, provider
         assert set(hosted) == can.hosted, provider
 
