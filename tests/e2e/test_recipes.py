@@ -93,7 +93,7 @@ def followed(client: Client, proxy: CuttingProxy, printed: str) -> None:
     """It told of every event of the newest run once, though its stream broke."""
     run = client.call("GET", "/v1/runs")["data"][0]
     log = [f"{event['sequence']} {event['type']}" for event in client.events(run["id"])]
-    told = [line for line in printed.splitlines() if not line.startswith("coming back")]
+    told = [line for line in printed.splitlines() if not line.startswith("reconnecting")]
     assert told == log
     assert proxy.came_back[-2:] == ["0", "1"]
 
