@@ -9,7 +9,7 @@ import pytest
 from runward.domain.run.response import Usage
 from runward.llm.prices import Price, Prices
 from runward.settings import Settings
-from tests.api.project import Project
+from tests.api.project import ALL_SCOPES, Project
 from tests.docs.shell import answers
 from tests.docs.story import Story
 from tests.docs.test_tools_and_guards import ASK, REFUND
@@ -122,10 +122,12 @@ async def test_mcp_server(project: Project, tmp_path: Path) -> None:
     project.tool("refund", **REFUND)
     inspector = "npx @modelcontextprotocol/inspector"
     here = {inspector: node_program("mcp-inspector")}
-    with Story("docs/how-to/mcp-server.md", project.client, tmp_path, here) as page:
+    client = project.key(*ALL_SCOPES)
+    with Story("docs/how-to/mcp-server.md", client, tmp_path, here) as page:
+        assert page.http()["scopes"] == ["runs:write"]
         server = page.json()["mcpServers"]["runward"]
-        assert server["url"] == f"{project.client.url}/mcp"
-        assert server["headers"] == {"Authorization": f"Bearer {project.client.key}"}
+        assert server["url"] == f"{client.url}/mcp"
+        assert server["headers"] == {"Authorization": f"Bearer {client.key}"}
         assert "refund" in page.program()
         listed = answers(page.sh())[0]["tools"]
         assert [tool["name"] for tool in listed] == ["refund", "runward_result"]
