@@ -49,9 +49,9 @@ def runward(
     """Runward runs LLM agents durably, with people in the loop.
 
     `demo` shows it. For one machine: `serve`. For production: `migrate` once, then any number of
-    `api` and `worker` processes against one PostgreSQL. Settings are environment variables;
-    docs/how-to/deploying.md lists them, and docs/reference/cli.md the commands and their exit
-    codes.
+    `api` and `worker` processes against one PostgreSQL. Settings are environment variables:
+    docs/reference/configuration.md lists them. docs/reference/cli.md lists the commands and their
+    exit codes.
     """
 
 

@@ -1,5 +1,5 @@
 """Every environment variable, with its unit and default. Read by `wiring` and the commands only;
-`docs/how-to/deploying.md` lists the same."""
+`docs/reference/configuration.md` lists the same."""
 
 import re
 from collections.abc import Iterable

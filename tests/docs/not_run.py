@@ -12,6 +12,7 @@ NOT_RUN: Final = {
     ("CONTRIBUTING.md", ".venv/bin/alembic revision"): "writes a migration into the checkout",
     ("docs/tutorials/getting-started.md", "git clone"): "downloads everything",
     ("docs/how-to/deploying.md", "cp .env.example"): "needs Docker",
+    ("docs/how-to/kubernetes.md", "kubectl create"): "needs a cluster",
     ("examples/codex/README.md", "npm install -g"): "downloads a program",
     ("examples/executors/README.md", ".venv/bin/python -m pip install 'playwright"): (
         "installs a browser into the system"

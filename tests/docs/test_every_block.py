@@ -18,6 +18,7 @@ RUN_BY: Final = {
     "docs/how-to/client-tools.md": "tests/docs/test_people_and_agents.py::test_client_tools",
     "docs/reference/api-conventions.md": "tests/docs/test_runs_and_models.py::test_api_conventions",
     "docs/reference/errors.md": "tests/docs/test_runs_and_models.py::test_errors",
+    "docs/how-to/kubernetes.md": "tests/docs/test_setting_up.py::test_kubernetes",
     "docs/how-to/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
     "docs/reference/events.md": "tests/docs/test_runs_and_models.py::test_events",
     "docs/how-to/executors.md": "tests/docs/test_tools_and_guards.py::test_executors",
@@ -29,7 +30,7 @@ RUN_BY: Final = {
     "docs/how-to/long-running.md": "tests/docs/test_tools_and_guards.py::test_long_running",
     "docs/how-to/mcp-server.md": "tests/docs/test_runs_and_models.py::test_mcp_server",
     "docs/how-to/mcp.md": "tests/docs/test_runs_and_models.py::test_mcp",
-    "docs/reference/models.md": "tests/docs/test_runs_and_models.py::test_models",
+    "docs/how-to/models.md": "tests/docs/test_runs_and_models.py::test_models",
     "docs/how-to/plugins.md": "tests/docs/test_plugins.py::test_plugins",
     "docs/reference/plugin-api.md": "tests/docs/test_plugins.py::test_plugins",
     "docs/how-to/recipes.md": "tests/e2e/test_recipes.py::test_the_recipes",
@@ -85,4 +86,4 @@ def test_every_block_says_its_language(page: str) -> None:
 
 def test_there_is_nothing_left_among_what_is_not_run() -> None:
     left = [block for page in pages() for block in blocks(page) if reason(block)]
-    assert len(left) == len(NOT_RUN) < 10
+    assert len(left) == len(NOT_RUN) < 12

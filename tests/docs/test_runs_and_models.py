@@ -65,10 +65,11 @@ def test_models(project: Project, tmp_path: Path) -> None:
     assert project.running.providers is not None
     project.running.providers.responses.script(house, HttpError(403, "not for this key"))
     project.model.script(house, text("On its way."))
-    with Story("docs/reference/models.md", project.client, tmp_path, {"gpt-5.2": house}) as page:
+    here = {"gpt-5.2": house, "sk-ant-…": "sk-ant-test"}
+    with Story("docs/how-to/models.md", project.client, tmp_path, here) as page:
+        assert page.curl()["name"] == "ANTHROPIC_API_KEY"
         run = page.http()
         assert (run["status"], run["output"]) == ("completed", "On its way.")
-        assert page.curl()["name"] == "ANTHROPIC_API_KEY"
 
 
 def test_secrets(project: Project, tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The pages that start the service: for the first time, on servers, with the examples."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from runward.settings import Settings
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
@@ -57,6 +60,54 @@ def test_deploying(own: Own, tmp_path: Path) -> None:
     asked_for = set(re.findall(r"\$\{(\w+):\?", (ROOT / "docker-compose.yml").read_text("utf-8")))
     assert named <= {name for name, _ in settings()} | {"POSTGRES_PASSWORD"}
     assert asked_for <= named
+
+
+def read_manifests() -> dict[tuple[str, str], Any]:
+    """Return the Kubernetes manifests by kind and name."""
+    files = sorted((ROOT / "examples/kubernetes").glob("*.yaml"))
+    found = [one for file in files for one in yaml.safe_load_all(file.read_text("utf-8"))]
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def test_kubernetes(own: Own, tmp_path: Path) -> None:
+    with Story("docs/how-to/kubernetes.md", own.client, tmp_path) as page:
+        commands = page.not_run()
+    for file in re.findall(r"-f (\S+)", commands):
+        assert (ROOT / file).is_file(), file
+    manifests = read_manifests()
+    config = manifests["ConfigMap", "runward"]["data"]
+    secret = set(re.findall(r"--from-literal=(\w+)=", commands))
+    assert {*config, *secret} <= {name for name, _ in settings()}
+    assert "DATABASE_URL" in secret
+    assert "job/runward-migrate" in commands
+    probes = json.loads((ROOT / "openapi/openapi.json").read_text("utf-8"))["paths"]
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    pods = {
+        "migrate": manifests["Job", "runward-migrate"],
+        "api": manifests["Deployment", "runward-api"],
+        "worker": manifests["Deployment", "runward-worker"],
+    }
+    for name, owner in pods.items():
+        template = owner["spec"]["template"]
+        pod = template["spec"]
+        assert not pod["enableServiceLinks"]
+        assert f"USER {pod['securityContext']['runAsUser']}:" in dockerfile
+        [container] = pod["containers"]
+        assert container["command"] == ["python", "-m", "runward", name]
+        assert {*container["envFrom"][0], *container["envFrom"][1]} == {"configMapRef", "secretRef"}
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if probe in container:
+                assert container[probe]["httpGet"]["path"] in probes
+        if name != "migrate":
+            assert owner["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    drain = Settings.model_fields["drain_seconds"].default.total_seconds()
+    assert pods["worker"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > drain
+    service, api = manifests["Service", "runward-api"], pods["api"]["spec"]["template"]
+    assert service["spec"]["selector"] == api["metadata"]["labels"]
+    [port] = api["spec"]["containers"][0]["ports"]
+    assert f"RUNWARD_PORT={port['containerPort']}" in dockerfile
+    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
 
 
 def pip(folder: Path) -> dict[str, str]:

@@ -130,8 +130,12 @@ def settings() -> Iterator[tuple[str, Any]]:
 
 
 def test_every_setting_is_listed_with_its_unit_and_default() -> None:
-    listed = rows("how-to/deploying.md", "## Settings")
-    assert list(listed) == [name for name, _ in settings()]
+    page = read(DOCS / "reference/configuration.md")
+    headings = re.findall(r"^## .+(?=\n(?:\n[^#|].*(?:\n.+)*\n)?\n\| variable)", page, re.MULTILINE)
+    tables = [rows("reference/configuration.md", heading) for heading in headings]
+    listed = {name: cells for table in tables for name, cells in table.items()}
+    assert sum(map(len, tables)) == len(listed)
+    assert sorted(listed) == sorted(name for name, _ in settings())
     for name, default in settings():
         unit, shown, what = listed[name]
         assert unit, name
@@ -203,7 +207,7 @@ def test_the_table_of_what_providers_take_is_the_one_that_the_code_makes() -> No
 
 
 def test_what_each_provider_takes_is_what_its_adapter_says() -> None:
-    table = rows("reference/models.md", "### What is said how")
+    table = rows("reference/models.md", "### Requests by provider")
     providers: tuple[ProviderName, ...] = ("anthropic", "gemini", "bedrock")
     for at, provider in enumerate(providers):
         can = ProviderModel(provider, ProviderAccess()).abilities

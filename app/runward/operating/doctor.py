@@ -40,7 +40,7 @@ def run_doctor(url: str | None, key: str | None, *, as_json: bool) -> None:
         settings = None
         problems += [line.strip() for line in list_problems(error)]
     if problems or settings is None:
-        what_next = "Correct them: docs/how-to/deploying.md lists all."
+        what_next = "Correct them: docs/reference/configuration.md lists all."
         found(Finding("settings", "fail", "; ".join(problems), what_next))
     else:
         found(Finding("settings", "ok", "the environment is valid"))
