@@ -106,7 +106,7 @@ stateful: $(VENV)/.dev ## Generate 300 random sequences of requests and faults, 
 hostile: $(VENV)/.dev ## Attack the service as hostile tools, models, MCP servers and projects, and print the counts
 	RUNWARD_HOSTILE=1 $(BIN)/python -m pytest -s tests/hostile $(ARGS)
 
-guarantees: $(VENV)/.dev ## Write docs/explanation/guarantees.md from docs/explanation/guarantees.toml and docs/figures/
+guarantees: $(VENV)/.dev ## Write the pages of guarantees and evidence from docs/explanation/guarantees.toml and docs/figures/
 	$(BIN)/python -m tests.guarantees
 
 errors: $(VENV)/.dev ## Write docs/reference/errors.md from docs/reference/errors.toml and the error classes

@@ -1,5 +1,5 @@
-"""Write docs/explanation/guarantees.md from docs/explanation/guarantees.toml and the figures of
-the last long runs.
+"""Write docs/explanation/guarantees.md and evidence.md from guarantees.toml and the figures of the
+last long runs.
 
 make guarantees
 python -m tests.guarantees --check
@@ -18,6 +18,7 @@ Json: TypeAlias = dict[str, Any]
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = ROOT / "docs/explanation/guarantees.toml"
 PAGE: Final = ROOT / "docs/explanation/guarantees.md"
+EVIDENCE: Final = ROOT / "docs/explanation/evidence.md"
 FIGURES: Final = ROOT / "docs/figures"
 RULES: Final = "tests/checker"
 
@@ -51,38 +52,48 @@ def read_parts() -> dict[str, Part]:
 
 
 def page() -> str:
-    """Return the page as it should be."""
+    """Return the page of guarantees as it should be."""
+    source = read_source()
+    lines = [source["introduction"].strip("\n"), ""]
+    for group in source["group"]:
+        lines += [f"## {group['title']}\n"]
+        for promise in group["promise"]:
+            lines += _describe(promise)
+    return "\n".join([*lines, source["end"].strip("\n"), ""])
+
+
+def evidence() -> str:
+    """Return the page of evidence as it should be."""
     parts, source = read_parts(), read_source()
-    lines = [source["introduction"]]
+    lines = [source["evidence"].strip("\n"), ""]
     for group in source["group"]:
         lines += [
             f"## {group['title']}\n",
-            "| | promise | limit | shown by | last figures |",
-            "|---|---|---|---|---|",
+            "| guarantee | tests | figures of the last long runs |",
+            "|---|---|---|",
             *(_row(promise, parts) for promise in group["promise"]),
             "",
         ]
-        notes = [promise for promise in group["promise"] if "note" in promise]
-        lines += [f"{_note(promise)}\n" for promise in notes]
-    return "\n".join([*lines, *_last_runs(parts), source["end"]])
+    return "\n".join([*lines, *_last_runs(parts)])
+
+
+def _name(promise: Json) -> str:
+    number = promise.get("id")
+    return f"{promise['title']} ({number})" if number else promise["title"]
+
+
+def _describe(promise: Json) -> list[str]:
+    lines = [f"### {_name(promise)}\n", f"{promise['promise']}\n"]
+    if "note" in promise:
+        lines.append(f"{promise['note']}\n")
+    if promise["limit"] != "None.":
+        lines.append(f"*Limit:* {promise['limit']}\n")
+    return lines
 
 
 def _row(promise: Json, parts: dict[str, Part]) -> str:
-    number = promise.get("id", "")
-    name = f'<a id="{number.lower()}"></a>**{number}**' if number else ""
-    cells = (
-        name,
-        promise["promise"],
-        promise["limit"],
-        _evidence(promise),
-        "<br>".join(show_figures(promise, parts)) or "none yet",
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _note(promise: Json) -> str:
-    number = promise.get("id")
-    return f"**{number}.** {promise['note']}" if number else promise["note"]
+    figures = "<br>".join(show_figures(promise, parts)) or "none yet"
+    return f"| {_name(promise)} | {_evidence(promise)} | {figures} |"
 
 
 def _evidence(promise: Json) -> str:
@@ -149,12 +160,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail if the page is not up to date")
     if parser.parse_args().check:
-        if PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit(
-                "docs/explanation/guarantees.md is not up to date: run `make guarantees`"
-            )
+        for path, text in ((PAGE, page()), (EVIDENCE, evidence())):
+            if path.read_text(encoding="utf-8") != text:
+                name = path.relative_to(ROOT)
+                raise SystemExit(f"{name} is not up to date: run `make guarantees`")
     else:
         PAGE.write_text(page(), encoding="utf-8")
+        EVIDENCE.write_text(evidence(), encoding="utf-8")
 
 
 if __name__ == "__main__":

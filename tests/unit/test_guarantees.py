@@ -1,9 +1,11 @@
-"""The page of guarantees is the one that its source and the last figures make."""
+"""The pages of guarantees and evidence are generated from their source and the last figures."""
 
 from tests.checker import RULES
 from tests.guarantees import (
+    EVIDENCE,
     PAGE,
     Part,
+    evidence,
     missing,
     page,
     read_parts,
@@ -14,8 +16,9 @@ from tests.guarantees import (
 NAMES = {rule.__name__ for rule in RULES}
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_the_pages_are_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `make guarantees`"
+    assert EVIDENCE.read_text(encoding="utf-8") == evidence(), "run `make guarantees`"
 
 
 def test_every_test_rule_and_figure_that_is_named_exists() -> None:
