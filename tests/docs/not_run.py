@@ -18,6 +18,10 @@ NOT_RUN: Final = {
         "installs a browser into the system"
     ),
     ("examples/executors/README.md", "docker run"): "needs Docker",
+    ("docs/how-to/migrate-from-langgraph.md", "from langchain_core"): "for LangGraph Server",
+    ("docs/how-to/migrate-from-langgraph.md", "from langgraph_sdk"): "for LangGraph Server",
+    ("docs/how-to/migrate-from-assistants.md", "import json"): "for an API that was shut down",
+    ("docs/how-to/migrate-from-agents-sdk.md", "import asyncio"): "for the Agents SDK",
 }
 
 

@@ -88,7 +88,7 @@ class Story:
 
     def not_run(self) -> str:
         """It is one of `NOT_RUN`. Its text."""
-        block = self.take("sh", "text")
+        block = self.take("sh", "text", "python")
         assert reason(block), f"{block} is not run, and tests/docs/not_run.py does not say why"
         return block.text
 

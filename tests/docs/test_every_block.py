@@ -30,6 +30,13 @@ RUN_BY: Final = {
     "docs/how-to/long-running.md": "tests/docs/test_tools_and_guards.py::test_long_running",
     "docs/how-to/mcp-server.md": "tests/docs/test_runs_and_models.py::test_mcp_server",
     "docs/how-to/mcp.md": "tests/docs/test_runs_and_models.py::test_mcp",
+    "docs/how-to/migrate-from-agents-sdk.md": (
+        "tests/docs/test_migrations.py::test_from_the_agents_sdk"
+    ),
+    "docs/how-to/migrate-from-assistants.md": (
+        "tests/docs/test_migrations.py::test_from_assistants"
+    ),
+    "docs/how-to/migrate-from-langgraph.md": ("tests/docs/test_migrations.py::test_from_langgraph"),
     "docs/how-to/models.md": "tests/docs/test_runs_and_models.py::test_models",
     "docs/how-to/plugins.md": "tests/docs/test_plugins.py::test_plugins",
     "docs/reference/plugin-api.md": "tests/docs/test_plugins.py::test_plugins",
@@ -86,4 +93,4 @@ def test_every_block_says_its_language(page: str) -> None:
 
 def test_there_is_nothing_left_among_what_is_not_run() -> None:
     left = [block for page in pages() for block in blocks(page) if reason(block)]
-    assert len(left) == len(NOT_RUN) < 12
+    assert len(left) == len(NOT_RUN) < 18

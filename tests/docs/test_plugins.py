@@ -19,12 +19,15 @@ ELSEWHERE = (
     "docs/how-to/guardrails.md",
     "docs/how-to/hooks.md",
     "docs/how-to/executors.md",
+    "docs/how-to/migrate-from-agents-sdk.md",
 )
 
 
 def test_plugins(own: Own, tmp_path: Path) -> None:
     _, *plugins, _ = python("docs/how-to/plugins.md")
-    elsewhere = [block for page in ELSEWHERE for block in python(page)]
+    elsewhere = [
+        block for page in ELSEWHERE for block in python(page) if "from runward.tools" in block.text
+    ]
     for block in (*plugins, *elsewhere):
         (tmp_path / f"{module(block)}.py").write_text(block.text, "utf-8")
     named = ",".join(map(module, (*plugins, *elsewhere)))
@@ -39,6 +42,7 @@ def test_plugins(own: Own, tmp_path: Path) -> None:
             assert page.take("python") == block
         calls_of_all_tools(own.client)
         guardrails_and_hooks(own.client)
+        migrated_tool(own.client)
         page.python()
     with Story("docs/reference/plugin-api.md", own.client, tmp_path) as reference:
         for _ in python(REFERENCE):
@@ -83,6 +87,14 @@ def calls_of_all_tools(client: Client) -> None:
     for large, tool in (("pay(amount=150)", "pay"), (patch, "apply_patch")):
         waits = run(client, large, tool, context={"staff": True})
         assert (waits["status"], waits["required_actions"][0]["tool"]) == ("requires_action", tool)
+
+
+def migrated_tool(client: Client) -> None:
+    large = run(client, 'refund_order(order="A-1018", amount=500)', "refund_order")
+    assert large["status"] == "requires_action"
+    small = run(client, 'refund_order(order="A-1018", amount=50)', "refund_order")
+    [call] = client.tool_calls(small["id"])
+    assert call["output"] == "Refunded 50.0 euros for order A-1018."
 
 
 def guardrails_and_hooks(client: Client) -> None:
