@@ -52,7 +52,7 @@ def test_an_example_can_be_loaded_and_holds(folder: Path, number: int) -> None:
 
 def test_every_option_is_documented() -> None:
     section = REFERENCE.partition("\n## Tool options\n")[2].partition("\n## ")[0]
-    table = section.partition("\n| option |")[2].partition("\n\n")[0]
+    table = section.partition("\n| Option |")[2].partition("\n\n")[0]
     named = re.findall(r"`(\w+)`", "\n".join(row.split(" | ")[0] for row in table.splitlines()))
     assert set(named) - {"tool"} == set(Options.__annotations__)
     defaults = ToolSpec(name="a", parameters={})
