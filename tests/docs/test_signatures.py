@@ -22,7 +22,7 @@ from tests.e2e.own_machine import needs
 pytestmark = pytest.mark.timeout(180)
 
 PAGE: Final = "docs/how-to/verify-webhooks.md"
-BLOCKS: Final = tuple(block for block in blocks(PAGE) if block.language != "http")
+BLOCKS: Final = tuple(block for block in blocks(PAGE) if block.language not in ("http", "json"))
 
 PYTHON: Final = """
 import json, sys
@@ -172,3 +172,9 @@ def test_verify_webhooks(project: Project, tmp_path: Path) -> None:
         assert page.http()["secret"].startswith("whsec_")
         for _ in BLOCKS:
             page.elsewhere("test_signatures.py")
+        shown = page.json()
+    sent_at = datetime.fromtimestamp(int(shown["webhook-timestamp"]), UTC)
+    signed = signing.signed_headers(
+        [shown["secret"]], shown["webhook-id"], sent_at, shown["body"].encode()
+    )
+    assert signed == {name: shown[name] for name in signed}
