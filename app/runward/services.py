@@ -26,8 +26,8 @@ from runward.loop.toolbox import Toolbox, ToolSet
 from runward.store.access.vault import Vault
 from runward.store.live.listener import Feed, Follower
 from runward.store.postgres.db import Database, Tx, open_database
-from runward.store.runs.accept import AcceptedRun, NewRun
 from runward.store.runs.quarantine import Quarantine
+from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tools.base import ToolInvoker
 from runward.tools.mcp.link import ConnectableServer
 from runward.tools.mcp.sessions import McpInvoker

@@ -53,7 +53,7 @@ from runward.store.postgres.db import (
 )
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
-from runward.store.runs.group_commit import GroupCommit
+from runward.store.runs.gate import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.writers import AcceptWriter, StepWriter
 from runward.tools import signing

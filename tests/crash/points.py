@@ -159,10 +159,10 @@ def _due(name: str, function: str, stage: Stage, story: Story) -> list[Point]:
 
 
 POINTS: tuple[Point, ...] = (
-    Point("claim.before", "runward.store.runs.claims:claim", "before", "unstarted"),
-    Point("claim.committed", "runward.store.runs.claims:claim", "after", "unstarted", _claims(FIRST),
+    Point("claim.before", "runward.store.runs.queue:claim", "before", "unstarted"),
+    Point("claim.committed", "runward.store.runs.queue:claim", "after", "unstarted", _claims(FIRST),
           answered=True),
-    Point("claim_again.committed", "runward.store.runs.claims:claim", "after", "unstarted", _claims(LATER),
+    Point("claim_again.committed", "runward.store.runs.queue:claim", "after", "unstarted", _claims(LATER),
           answered=True),
     Point("heartbeat.before", "runward.worker.leases:Heartbeat._renew", "before", "sent", _holds,
           story="held"),

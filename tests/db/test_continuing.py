@@ -6,8 +6,8 @@ from runward.domain.run.items import Message
 from runward.domain.run.state import SegmentKind
 from runward.domain.run.status import Move
 from runward.store.runs import continuation
-from runward.store.runs.accept import ACCEPT, NewRun, accept_values
 from runward.store.runs.gate import Ending
+from runward.store.runs.queue import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, PROJECT, Store, pay, step
 
 PAID = Result(CallOutcome.COMPLETED, {"paid": True})

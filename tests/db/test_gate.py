@@ -19,8 +19,14 @@ from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import mint, sqlstate
 from runward.store.runs import sweep, writers
-from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
-from runward.store.runs.group_commit import GroupCommit
+from runward.store.runs.gate import (
+    Committed,
+    Ending,
+    GroupCommit,
+    Step,
+    StepOutcome,
+    VersionChanged,
+)
 from tests.db.store import Store, pay, step, taken
 
 SHORT = timedelta(seconds=0.3)

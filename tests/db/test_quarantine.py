@@ -11,7 +11,7 @@ from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
 from runward.settings import Settings
-from runward.store.runs import approvals, claims, queries, sweep, views
+from runward.store.runs import approvals, failed_claims, queries, queue, sweep, views
 from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
 from runward.wiring import open_services
@@ -55,7 +55,7 @@ async def test_a_claim_gives_the_runs_that_can_be_read_and_names_the_other(
     before, bad, after = [await queued(store) for _ in range(3)]
     await spoil(store, bad, value)
     async with store.autocommit.connect() as tx:
-        claimed = await claims.claim(tx, 10, LEASE)
+        claimed = await queue.claim(tx, 10, LEASE)
     assert [state.id for state in claimed.states] == [before.id, after.id]
     assert [(held.run_id, held.fence) for held in claimed.unreadable] == [(bad.id, 1)]
 
@@ -63,7 +63,7 @@ async def test_a_claim_gives_the_runs_that_can_be_read_and_names_the_other(
 async def test_a_claim_after_one_that_failed_gives_the_same_run_by_run(store: Store) -> None:
     before, bad, after = [await queued(store) for _ in range(3)]
     await spoil(store, bad)
-    claimed = await claims.claim_one_by_one(store.autocommit, 10, LEASE)
+    claimed = await failed_claims.claim_one_by_one(store.autocommit, 10, LEASE)
     assert [state.id for state in claimed.states] == [before.id, after.id]
     assert [(held.run_id, held.fence) for held in claimed.unreadable] == [(bad.id, 1)]
 

@@ -24,8 +24,8 @@ from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import open_database
 from runward.store.runs import sweep
-from runward.store.runs.claims import MAX_CLAIMS, HeldLease
 from runward.store.runs.gate import Ending
+from runward.store.runs.queue import MAX_CLAIMS, HeldLease
 from runward.tools.base import Invocation
 from runward.wiring import open_services
 from runward.worker import leases as leases_module

@@ -15,8 +15,8 @@ from runward.domain.run.tools import CompiledTool
 from runward.loop.engine import Engine, Guards, ToolAccess, ToolPolicies
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
-from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step
+from runward.store.runs.queue import HeldLease
 from runward.tools.base import AgentInvoker, ClientInvoker
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE

@@ -17,10 +17,9 @@ from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
-from runward.store.runs import claims, client_results, decisions, queries, sweep, transitions
-from runward.store.runs.accept import NewRun
-from runward.store.runs.claims import HeldLease
+from runward.store.runs import client_results, decisions, queries, queue, sweep, transitions
 from runward.store.runs.gate import Step, StepOutcome
+from runward.store.runs.queue import HeldLease, NewRun
 from tests.db.store import Store
 from tests.model.operations import Operation, Refused
 from tests.model.rows import PROJECT, RunRow, Tools
@@ -82,7 +81,7 @@ class Postgres:
         oldest = "UPDATE runs SET available_at = available_at - interval '1 hour' WHERE id = :id"
         await self._store.sql(oldest, id=run_id)
         async with self._store.autocommit.connect() as tx:
-            claimed = await claims.claim(tx, 1, LEASE)
+            claimed = await queue.claim(tx, 1, LEASE)
         [state] = claimed.states
         assert state.id == run_id
         return state

@@ -14,7 +14,7 @@ from runward.domain.run.resolve import (
     ResolvedRetry,
 )
 from runward.domain.run.tools import CompiledTool, compile_tool
-from runward.store.runs.claims import MAX_CLAIMS
+from runward.store.runs.queue import MAX_CLAIMS
 from tests.model.operations import Refused
 from tests.model.properties import ENDED, require
 from tests.model.rows import RunRow

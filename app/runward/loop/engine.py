@@ -21,8 +21,8 @@ from runward.loop.toolbox import Toolbox
 from runward.store.live.listener import Feed
 from runward.store.postgres.db import retry_on_outage
 from runward.store.runs import queries, session_items, sweep
-from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step, StepOutcome
+from runward.store.runs.queue import HeldLease
 from runward.tools.base import ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.plugin.registry import PluginHost

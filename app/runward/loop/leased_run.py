@@ -25,8 +25,8 @@ from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.live.events import encode_committed
-from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Committed, Ending, Step, VersionChanged
+from runward.store.runs.queue import HeldLease
 
 log = structlog.get_logger()
 T = TypeVar("T")

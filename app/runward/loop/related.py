@@ -8,8 +8,8 @@ from runward.domain.run.sessions import Place
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
-from runward.store.runs.accept import NewRun
 from runward.store.runs.gate import Ending
+from runward.store.runs.queue import NewRun
 from runward.store.runs.related_changes import RelatedChanges
 
 

@@ -14,7 +14,7 @@ from runward.domain.run.state import RunState
 from runward.loop.execution import Execution
 from runward.services import Services
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
-from runward.store.runs import claims
+from runward.store.runs import failed_claims, queue
 from runward.worker.executions import Executions
 from runward.worker.failed_claims import FailedClaims
 from runward.worker.leases import Heartbeat
@@ -188,13 +188,15 @@ class Worker:
         if self._room <= 0:
             return 0
         services, began = self._services, asyncio.get_running_loop().time()
-        engine, mark = services.storage.autocommit, claims.make_mark()
+        engine, mark = services.storage.autocommit, queue.make_mark()
         try:
             if self._claim_one_by_one:
-                claimed = await claims.claim_one_by_one(engine, self._room, self._lease, mark)
+                claimed = await failed_claims.claim_one_by_one(
+                    engine, self._room, self._lease, mark
+                )
             else:
                 async with engine.connect() as tx:
-                    claimed = await claims.claim(tx, self._room, self._lease, mark)
+                    claimed = await queue.claim(tx, self._room, self._lease, mark)
         except (*DATABASE_ERRORS, asyncio.CancelledError):
             self._failed_claims.add(mark)
             raise

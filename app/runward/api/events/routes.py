@@ -8,7 +8,7 @@ from fastapi import Header, Query, Response
 from runward.api.events.family import FamilyLog, FamilyPosition
 from runward.api.events.follow import Batch, EventLog, RunLog, follow
 from runward.api.events.models import EVENT_STREAM, Event
-from runward.api.events.stream import stream_events
+from runward.api.events.open_streams import stream_events
 from runward.api.http.auth import RunsReader
 from runward.api.http.dependencies import LiveDep, StorageDep
 from runward.api.http.paging import Page

@@ -16,7 +16,7 @@ from runward.domain.json import compute_digest, parse
 from runward.services import Storage
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx
-from runward.store.runs.accept import NewRun
+from runward.store.runs.queue import NewRun
 
 REPLAY_HEADERS = {"Idempotent-Replayed": "true"}
 

@@ -18,8 +18,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from runward.api.events.follow import HEARTBEAT_SECONDS
-from runward.api.events.open_streams import check_key, count_stream
-from runward.api.events.stream import respond_with_stream
+from runward.api.events.open_streams import check_key, count_stream, respond_with_stream
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
 from runward.api.http.dependencies import get_services

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Request, Response
 
-from runward.api.events.stream import Frames, respond_with_stream, start_stream
+from runward.api.events.open_streams import Frames, respond_with_stream, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import (
     LiveDep,

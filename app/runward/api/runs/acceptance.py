@@ -18,7 +18,7 @@ from runward.store import codec
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import sessions, views
-from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
+from runward.store.runs.queue import ACCEPT, AcceptedRun, NewRun, accept_values
 from runward.store.runs.views import RunView
 
 UNIQUE_VIOLATION: Final = "23505"

@@ -15,7 +15,7 @@ from runward.domain.ids import RunId, SessionId
 from runward.domain.registry.scopes import Principal
 from runward.services import RunQueue, Storage
 from runward.store.runs import continuation
-from runward.store.runs.accept import NewRun
+from runward.store.runs.queue import NewRun
 
 
 async def accept_continuation(

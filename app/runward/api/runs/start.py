@@ -5,9 +5,9 @@ from typing import Annotated
 
 from fastapi import Header, Request, Response
 
-from runward.api.events.follow import RunLog
+from runward.api.events.follow import RunLog, encode_log
 from runward.api.events.models import EVENT_STREAM
-from runward.api.events.stream import Frames, encode_log, start_stream
+from runward.api.events.open_streams import Frames, start_stream
 from runward.api.http.auth import RunsWriter
 from runward.api.http.dependencies import LiveDep, RegistryDep, RunQueueDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest
@@ -30,7 +30,7 @@ from runward.domain.run.sessions import OnConflict
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
 from runward.services import Registry, RunQueue, Storage
 from runward.store.postgres.db import mint
-from runward.store.runs.accept import AcceptedRun, NewRun
+from runward.store.runs.queue import AcceptedRun, NewRun
 
 routes = make_router("Runs")
 

@@ -28,7 +28,7 @@ from runward.store.postgres.columns import insert_select, take
 from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import run_items, tool_calls
 from runward.store.runs import queries, sessions
-from runward.store.runs.accept import NewRun
+from runward.store.runs.queue import NewRun
 
 # What it began with itself, where it is a continued run too, does not count for its limits.
 _READ_STOPPED: Final = text(

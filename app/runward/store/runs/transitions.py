@@ -43,7 +43,7 @@ from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
-from runward.store.runs import claims, queries, sweep, views
+from runward.store.runs import queries, queue, sweep, views
 from runward.store.runs.locked_run import end_run, load_tool, lock_open_run, lock_run, resume_run
 
 _CALLBACK_PHASES: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
@@ -275,8 +275,8 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None
     message = (
-        f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
-        f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times."
+        f"Without any progress of the run, {queue.MAX_CLAIMS} workers ended while they"
+        f" carried it, or workers lost its lease {queue.MAX_LOST_LEASES} times."
     )
     return await end_run(
         tx, state, Reason.RUN_ENDED, Move.FAIL, error={"code": "crash_loop", "message": message}
