@@ -56,6 +56,8 @@ DIE_WITH_PARENT: Final = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """A terminal sends them to the test as well, which then stops its processes in its own order."""
+GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
+"""For servers of the tests. The service sets its own."""
 REPORTS: Final = 3
 """The descriptor of a fork's reports."""
 
@@ -79,6 +81,7 @@ def _preload(modules: list[str]) -> None:
     del sys.modules["runward.__main__"]  # each fork runs it
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"an import has started threads, which forks lack: {threads}"
 
