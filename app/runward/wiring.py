@@ -10,8 +10,7 @@ from pydantic import SecretStr
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
-from runward.domain.run.calls import Call
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices

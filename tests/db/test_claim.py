@@ -11,9 +11,8 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.approvals import Approve, Reject
-from runward.domain.run.calls import CallPhase
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.decisions import Approve, Reject
+from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import open_database
 from runward.store.runs import decisions, failed_claims, queue, sweep, transitions

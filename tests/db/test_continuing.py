@@ -1,9 +1,8 @@
 """What a run that goes on takes over, in one transaction."""
 
 from runward.domain.events.run_data import LimitSaid
-from runward.domain.run.calls import CallOutcome, Result
 from runward.domain.run.items import Message
-from runward.domain.run.state import SegmentKind
+from runward.domain.run.state import CallOutcome, Result, SegmentKind
 from runward.domain.run.status import Move
 from runward.store.runs import continuation
 from runward.store.runs.gate import Ending

@@ -13,14 +13,13 @@ import pytest
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import Allow, GuardrailVerdict
-from runward.domain.run.calls import CallOutcome
 from runward.domain.run.config import Limits
 from runward.domain.run.family import Member
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.settle import start
-from runward.domain.run.state import Changes
+from runward.domain.run.state import CallOutcome, Changes
 from runward.llm import failures
 from runward.llm.base import (
     Abilities,

@@ -13,9 +13,8 @@ from sqlalchemy.exc import DBAPIError
 from runward.domain.events.kinds import RunCompletedEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
-from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.open_calls import close_open_calls
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import mint, sqlstate
 from runward.store.runs import sweep, writers

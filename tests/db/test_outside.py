@@ -11,10 +11,8 @@ from sqlalchemy import text
 from runward.domain import errors as e
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
-from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Respond
-from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Remember, Respond
 from runward.domain.run.failures import AwaitResolution
-from runward.domain.run.remembered_decisions import Remember
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -24,7 +22,7 @@ from runward.domain.run.resolve import (
     ResolvedRetry,
 )
 from runward.domain.run.settle import AwaitCallback
-from runward.domain.run.state import RunState
+from runward.domain.run.state import CallOutcome, CallPhase, RunState
 from runward.domain.run.status import Move
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx, mint

@@ -6,10 +6,9 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from runward.domain.ids import RunId
-from runward.domain.run.calls import Call
 from runward.domain.run.family import ChildRun
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.loop.engine import Engine, Guards, ToolAccess, ToolPolicies

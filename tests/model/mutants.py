@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.run import approvals, decide, failures, open_calls, settle, team
-from runward.domain.run.calls import WAITING, CallPhase
+from runward.domain.run import decisions as decision_models
 from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback
-from runward.domain.run.state import Changes
+from runward.domain.run.state import WAITING, CallPhase, Changes
 from runward.domain.run.status import MOVES, Edge, Move, RunStatus
 from runward.loop import execution
 from runward.loop.execution import Execution
@@ -551,7 +551,7 @@ _NEW: Final = [
         "decide",
         "gate",
         "only an approved call starts",
-        lambda: [(approvals.STATUS_AFTER, "approve", ApprovalStatus.REJECTED)],
+        lambda: [(decision_models.STATUS_AFTER, "approve", ApprovalStatus.REJECTED)],
     ),
     Mutant(
         "a second decision takes effect",

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from runward.domain.errors import AppError
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.run.approvals import Decision
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Message
 from runward.domain.run.resolve import Answer, Callback, Resolution
 from runward.domain.run.status import RunStatus

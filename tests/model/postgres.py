@@ -8,10 +8,9 @@ from uuid import UUID
 from runward.domain.errors import AppError
 from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.run.approvals import Decision
-from runward.domain.run.calls import Call
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Message
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, Changes, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef

@@ -14,10 +14,9 @@ from uuid import UUID
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.decisions import Remember, RememberedDecision
 from runward.domain.run.family import Child, Lineage
-from runward.domain.run.remembered_decisions import Remember, RememberedDecision
-from runward.domain.run.state import Changes, RunState, Segment
+from runward.domain.run.state import Call, CallPhase, Changes, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.store.runs import gate, queue, related_changes
 from runward.store.runs.approvals import Approval

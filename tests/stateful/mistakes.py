@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from runward.api.http import idempotency
 from runward.domain.run import approvals as rules
-from runward.domain.run.approvals import Approve, Edit
+from runward.domain.run.decisions import Approve, Edit
 from runward.loop import execution
 from runward.loop.toolbox import Toolbox
 from runward.store.runs import approvals, decisions, queries, transitions

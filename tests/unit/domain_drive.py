@@ -9,17 +9,7 @@ from typing import Any, Final, TypeAlias
 from runward.domain.events.base import AnyEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.approvals import (
-    Approve,
-    Decision,
-    Edit,
-    Reject,
-    Respond,
-    decide,
-    expire,
-    remember_decision,
-)
-from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.approvals import decide, expire
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import (
     Action,
@@ -31,6 +21,7 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
+from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Remember, Respond
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
@@ -38,7 +29,7 @@ from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.plan import Turn, UnusableResponseError
 from runward.domain.run.recheck import recheck
-from runward.domain.run.remembered_decisions import Remember
+from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -57,7 +48,7 @@ from runward.domain.run.settle import (
     put_back,
     start,
 )
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import Call, CallPhase, Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.domain.run.team import (
     add_child_usage,

@@ -8,7 +8,6 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
@@ -17,7 +16,7 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Wait
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, fits_limit
 from runward.domain.run.settle import StartChild, classify_outcome, conclude
-from runward.domain.run.state import Changes
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.domain.run.team import (
     add_child_usage,

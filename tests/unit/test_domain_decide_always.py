@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -24,7 +23,17 @@ from runward.domain.run.decide import (
 )
 from runward.domain.run.items import Message, ToolCall
 from runward.domain.run.response import Usage
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    WAITING,
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import hand_over
 from runward.domain.schema.validator import Validator

@@ -10,7 +10,7 @@ import pytest
 
 from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
 from runward.domain.events.kinds import STORED, TRANSIENT
-from runward.domain.run.calls import CALL_ENDINGS, CallOutcome
+from runward.domain.run.state import CALL_ENDINGS, CallOutcome
 from runward.domain.run.status import RUN_ENDINGS, TERMINAL
 
 PRODUCING = ("app/runward/domain/run", "app/runward/loop", "app/runward/store", "app/runward/api")

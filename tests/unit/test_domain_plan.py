@@ -12,14 +12,13 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, RunTools, next_action
 from runward.domain.run.items import Message, Reasoning, ToolCall, ToolResult
 from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.repeated_calls import STOP_AT
 from runward.domain.run.response import RequestedCall, Usage
-from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.state import CallOutcome, CallPhase, Result, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
 from tests.unit.domain_cases import (
     AGENT,

@@ -9,9 +9,16 @@ import pytest
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.recheck import recheck
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    compute_call_digest,
+)
 from runward.domain.run.tools import CompiledTool
 from tests.unit.domain_cases import (
     URL,

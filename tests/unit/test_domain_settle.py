@@ -12,11 +12,10 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.settle import AwaitCallback, Disposition, TryAgain, conclude, settle, start
-from runward.domain.run.state import Changes
+from runward.domain.run.state import CallOutcome, CallPhase, Changes, Result
 from tests.unit.domain_cases import call, event, row_of, state, tool, types
 
 STARTED = call("c1", CallPhase.STARTED)

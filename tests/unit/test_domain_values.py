@@ -23,10 +23,9 @@ from runward.domain.json import canonical, clean_json, compact, compute_digest, 
 from runward.domain.registry.scopes import READ_RUNS, Principal, Scope
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.response import Usage
-from runward.domain.run.state import ApprovalRequest, Changes, Segment, SegmentKind
+from runward.domain.run.state import ApprovalRequest, CallPhase, Changes, Segment, SegmentKind
 from runward.domain.run.tools import is_enabled, needs_approval
 from tests.unit.domain_cases import AGENT, call, state, tool
 

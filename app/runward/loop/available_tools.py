@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from runward.domain.registry.tools import Concurrency, ToolSpec
 from runward.domain.run import builtins, history, team
 from runward.domain.run.builtins import BUILTINS, visible_tools
-from runward.domain.run.calls import Call
 from runward.domain.run.outcomes import Outcome
 from runward.domain.run.plan import ParsedCall
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.loop.engine import ToolPolicies
 from runward.loop.tool_policies import add_approvals, find_enabled_tools

@@ -16,7 +16,6 @@ from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
-from runward.domain.run.calls import Call, CallPhase, Result
 from runward.domain.run.config import Limits
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
@@ -28,7 +27,7 @@ from runward.domain.run.settle import (
     TryAgain,
     classify_outcome,
 )
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, CallPhase, Result, RunState
 from runward.loop.checks import Checks
 from runward.loop.project_cache import ProjectPolicy
 from runward.loop.toolbox import SignedTool

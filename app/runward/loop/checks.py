@@ -27,11 +27,10 @@ from runward.domain.registry.guards import (
     Stage,
 )
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, Result
 from runward.domain.run.items import Item
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, Result, RunState
 from runward.loop import guard_payloads as payloads
 from runward.loop.guard_payloads import VisibleResult
 from runward.loop.project_cache import ProjectPolicy

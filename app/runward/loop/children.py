@@ -6,10 +6,9 @@ from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.tools import OutputOfTool
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.calls import Call
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import MAX_DEPTH, build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.store.postgres.db import mint, retry_on_outage

@@ -7,9 +7,8 @@ from datetime import timedelta
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
-from runward.domain.run.calls import Call
 from runward.domain.run.items import Item
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.status import RunStatus
 from runward.llm.prices import Prices
 from runward.loop.breaker import Breakers

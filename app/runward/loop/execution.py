@@ -13,7 +13,6 @@ from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.registry.guards import Allow
 from runward.domain.run import team
-from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -33,8 +32,9 @@ from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError,
 from runward.domain.run.recheck import recheck
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
 from runward.domain.run.response import ModelResponse
+from runward.domain.run.run_events import add_usage
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
-from runward.domain.run.state import Changes, RunState, add_usage
+from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.available_tools import AvailableTools, BuiltinTools

@@ -16,10 +16,9 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes

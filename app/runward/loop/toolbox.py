@@ -14,8 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.tools import HostedKind
-from runward.domain.run.calls import Call
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import (
     CompiledTool,
     compile_tool,

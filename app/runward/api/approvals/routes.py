@@ -15,7 +15,7 @@ from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import Prefix, RunId, format_id, parse_id
-from runward.domain.run.approvals import Decision
+from runward.domain.run.decisions import Decision
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals, decisions
 

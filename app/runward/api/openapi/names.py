@@ -18,8 +18,8 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrail, Hook, Moment, RunStage, ToolStage
 from runward.domain.registry.mcp_auth import AuthMethod
 from runward.domain.registry.tools import ExecutorKind, HostedKind, OnUnknown, ToolType
-from runward.domain.run.approvals import Decision
 from runward.domain.run.config import AgentKind
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Role
 from runward.domain.run.resolve import Callback, Resolution
 from runward.domain.run.sessions import OnConflict

@@ -15,7 +15,7 @@ from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
-from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.registry import tool_history, tool_registry
 from runward.store.registry.tool_history import PastCall
 

@@ -27,9 +27,9 @@ from runward.domain.errors import FieldError
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id, parse_id
 from runward.domain.registry.scopes import Principal, Scope
-from runward.domain.run.approvals import Approve, Reject
 from runward.domain.run.config import RunConfig
 from runward.domain.run.conversation import build_conversation
+from runward.domain.run.decisions import Approve, Reject
 from runward.domain.run.items import Item, Message
 from runward.domain.run.resolve import CallbackCompleted
 from runward.domain.run.status import TERMINAL

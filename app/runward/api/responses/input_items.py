@@ -7,7 +7,6 @@ from runward.api.responses.continuation import list_requests
 from runward.api.responses.log import ResponseLog
 from runward.domain.events.values import Reason
 from runward.domain.json import compact
-from runward.domain.run.calls import Call, CallOutcome
 from runward.domain.run.items import (
     HostedCall,
     Item,
@@ -21,7 +20,7 @@ from runward.domain.run.items import (
     ToolResult,
     join_text,
 )
-from runward.domain.run.state import RunState, SegmentKind
+from runward.domain.run.state import Call, CallOutcome, RunState, SegmentKind
 
 
 def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:

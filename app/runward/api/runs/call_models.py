@@ -16,8 +16,8 @@ from runward.api.http.models import (
 from runward.domain.events.values import DecisionKind, Reason
 from runward.domain.ids import Prefix, RunId, format_id, format_optional_id
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.large_arguments import omit_large
+from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.runs import approvals
 from runward.store.runs.views import CallView, WaitingCall
 

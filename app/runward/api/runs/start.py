@@ -26,8 +26,9 @@ from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
 from runward.domain.run.items import Item
+from runward.domain.run.run_events import add_run_created
 from runward.domain.run.sessions import OnConflict
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
 from runward.store.postgres.db import mint
 from runward.store.runs.queue import AcceptedRun, NewRun

@@ -27,7 +27,6 @@ from runward.domain.json import (
     holds_more_than,
     is_in_range,
 )
-from runward.domain.run.calls import Result
 from runward.domain.run.items import (
     HostedCall,
     MediaPart,
@@ -39,6 +38,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.state import Result
 
 MAX_RESULT_BYTES: Final = 11 * 1_048_576
 """Of one result as JSON: the largest output that a tool may have, and what is around it."""

@@ -15,14 +15,21 @@ from runward.domain.ids import CallId
 from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.concurrency import select_startable
 from runward.domain.run.config import FixedOutput
 from runward.domain.run.final_results import find_escalation, find_stopping_result
 from runward.domain.run.items import Message
 from runward.domain.run.output import count_repairs, parse_output
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState, SegmentKind, list_requested_calls
+from runward.domain.run.state import (
+    WAITING,
+    Call,
+    CallOutcome,
+    CallPhase,
+    RunState,
+    SegmentKind,
+    list_requested_calls,
+)
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import find_next_agent
 from runward.domain.run.workflow import NextSteps, WorkflowEnd, next_step

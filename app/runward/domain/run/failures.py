@@ -7,8 +7,8 @@ from runward.domain.events.values import Reason
 from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import Call, CallOutcome, Result
 from runward.domain.run.outcomes import Failed, FailureKind
+from runward.domain.run.state import Call, CallOutcome, Result
 
 
 @dataclass(frozen=True, slots=True)

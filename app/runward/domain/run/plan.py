@@ -27,15 +27,24 @@ from runward.domain.run.bounds import (
     bounded_response,
     count_json_bytes,
 )
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.failures import make_guardrail_result
 from runward.domain.run.items import Item, Message, Native, ToolCall
 from runward.domain.run.outcomes import Failed, FailureKind
 from runward.domain.run.repeated_calls import STOP_AT, count_identical_before
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.response_events import add_response_events
+from runward.domain.run.run_events import add_response_events, add_usage
 from runward.domain.run.settle import settle
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_usage
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+    compute_call_digest,
+)
 from runward.domain.run.team import accept_handoff
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import SchemaProblem, parse_arguments

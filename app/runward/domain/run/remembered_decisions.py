@@ -1,38 +1,23 @@
 """Decisions that also cover later calls of the same tool."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
-
 from runward.domain.json import compute_digest
-from runward.domain.registry.tools import Frozen
-from runward.domain.run.calls import Call
+from runward.domain.run.decisions import Approve, Reject, RememberedDecision
+from runward.domain.run.state import Call
 
 
-class Remember(Frozen):
-    """The decision also covers later calls of the same tool version by the same agent."""
-
-    scope: Literal["run", "session"]
-    """`run`: the rest of this run; `session`: its session's later runs too."""
-    exact_arguments: bool = False
-    """Only calls with the very same arguments."""
-    expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """For how long."""
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedDecision:
-    """A decision that also covers later calls of the same tool version."""
-
-    decision: str
-    tool: str
-    version: int
-    agent: str | None
-    arguments_digest: str | None
-    message: str | None
-    seconds_left: float | None = None
-    """Until it expires, when the run was loaded. None: it does not expire."""
+def remember_decision(
+    decision: Approve | Reject, call: Call, agent: str | None
+) -> RememberedDecision:
+    assert decision.remember is not None and call.version is not None
+    exact = decision.remember.exact_arguments
+    return RememberedDecision(
+        decision=decision.decision,
+        tool=call.tool,
+        version=call.version,
+        agent=agent,
+        arguments_digest=compute_digest(call.arguments) if exact else None,
+        message=decision.message if isinstance(decision, Reject) else None,
+    )
 
 
 def find_remembered_decision(

@@ -12,8 +12,7 @@ from runward.domain.events.values import Reason
 from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
-from runward.domain.run.outcomes import Done, Failed, FailureKind
+from runward.domain.run.outcomes import Done, Failed, FailureKind, InputRequest
 from runward.domain.run.settle import (
     Disposition,
     classify_outcome,
@@ -21,7 +20,7 @@ from runward.domain.run.settle import (
     make_completed_result,
     settle,
 )
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.tools import CompiledTool
 
 MAX_INPUT_REQUESTS: Final = 20

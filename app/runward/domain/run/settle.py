@@ -22,7 +22,6 @@ from runward.domain.run.bounds import (
     count_json_bytes,
     truncate,
 )
-from runward.domain.run.calls import CALL_ENDINGS, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.failures import (
     AwaitResolution,
     apply_failure_policy,
@@ -30,7 +29,15 @@ from runward.domain.run.failures import (
     find_retry_delay,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import (
+    CALL_ENDINGS,
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+)
 from runward.domain.run.tools import CompiledTool
 
 

@@ -17,14 +17,14 @@ from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
 from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.run_events import add_usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, merge_delta
 from runward.domain.run.settle import Disposition, classify_outcome, conclude
-from runward.domain.run.state import Changes, RunState, add_usage
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, compile_tool
 
@@ -131,7 +131,7 @@ def find_next_agent(state: RunState) -> str | None:
 def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
     changes.add(AgentChangedEvent({"from": state.agent, "to": agent, "turn": state.turn}))
     changes.progress = True
-    return state.with_agent(agent)
+    return continue_as(state, agent)
 
 
 # Child runs.
@@ -241,3 +241,11 @@ def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject
     changes.shared_state |= delta
     changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
     return replace(state, shared=merge_delta(state.shared, delta))
+
+
+def continue_as(state: RunState, agent: str) -> RunState:
+    """Return the run as it goes on with another agent, within the limits that it was started
+    with."""
+    config = state.team[agent].config
+    limits = {"limits": state.config.limits}
+    return replace(state, agent=agent, config=config.model_copy(update=limits))

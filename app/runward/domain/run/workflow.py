@@ -8,10 +8,9 @@ from pydantic import JsonValue
 
 from runward.domain.json import compact
 from runward.domain.run import texts
-from runward.domain.run.calls import Call
 from runward.domain.run.items import Message, join_text
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.state import RunState, SegmentKind
+from runward.domain.run.state import Call, RunState, SegmentKind
 
 
 @dataclass(frozen=True, slots=True)

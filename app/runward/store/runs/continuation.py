@@ -14,14 +14,8 @@ from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.run.bounds import check_room
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Item
-from runward.domain.run.state import (
-    Changes,
-    RunState,
-    Segment,
-    SegmentKind,
-    add_run_created,
-    list_requested_calls,
-)
+from runward.domain.run.run_events import add_run_created
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, list_requested_calls
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.postgres.columns import insert_select, take

@@ -10,10 +10,10 @@ from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.approvals import Approve, Decision, Edit, Reject
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import CallPhase
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.decisions import Approve, Decision, Edit, Reject, encode_decision
+from runward.domain.run.remembered_decisions import remember_decision
+from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
@@ -52,7 +52,7 @@ async def decide(
     changes, expired = Changes(), await _list_expired(tx, state, decision)
     _, decided = rules.decide(state, changes, call, tool, decision, approver, expired_ids=expired)
     if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        remembered = rules.remember_decision(decision, call, state.agent)
+        remembered = remember_decision(decision, call, state.agent)
         session = state.place.session_id if state.place else None
         await approvals.remember(tx, project_id, state.id, remembered, decision.remember, session)
     rows = approvals.decisions_to_rows(state.id, decided, approver)
@@ -127,7 +127,7 @@ def _check_remember(decision: Decision, state: RunState) -> None:
 
 def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
     """Return the approval if its decision was the same. Otherwise raise the error that names it."""
-    again = rules.encode_decision(decision)
+    again = encode_decision(decision)
     if asked.decision is not None and is_same_json(asked.decision, again):
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED

@@ -18,7 +18,6 @@ from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
@@ -38,7 +37,15 @@ from runward.domain.run.resolve import (
     matches_result,
 )
 from runward.domain.run.settle import conclude
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef, Vault

@@ -1,17 +1,34 @@
-"""The events of one model response."""
+"""The events of a run's beginning and of each model response."""
+
+from dataclasses import replace
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import CallCreatedData
 from runward.domain.events.kinds import (
     MessageCompletedEvent,
     ReasoningCompletedEvent,
+    RunCreatedEvent,
     ToolCallCompletedEvent,
     ToolCallCreatedEvent,
     ToolCallFailedEvent,
+    UsageUpdatedEvent,
 )
+from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
+from runward.domain.ids import CallId
+from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.items import HostedCall
-from runward.domain.run.response import ModelResponse
+from runward.domain.run.response import ModelResponse, Usage
 from runward.domain.run.state import Changes, RunState
+
+
+def add_run_created(
+    changes: Changes, agent: str | None, config: AgentConfig, origin: RunOrigin
+) -> None:
+    """Add the first event of a run."""
+    models = list(config.models)
+    model = models[0] if len(models) == 1 else models or None
+    tools = [*config.tools, *(one.name for one in get_functions(config))]
+    changes.add(RunCreatedEvent({"agent": agent, "model": model, "tools": tools, **origin}))
 
 
 def add_response_events(
@@ -51,3 +68,23 @@ def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn:
     ending = ToolCallFailedEvent if one.is_error else ToolCallCompletedEvent
     output = bounded_field("output", one.output)
     changes.add(ending({"call_id": one.call_id, "tool": one.name, "hosted": one.kind, **output}))
+
+
+def add_usage(
+    state: RunState, changes: Changes, usage: Usage, call_id: CallId | None = None
+) -> RunState:
+    """Count what a model request or, under `call_id`, a child run has used."""
+    total = state.usage + usage
+    origin: UsageOrigin = {} if call_id is None else {"call_id": call_id}
+    data: UsageUpdatedData = {
+        "turn": state.turn,
+        **origin,
+        "input_tokens": total.input,
+        "output_tokens": total.output,
+        "cached_tokens": total.cached_input,
+        "reasoning_tokens": total.reasoning,
+        "total_tokens": total.total,
+        "cost_usd": round(total.cost, 9),
+    }
+    changes.add(UsageUpdatedEvent(data))
+    return replace(state, usage=total)
