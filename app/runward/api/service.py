@@ -6,7 +6,6 @@ from typing import Final, Literal, get_args
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import ConfigDict
 from sqlalchemy.exc import DBAPIError
 
 from runward.api.http.auth import AnyKey
@@ -27,7 +26,7 @@ from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sql
 class Alive(ResponseModel):
     """The process answers."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(status="ok"))
+    model_config = with_example(status="ok")
 
     status: Literal["ok"]
     """`ok`."""
@@ -36,7 +35,7 @@ class Alive(ResponseModel):
 class Ready(ResponseModel):
     """The process can serve."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(status="ready"))
+    model_config = with_example(status="ready")
 
     status: Literal["ready"]
     """`ready`."""
@@ -74,25 +73,23 @@ class ModelAbilities(ResponseModel):
 class Capabilities(ResponseModel):
     """What this installation can do."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="capabilities",
-            version="0.1.0",
-            tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],
-            builtin_tools=["search_tools"],
-            agent_kinds=["llm", "sequential", "parallel", "loop"],
-            guardrail_stages=["pre_approval", "input", "output", "run_input", "run_output"],
-            hooks=["before_model", "after_model", "before_tool", "after_tool"],
-            plugins={"tools": [], "guardrails": [], "hooks": []},
-            mcp={"installed": False, "commands": []},
-            model_vendors=["offline", "openai"],
-            models={
-                "offline": {"hosted": [], "executors": []},
-                "openai": {"hosted": [], "executors": []},
-            },
-            responses_api=True,
-            scopes=["runs:read", "runs:write"],
-        )
+    model_config = with_example(
+        object="capabilities",
+        version="0.1.0",
+        tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],
+        builtin_tools=["search_tools"],
+        agent_kinds=["llm", "sequential", "parallel", "loop"],
+        guardrail_stages=["pre_approval", "input", "output", "run_input", "run_output"],
+        hooks=["before_model", "after_model", "before_tool", "after_tool"],
+        plugins={"tools": [], "guardrails": [], "hooks": []},
+        mcp={"installed": False, "commands": []},
+        model_vendors=["offline", "openai"],
+        models={
+            "offline": {"hosted": [], "executors": []},
+            "openai": {"hosted": [], "executors": []},
+        },
+        responses_api=True,
+        scopes=["runs:read", "runs:write"],
     )
 
     object: Literal["capabilities"] = "capabilities"

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
 from fastapi import Query, Response
-from pydantic import ConfigDict
 
 from runward.api.http.auth import ApprovalsReader
 from runward.api.http.dependencies import StorageDep
@@ -67,12 +66,10 @@ class PendingCounts(ResponseModel):
 class RequiredActionList(ResponseModel):
     """The calls of a project that wait for a person or a client, the most urgent first."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            data=[_ACTION],
-            counts={"approval": 1, "resolve": 0, "tool_result": 0},
-            has_more=False,
-        )
+    model_config = with_example(
+        data=[_ACTION],
+        counts={"approval": 1, "resolve": 0, "tool_result": 0},
+        has_more=False,
     )
 
     object: Literal["list"] = "list"

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -48,37 +48,35 @@ class StartedRun(ResponseModel):
 class Approval(ResponseModel):
     """One call that waits for a person, or that a person has decided about."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=APPROVAL_ID,
-            object="approval",
-            run_id=RUN_ID,
-            call_id="call_1",
-            tool="pay",
-            tool_version=1,
-            url="https://tools.example.com/pay",
-            arguments={"amount": 500},
-            omitted_arguments=[],
-            digest=DIGEST,
-            status="pending",
-            allowed_decisions=["approve", "reject", "edit", "respond"],
-            path=[],
-            agent=None,
-            run={
-                "id": RUN_ID,
-                "agent": None,
-                "created_by": {"type": "key", "id": KEY_ID, "name": "shop"},
-                "created_at": EXAMPLE_TIME,
-                "input": "Please pay 500 euros to order A-1017.",
-            },
-            model_message="I will pay the invoice now.",
-            requested_at=EXAMPLE_TIME,
-            expires_at=EXAMPLE_TIME,
-            decided_at=None,
-            decided_by=None,
-            decider=None,
-            message=None,
-        )
+    model_config = with_example(
+        id=APPROVAL_ID,
+        object="approval",
+        run_id=RUN_ID,
+        call_id="call_1",
+        tool="pay",
+        tool_version=1,
+        url="https://tools.example.com/pay",
+        arguments={"amount": 500},
+        omitted_arguments=[],
+        digest=DIGEST,
+        status="pending",
+        allowed_decisions=["approve", "reject", "edit", "respond"],
+        path=[],
+        agent=None,
+        run={
+            "id": RUN_ID,
+            "agent": None,
+            "created_by": {"type": "key", "id": KEY_ID, "name": "shop"},
+            "created_at": EXAMPLE_TIME,
+            "input": "Please pay 500 euros to order A-1017.",
+        },
+        model_message="I will pay the invoice now.",
+        requested_at=EXAMPLE_TIME,
+        expires_at=EXAMPLE_TIME,
+        decided_at=None,
+        decided_by=None,
+        decider=None,
+        message=None,
     )
 
     id: str

@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Final
 
-from pydantic import ConfigDict
-
 from runward.api.http.models import DIGEST, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.domain.json import JsonObject
 
@@ -15,22 +13,20 @@ EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
 class Event(ResponseModel):
     """One entry of a run's log. Polling and streaming show the same."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
-            type="tool_call.started",
-            sequence=4,
-            run_id=RUN_ID,
-            created_at=EXAMPLE_TIME,
-            data={
-                "call_id": "call_1",
-                "tool": "pay",
-                "attempt": 1,
-                "digest": DIGEST,
-                "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
-                "timeout_seconds": 30.0,
-            },
-        )
+    model_config = with_example(
+        id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+        type="tool_call.started",
+        sequence=4,
+        run_id=RUN_ID,
+        created_at=EXAMPLE_TIME,
+        data={
+            "call_id": "call_1",
+            "tool": "pay",
+            "attempt": 1,
+            "digest": DIGEST,
+            "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+            "timeout_seconds": 30.0,
+        },
     )
 
     id: str

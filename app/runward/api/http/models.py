@@ -79,8 +79,9 @@ def remove_default(field: FieldInfo) -> FieldInfo:
     return changed
 
 
-def with_example(**value: Any) -> Any:
-    return {"examples": [value]}
+def with_example(**value: Any) -> ConfigDict:
+    """Return the configuration of a model with an example for openapi.json."""
+    return ConfigDict(json_schema_extra={"examples": [value]})
 
 
 def _convert_to_utc(value: datetime) -> datetime:

@@ -36,17 +36,14 @@ class Problem(ResponseModel):
     """Why a request was refused. Compare `code`: it never changes, texts may. Some problems carry
     more members, such as `approval` where a decision came second."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra=with_example(
-            type="urn:runward:problem:invalid_request",
-            title="Unprocessable Entity",
-            status=422,
-            detail="The request is not valid; errors says what is wrong where.",
-            code="invalid_request",
-            request_id="req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
-            errors=[{"path": "tools.0", "message": "must be a string"}],
-        ),
+    model_config = ConfigDict(extra="allow") | with_example(
+        type="urn:runward:problem:invalid_request",
+        title="Unprocessable Entity",
+        status=422,
+        detail="The request is not valid; errors says what is wrong where.",
+        code="invalid_request",
+        request_id="req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
+        errors=[{"path": "tools.0", "message": "must be a string"}],
     )
 
     type: str

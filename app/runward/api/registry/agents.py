@@ -44,9 +44,7 @@ Description = Annotated[str, Field(max_length=4096)]
 class RegisterAgent(AgentFields):
     """An agent: the same fields as in an inline run, under a name."""
 
-    model_config = ConfigDict(
-        use_attribute_docstrings=True, json_schema_extra=with_example(**_AGENT_EXAMPLE)
-    )
+    model_config = with_example(**_AGENT_EXAMPLE)
 
     name: ToolName
     """What runs call it by."""
@@ -60,15 +58,13 @@ class Agent(RegisterAgent):
     """A registered agent, as it is now."""
 
     model_config = ConfigDict(
-        strict=False,
-        json_schema_serialization_defaults_required=True,
-        json_schema_extra=with_example(
-            object="agent",
-            version=1,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-            **_AGENT_EXAMPLE,
-        ),
+        strict=False, json_schema_serialization_defaults_required=True
+    ) | with_example(
+        object="agent",
+        version=1,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
+        **_AGENT_EXAMPLE,
     )
 
     object: Literal["agent"] = "agent"

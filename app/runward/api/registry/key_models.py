@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
@@ -32,11 +32,7 @@ def _check_unique(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
 class CreateKey(RequestModel):
     """A new key of the project."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            name="ci", scopes=["runs:read", "runs:write"], expires_at=None
-        )
-    )
+    model_config = with_example(name="ci", scopes=["runs:read", "runs:write"], expires_at=None)
 
     name: Name
     """What it is for."""
@@ -61,7 +57,7 @@ _KEY_EXAMPLE: Final[dict[str, Any]] = {
 class Key(ResponseModel):
     """A key, without its secret."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_KEY_EXAMPLE))
+    model_config = with_example(**_KEY_EXAMPLE)
 
     id: str
     """ID of the key. `created_by` of runs and `decided_by` of approvals refer to it."""
@@ -88,9 +84,7 @@ class Key(ResponseModel):
 class NewKey(Key):
     """A key just made."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(**_KEY_EXAMPLE | {"last_used_at": None}, key="rw_…")
-    )
+    model_config = with_example(**_KEY_EXAMPLE | {"last_used_at": None}, key="rw_…")
 
     key: str
     """`rw_…`: the key itself. Shown this once."""
@@ -99,7 +93,7 @@ class NewKey(Key):
 class CreateProject(RequestModel):
     """A new project: its tools, runs and keys are its own."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(name="Billing"))
+    model_config = with_example(name="Billing")
 
     name: Name
     """Any text."""
@@ -108,10 +102,8 @@ class CreateProject(RequestModel):
 class Project(ResponseModel):
     """A project."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=PROJECT_ID, object="project", name="Billing", created_at=EXAMPLE_TIME
-        )
+    model_config = with_example(
+        id=PROJECT_ID, object="project", name="Billing", created_at=EXAMPLE_TIME
     )
 
     id: str

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
@@ -37,11 +37,9 @@ Headers = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
 class RegisterMcpServer(McpServerSpec):
     """A server of the Model Context Protocol: either `url` (streamable HTTP) or `command`."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            **_SERVER_EXAMPLE,
-            headers={"X-Api-Key": {"secret": "FILES_KEY"}},
-        ),
+    model_config = with_example(
+        **_SERVER_EXAMPLE,
+        headers={"X-Api-Key": {"secret": "FILES_KEY"}},
     )
 
     headers: Headers = Field(default_factory=dict)
@@ -89,24 +87,22 @@ class McpOAuth(ResponseModel):
 class McpServer(ResponseModel):
     """A registered MCP server, as it is now. The values of headers are never shown again."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=MCP_SERVER_ID,
-            object="mcp_server",
-            **_SERVER_EXAMPLE,
-            command=None,
-            args=[],
-            headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
-            oauth=None,
-            prefix=None,
-            approval=None,
-            tool_names=["files_read", "files_write"],
-            skipped=[],
-            version=1,
-            listed_at=EXAMPLE_TIME,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        id=MCP_SERVER_ID,
+        object="mcp_server",
+        **_SERVER_EXAMPLE,
+        command=None,
+        args=[],
+        headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
+        oauth=None,
+        prefix=None,
+        approval=None,
+        tool_names=["files_read", "files_write"],
+        skipped=[],
+        version=1,
+        listed_at=EXAMPLE_TIME,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
     )
 
     id: str

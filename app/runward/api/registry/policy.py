@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import ConfigDict
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
@@ -31,7 +30,7 @@ _POLICY: Final[dict[str, Any]] = {
 class PutPolicy(RequestModel):
     """The whole policy; what is left out is emptied."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_POLICY))
+    model_config = with_example(**_POLICY)
 
     hooks: Hooks = ()
     """Asked around every model's answer and every tool call, after the agent's own."""
@@ -42,11 +41,7 @@ class PutPolicy(RequestModel):
 class Policy(ResponseModel):
     """What is asked around every run of the project."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME
-        )
-    )
+    model_config = with_example(object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME)
 
     object: Literal["policy"] = "policy"
     """`policy`."""
@@ -64,9 +59,7 @@ class PolicySecret(ResponseModel):
     """The project's new signing secret for guardrails and hooks; the one before stays valid for a
     while."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(secret="whsec_…")  # noqa: S106  # an example
-    )
+    model_config = with_example(secret="whsec_…")  # noqa: S106  # an example
 
     secret: str
     """`whsec_…`. Shown this once."""

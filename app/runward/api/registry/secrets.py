@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
@@ -20,7 +20,7 @@ from runward.store.access import secrets
 class PutSecret(RequestModel):
     """A secret's value. It is stored encrypted and never shown again."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(value="sk-…"))
+    model_config = with_example(value="sk-…")
 
     value: Annotated[str, Field(min_length=1, max_length=16_384)]
     """From 1 to 16384 characters."""
@@ -29,14 +29,12 @@ class PutSecret(RequestModel):
 class Secret(ResponseModel):
     """A stored secret, without its value."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="secret",
-            name="CRM_TOKEN",
-            version=2,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        object="secret",
+        name="CRM_TOKEN",
+        version=2,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
     )
 
     object: Literal["secret"] = "secret"

@@ -50,7 +50,7 @@ class CallError(ResponseModel):
 class RecentCall(ResponseModel):
     """A call of a tool, without what was sent and what came of it: its run's ledger has those."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_CALL))
+    model_config = with_example(**_CALL)
 
     id: str
     """Unique everywhere."""
@@ -115,16 +115,13 @@ class CallFigures(ResponseModel):
 class RecentCallPage(Page[RecentCall]):
     """A page of the calls of a tool. Pass `last_id` as `after` to get the next one."""
 
-    model_config = ConfigDict(
-        use_attribute_docstrings=True,
-        json_schema_extra=with_example(
-            object="list",
-            data=[_CALL],
-            first_id=_CALL["id"],
-            last_id=_CALL["id"],
-            has_more=False,
-            summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
-        ),
+    model_config = ConfigDict(use_attribute_docstrings=True) | with_example(
+        object="list",
+        data=[_CALL],
+        first_id=_CALL["id"],
+        last_id=_CALL["id"],
+        has_more=False,
+        summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
     )
 
     summary: CallFigures

@@ -118,7 +118,7 @@ class RegisterTool(_RegisterToolFields):
     needs neither `url` nor `parameters`, one of type `client` no `url`, one of type `hosted` only
     `hosted`. One that `executes` a kind that vendors know has the parameters of that kind."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_TOOL_EXAMPLE))
+    model_config = with_example(**_TOOL_EXAMPLE)
 
     def to_spec(self) -> ToolSpec:
         """Raises InvalidRequestError."""
@@ -163,14 +163,13 @@ class Tool(ToolSpec):
         strict=False,
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
-        json_schema_extra=with_example(
-            id=TOOL_ID,
-            object="tool",
-            version=1,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-            **_TOOL_EXAMPLE,
-        ),
+    ) | with_example(
+        id=TOOL_ID,
+        object="tool",
+        version=1,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
+        **_TOOL_EXAMPLE,
     )
 
     headers: dict[str, str | SecretRef] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -209,16 +208,14 @@ def hide_header_values(headers: Mapping[str, HeaderValue]) -> dict[str, str | Se
 class NewTool(Tool):
     """A tool just registered."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=TOOL_ID,
-            object="tool",
-            version=1,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-            **_TOOL_EXAMPLE,
-            secret="whsec_…",  # noqa: S106  # an example
-        )
+    model_config = with_example(
+        id=TOOL_ID,
+        object="tool",
+        version=1,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
+        **_TOOL_EXAMPLE,
+        secret="whsec_…",  # noqa: S106  # an example
     )
 
     secret: str
@@ -228,9 +225,7 @@ class NewTool(Tool):
 class ToolSecret(ResponseModel):
     """A tool's new signing secret; the one before stays valid for a while."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(secret="whsec_…")  # noqa: S106  # an example
-    )
+    model_config = with_example(secret="whsec_…")  # noqa: S106  # an example
 
     secret: str
     """`whsec_…`. Shown this once."""
@@ -239,7 +234,7 @@ class ToolSecret(ResponseModel):
 class TryTool(RequestModel):
     """One call of a tool, outside of any run."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(arguments={"amount": 5}))
+    model_config = with_example(arguments={"amount": 5})
 
     arguments: JsonObject
     """Must match the tool's schema."""
@@ -250,10 +245,8 @@ class TryTool(RequestModel):
 class ToolTrial(ResponseModel):
     """How one call of a tool ended."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
-        ),
+    model_config = with_example(
+        outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
     )
 
     outcome: Literal["completed", "accepted", "failed"]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.models import with_example
 from runward.api.responses.inputs import InputIn, ItemIn, OpenAIRequestModel
@@ -120,13 +120,11 @@ class StreamOptions(OpenAIRequestModel):
 class CreateResponse(OpenAIRequestModel):
     """A response: a run of a registered agent or of a model."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            model="offline:rules",
-            instructions="Pay what is asked for.",
-            input="Please pay(amount=500)",
-            tools=[{"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}],
-        )
+    model_config = with_example(
+        model="offline:rules",
+        instructions="Pay what is asked for.",
+        input="Please pay(amount=500)",
+        tools=[{"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}],
     )
 
     model: Annotated[str, Field(min_length=1, max_length=256)]

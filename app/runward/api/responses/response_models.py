@@ -2,7 +2,7 @@
 
 from typing import Any, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from runward.api.http.models import ResponseModel, with_example
 from runward.domain.json import JsonObject
@@ -72,7 +72,7 @@ class ResponseObject(ResponseModel):
     """A response: a run, from its beginning or from where it waited for the client, up to where
     it waits for the client again, or ends."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_EXAMPLE))
+    model_config = with_example(**_EXAMPLE)
 
     id: str
     """`resp_…`, with the digits of the run's id."""
@@ -145,22 +145,20 @@ class ResponseObject(ResponseModel):
 class InputItems(ResponseModel):
     """What a response was given."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="list",
-            data=[
-                {
-                    "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-                    "type": "message",
-                    "role": "user",
-                    "status": "completed",
-                    "content": [{"type": "input_text", "text": "Please pay(amount=500)"}],
-                }
-            ],
-            first_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            last_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            has_more=False,
-        )
+    model_config = with_example(
+        object="list",
+        data=[
+            {
+                "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                "type": "message",
+                "role": "user",
+                "status": "completed",
+                "content": [{"type": "input_text", "text": "Please pay(amount=500)"}],
+            }
+        ],
+        first_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        last_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        has_more=False,
     )
 
     object: Literal["list"] = "list"
@@ -178,20 +176,18 @@ class InputItems(ResponseModel):
 class Compaction(ResponseModel):
     """A sealed conversation."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-            object="response.compaction",
-            created_at=1793610600,
-            output=[
-                {
-                    "type": "compaction",
-                    "id": "cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-                    "encrypted_content": "…",
-                }
-            ],
-            usage={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
-        )
+    model_config = with_example(
+        id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+        object="response.compaction",
+        created_at=1793610600,
+        output=[
+            {
+                "type": "compaction",
+                "id": "cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+                "encrypted_content": "…",
+            }
+        ],
+        usage={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
     )
 
     id: str

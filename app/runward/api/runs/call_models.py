@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -122,36 +122,34 @@ class OmittedArgument(ResponseModel):
 class ToolCall(ResponseModel):
     """One row of a run's ledger: a call from the model's request to its result."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
-            object="tool_call",
-            call_id="call_1",
-            run_id=RUN_ID,
-            turn=1,
-            tool="pay",
-            tool_version=1,
-            arguments={"amount": 500},
-            omitted_arguments=[],
-            original_arguments=None,
-            digest=DIGEST,
-            requests=None,
-            phase="settled",
-            attempt=1,
-            approval_id=APPROVAL_ID,
-            child_run_id=None,
-            outcome="completed",
-            reason=None,
-            output={"paid": True},
-            is_error=False,
-            detail=None,
-            metadata=None,
-            timeout_seconds=30,
-            created_at=EXAMPLE_TIME,
-            started_at=EXAMPLE_TIME,
-            deadline_at=None,
-            ended_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+        object="tool_call",
+        call_id="call_1",
+        run_id=RUN_ID,
+        turn=1,
+        tool="pay",
+        tool_version=1,
+        arguments={"amount": 500},
+        omitted_arguments=[],
+        original_arguments=None,
+        digest=DIGEST,
+        requests=None,
+        phase="settled",
+        attempt=1,
+        approval_id=APPROVAL_ID,
+        child_run_id=None,
+        outcome="completed",
+        reason=None,
+        output={"paid": True},
+        is_error=False,
+        detail=None,
+        metadata=None,
+        timeout_seconds=30,
+        created_at=EXAMPLE_TIME,
+        started_at=EXAMPLE_TIME,
+        deadline_at=None,
+        ended_at=EXAMPLE_TIME,
     )
 
     id: str

@@ -5,7 +5,6 @@ import asyncio
 from typing import Annotated, Final, Literal
 
 from fastapi import Path, Request, Response
-from pydantic import ConfigDict
 
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
 from runward.api.http.dependencies import RunQueueDep, StorageDep
@@ -34,7 +33,7 @@ EARLY_RETRY_SECONDS: Final = 0.1
 class Accepted(ResponseModel):
     """What a tool said has been taken in."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(accepted=True))
+    model_config = with_example(accepted=True)
 
     accepted: Literal[True]
     """true."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Self
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -81,53 +81,51 @@ class IncompleteDetails(ResponseModel):
 class Run(ResponseModel):
     """One execution of an agent, from its input to its last event."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=RUN_ID,
-            object="run",
-            status="requires_action",
-            agent=None,
-            model="offline:rules",
-            session_id=None,
-            continued_from=None,
-            parent_run_id=None,
-            turn=1,
-            usage={
-                "input_tokens": 41,
-                "output_tokens": 12,
-                "cached_tokens": 0,
-                "reasoning_tokens": 0,
-                "total_tokens": 53,
-                "cost_usd": 0.0,
-            },
-            output=None,
-            output_parsed=None,
-            error=None,
-            incomplete_details=None,
-            created_by={"type": "key", "id": KEY_ID, "name": "shop"},
-            required_actions=[
-                {
-                    "type": "approval",
-                    "approval_id": APPROVAL_ID,
-                    "run_id": RUN_ID,
-                    "call_id": "call_1",
-                    "tool": "pay",
-                    "agent": None,
-                    "arguments": {"amount": 500},
-                    "digest": DIGEST,
-                    "expires_at": EXAMPLE_TIME,
-                    "allowed_decisions": ["approve", "reject", "edit", "respond"],
-                    "path": [],
-                }
-            ],
-            waiting_for=[],
-            last_sequence=6,
-            created_at=EXAMPLE_TIME,
-            started_at=EXAMPLE_TIME,
-            ended_at=None,
-            context=None,
-            metadata={"order": "A-1017"},
-        )
+    model_config = with_example(
+        id=RUN_ID,
+        object="run",
+        status="requires_action",
+        agent=None,
+        model="offline:rules",
+        session_id=None,
+        continued_from=None,
+        parent_run_id=None,
+        turn=1,
+        usage={
+            "input_tokens": 41,
+            "output_tokens": 12,
+            "cached_tokens": 0,
+            "reasoning_tokens": 0,
+            "total_tokens": 53,
+            "cost_usd": 0.0,
+        },
+        output=None,
+        output_parsed=None,
+        error=None,
+        incomplete_details=None,
+        created_by={"type": "key", "id": KEY_ID, "name": "shop"},
+        required_actions=[
+            {
+                "type": "approval",
+                "approval_id": APPROVAL_ID,
+                "run_id": RUN_ID,
+                "call_id": "call_1",
+                "tool": "pay",
+                "agent": None,
+                "arguments": {"amount": 500},
+                "digest": DIGEST,
+                "expires_at": EXAMPLE_TIME,
+                "allowed_decisions": ["approve", "reject", "edit", "respond"],
+                "path": [],
+            }
+        ],
+        waiting_for=[],
+        last_sequence=6,
+        created_at=EXAMPLE_TIME,
+        started_at=EXAMPLE_TIME,
+        ended_at=None,
+        context=None,
+        metadata={"order": "A-1017"},
     )
 
     id: str
@@ -216,22 +214,20 @@ class ItemPage(ResponseModel):
     itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
     of an item."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="list",
-            data=[
-                {
-                    "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-                    "role": "user",
-                    "content": "Please pay(amount=500)",
-                    "agent": None,
-                    "turn": 0,
-                }
-            ],
-            first_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            last_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            has_more=False,
-        )
+    model_config = with_example(
+        object="list",
+        data=[
+            {
+                "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                "role": "user",
+                "content": "Please pay(amount=500)",
+                "agent": None,
+                "turn": 0,
+            }
+        ],
+        first_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        last_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        has_more=False,
     )
 
     object: Literal["list"] = "list"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from runward.api.http.models import Metadata, RequestModel, with_example
 from runward.domain.json import JsonObject
@@ -121,15 +121,13 @@ class _RunFields(RequestModel):
 class StartRun(AgentFields, _RunFields):
     """A run: either a registered `agent`, or a `model` with everything else inline."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            model="offline:rules",
-            instructions="Pay what is asked for.",
-            input="Please pay(amount=500)",
-            tools=["pay"],
-            limits={"max_turns": 5},
-            metadata={"order": "A-1017"},
-        )
+    model_config = with_example(
+        model="offline:rules",
+        instructions="Pay what is asked for.",
+        input="Please pay(amount=500)",
+        tools=["pay"],
+        limits={"max_turns": 5},
+        metadata={"order": "A-1017"},
     )
 
     session_id: Annotated[str, Field(max_length=64)] | None = None
@@ -157,7 +155,7 @@ class StartRun(AgentFields, _RunFields):
 class SendInput(RequestModel):
     """Another message for an open run."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(input="And send me the receipt."))
+    model_config = with_example(input="And send me the receipt.")
 
     input: Input
     """A text, or messages. The model sees them with its next turn; while calls have no result
@@ -167,7 +165,7 @@ class SendInput(RequestModel):
 class ContinueRun(RequestModel):
     """How a run that was stopped by a limit goes on."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(max_turns=5))
+    model_config = with_example(max_turns=5)
 
     max_turns: Annotated[int, Field(ge=1, le=50)] | None = None
     """Model calls that are added; null: as many as the run had."""
@@ -187,7 +185,7 @@ class ClientResult(RequestModel):
     """The result of a tool that the client runs, or the answer to what a tool asks: `output` or
     `error`."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(output={"temperature": 21.5}))
+    model_config = with_example(output={"temperature": 21.5})
 
     output: JsonValue = None
     """Any JSON, null included; the model reads text as it is, all else as JSON."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
@@ -41,7 +41,7 @@ _ORDERS: Final[dict[str, Any]] = {
 class CreateSession(RequestModel):
     """A new conversation."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_ORDERS))
+    model_config = with_example(**_ORDERS)
 
     name: Name | None = None
     """What people call it."""
@@ -58,11 +58,7 @@ class PatchSession(RequestModel):
     """What to change. `state` is merged: its keys replace those of the same name, null removes
     one, all others stay."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            name="Order A-1018", state={"language": None, "topic": "refund"}
-        )
-    )
+    model_config = with_example(name="Order A-1018", state={"language": None, "topic": "refund"})
 
     name: Name | None = None
     """What people call it; null for nothing."""
@@ -81,7 +77,7 @@ class PatchSession(RequestModel):
 class ForkSession(RequestModel):
     """Where a fork begins."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(run_id=RUN_ID, name="What if"))
+    model_config = with_example(run_id=RUN_ID, name="What if")
 
     run_id: Annotated[str, Field(max_length=64)] | None = None
     """The last run whose items it has; without one, all runs that have ended."""
@@ -92,15 +88,13 @@ class ForkSession(RequestModel):
 class Session(ResponseModel):
     """A conversation across runs, of which one works at a time."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=SESSION_ID,
-            object="session",
-            **_ORDERS,
-            forked_from=None,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        id=SESSION_ID,
+        object="session",
+        **_ORDERS,
+        forked_from=None,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
     )
 
     id: str
@@ -135,21 +129,19 @@ class SessionItemPage(ResponseModel):
     """A page of a session's conversation: the items of its ended runs, as in a run's own list,
     each with its `id` and `run_id`."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="list",
-            data=[
-                {
-                    "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-                    "run_id": RUN_ID,
-                    "role": "user",
-                    "content": "Where is my order A-1017?",
-                }
-            ],
-            first_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-            last_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-            has_more=False,
-        )
+    model_config = with_example(
+        object="list",
+        data=[
+            {
+                "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+                "run_id": RUN_ID,
+                "role": "user",
+                "content": "Where is my order A-1017?",
+            }
+        ],
+        first_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+        last_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+        has_more=False,
     )
 
     object: Literal["list"] = "list"
