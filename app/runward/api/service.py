@@ -29,7 +29,6 @@ class Alive(ResponseModel):
     model_config = with_example(status="ok")
 
     status: Literal["ok"]
-    """`ok`."""
 
 
 class Ready(ResponseModel):
@@ -38,7 +37,6 @@ class Ready(ResponseModel):
     model_config = with_example(status="ready")
 
     status: Literal["ready"]
-    """`ready`."""
 
 
 class LoadedPlugins(ResponseModel):
@@ -93,7 +91,6 @@ class Capabilities(ResponseModel):
     )
 
     object: Literal["capabilities"] = "capabilities"
-    """`capabilities`."""
     version: str
     """Runward's."""
     tool_types: list[str]

@@ -73,7 +73,6 @@ class RequiredActionList(ResponseModel):
     )
 
     object: Literal["list"] = "list"
-    """`list`."""
     data: list[PendingAction]
     """Unknown outcomes, then approvals that expire within the hour, then other approvals, then
     results. Approvals that expire soon are ordered by expiry, everything else from the oldest."""

@@ -82,7 +82,6 @@ class Approval(ResponseModel):
     id: str
     """What decisions name."""
     object: Literal["approval"] = "approval"
-    """`approval`."""
     run_id: str
     """The run that waits."""
     call_id: str

@@ -26,7 +26,7 @@ class Page(BaseModel, Generic[Item]):
         frozen=True, extra="forbid", json_schema_serialization_defaults_required=True
     )
 
-    object: Annotated[Literal["list"], Field(description="`list`.")] = "list"
+    object: Literal["list"] = "list"
     data: Annotated[list[Item], Field(description="In the order that was asked for.")]
     first_id: Annotated[
         str | None, Field(description="The id of the first item; null if the page is empty.")

@@ -190,8 +190,8 @@ def _add_components(document: Json) -> None:
         known.update(error.pop("$defs"))
         known["OpenAIError"] = error
     for name in _DESCRIBED_LAST:
-        for field, schema in known.get(name, {}).get("properties", {}).items():
-            if field != "object" and "description" in schema:
+        for schema in known.get(name, {}).get("properties", {}).values():
+            if "description" in schema:
                 schema["description"] = schema.pop("description")
     shown = errors.build_examples()
     components["responses"] = {

@@ -15,7 +15,6 @@ class ShownText(TypedDict):
     """Text."""
 
     type: Literal["text"]
-    """`text`."""
     text: str
     """The text itself."""
 
@@ -25,7 +24,6 @@ class ShownImage(TypedDict):
     """An image, by its address or inline."""
 
     type: Literal["image"]
-    """`image`."""
     url: NotRequired[str]
     """Where it is."""
     data: NotRequired[str]
@@ -41,7 +39,6 @@ class ShownFile(TypedDict):
     """A file, by its address or inline."""
 
     type: Literal["file"]
-    """`file`."""
     url: NotRequired[str]
     """Where it is."""
     data: NotRequired[str]
@@ -84,7 +81,6 @@ class ToolCallItem(TypedDict):
     """A call that the model asked for."""
 
     type: Literal["tool_call"]
-    """`tool_call`."""
     call_id: str
     """The call's id in its run."""
     name: str
@@ -102,7 +98,6 @@ class ToolResultItem(TypedDict):
     """What the model reads of a call's result."""
 
     type: Literal["tool_result"]
-    """`tool_result`."""
     call_id: str
     """Of which call."""
     output: JsonValue
@@ -118,7 +113,6 @@ class ReasoningItem(TypedDict):
     """A vendor's reasoning."""
 
     type: Literal["reasoning"]
-    """`reasoning`."""
     vendor: str
     """The only one that understands it."""
     data: JsonObject
@@ -130,7 +124,6 @@ class HostedCallItem(TypedDict):
     """A call of a tool that the vendor ran by itself, with its result."""
 
     type: Literal["hosted_call"]
-    """`hosted_call`."""
     call_id: str
     """The vendor's id of it."""
     name: str

@@ -127,7 +127,7 @@ def _make_event_union(kinds: Mapping[str, EventKind]) -> Json:
 def _make_event(kind: EventKind, like: Json) -> Json:
     data = _get_data_type(kind).__name__
     fields: Json = like["properties"] | {
-        "type": {"type": "string", "const": kind.type, "description": f"`{kind.type}`."},
+        "type": {"type": "string", "const": kind.type},
         "data": {"$ref": _make_ref(data), "description": "What it says."},
     }
     return {

@@ -35,7 +35,6 @@ class ToolCallRequest(TypedDict):
     """One attempt at a call."""
 
     type: Literal["tool_call"]
-    """`tool_call`."""
     run_id: str
     """Whose call it is."""
     call_id: str
@@ -67,7 +66,6 @@ class ToolCallCancelled(TypedDict):
     """Nobody waits for the call's answer any more."""
 
     type: Literal["tool_call.cancelled"]
-    """`tool_call.cancelled`."""
     run_id: str
     """Whose call it is."""
     call_id: str
@@ -94,7 +92,6 @@ class GuardrailRequest(TypedDict):
     """What a guardrail is asked about. Which fields are there depends on `stage`."""
 
     type: Literal["guardrail"]
-    """`guardrail`."""
     stage: Stage
     """When it is asked."""
     run_id: str
@@ -140,7 +137,6 @@ class HookRequest(TypedDict):
     """What a hook is told. Which fields are there depends on `on`."""
 
     type: Literal["hook"]
-    """`hook`."""
     on: Moment
     """What it stands before or after."""
     run_id: str
@@ -180,7 +176,6 @@ class GuardrailAllows(TypedDict):
     """Go on."""
 
     action: Literal["allow"]
-    """`allow`."""
 
 
 @documented
@@ -188,7 +183,6 @@ class GuardrailRejects(TypedDict):
     """Refuse this call, or this input or output."""
 
     action: Literal["reject"]
-    """`reject`."""
     message: NotRequired[str]
     """What takes its place; a fixed text without one."""
 
@@ -198,7 +192,6 @@ class GuardrailFails(TypedDict):
     """End the run."""
 
     action: Literal["fail"]
-    """`fail`."""
     message: NotRequired[str]
     """Why the run fails; a fixed text without one."""
 

@@ -68,7 +68,6 @@ class Agent(RegisterAgent):
     )
 
     object: Literal["agent"] = "agent"
-    """`agent`."""
     version: int
     """Counts the changes, from 1."""
     created_at: datetime

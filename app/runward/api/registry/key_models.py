@@ -62,7 +62,6 @@ class Key(ResponseModel):
     id: str
     """ID of the key. `created_by` of runs and `decided_by` of approvals refer to it."""
     object: Literal["key"] = "key"
-    """`key`."""
     name: str
     """What it is for."""
     scopes: list[Scope]
@@ -109,7 +108,6 @@ class Project(ResponseModel):
     id: str
     """What its keys are made under."""
     object: Literal["project"] = "project"
-    """`project`."""
     name: str
     """Any text."""
     created_at: datetime

@@ -108,7 +108,6 @@ class McpServer(ResponseModel):
     id: str
     """Unique everywhere."""
     object: Literal["mcp_server"] = "mcp_server"
-    """`mcp_server`."""
     name: str
     """Unique in the project."""
     url: str | None

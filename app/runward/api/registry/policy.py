@@ -44,7 +44,6 @@ class Policy(ResponseModel):
     model_config = with_example(object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME)
 
     object: Literal["policy"] = "policy"
-    """`policy`."""
     hooks: list[Hook]
     """Asked around every model's answer and every tool call, after the agent's own."""
     guardrails: list[Guardrail]

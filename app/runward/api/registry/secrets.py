@@ -38,7 +38,6 @@ class Secret(ResponseModel):
     )
 
     object: Literal["secret"] = "secret"
-    """`secret`."""
     name: str
     """Unique in the project; what other resources refer to it by."""
     version: int

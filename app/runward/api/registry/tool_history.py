@@ -55,7 +55,6 @@ class RecentCall(ResponseModel):
     id: str
     """Unique everywhere."""
     object: Literal["tool_call"] = "tool_call"
-    """`tool_call`."""
     call_id: str
     """The model's own id, unique in its run."""
     run_id: str

@@ -179,7 +179,6 @@ class Tool(ToolSpec):
     id: str
     """Unique everywhere."""
     object: Literal["tool"] = "tool"
-    """`tool`."""
     version: int
     """Counts the changes, from 1. A run keeps to the one that its model was shown."""
     created_at: datetime

@@ -59,7 +59,6 @@ class RefusalIn(OpenAIRequestModel):
     """What an assistant said instead of an answer."""
 
     type: Literal["refusal"]
-    """`refusal`."""
     refusal: str
     """The text."""
 
@@ -68,7 +67,6 @@ class ImageIn(OpenAIRequestModel):
     """An image, by its address or as a data URL."""
 
     type: Literal["input_image"]
-    """`input_image`."""
     image_url: str
     """`https://…`, or `data:image/png;base64,…`."""
     detail: Literal["auto"] = "auto"
@@ -79,7 +77,6 @@ class FileIn(OpenAIRequestModel):
     """A file, by its address or as a data URL."""
 
     type: Literal["input_file"]
-    """`input_file`."""
     file_url: str | None = None
     """Where the model's vendor fetches it from."""
     file_data: str | None = None
@@ -115,7 +112,6 @@ class FunctionCallIn(_Item):
     """A call that an earlier response asked for."""
 
     type: Literal["function_call"]
-    """`function_call`."""
     call_id: Annotated[str, Field(min_length=1, max_length=512)]
     """Which call."""
     name: Annotated[str, Field(min_length=1, max_length=128)]
@@ -128,7 +124,6 @@ class FunctionCallOutputIn(_Item):
     """What came of a function call: the client has run it."""
 
     type: Literal["function_call_output"]
-    """`function_call_output`."""
     call_id: Annotated[str, Field(min_length=1, max_length=512)]
     """Which call."""
     output: InputContent
@@ -139,7 +134,6 @@ class ReasoningIn(_Item):
     """Reasoning of an earlier response. Accepted; the model is not given it back."""
 
     type: Literal["reasoning"]
-    """`reasoning`."""
     summary: list[JsonObject] = Field(default_factory=list[JsonObject])
     """As it was answered."""
     content: list[JsonObject] = Field(default_factory=list[JsonObject])
@@ -152,7 +146,6 @@ class McpCallIn(_Item):
     """A call that Runward ran in an earlier response."""
 
     type: Literal["mcp_call"]
-    """`mcp_call`."""
     server_label: str
     """As it was answered."""
     name: Annotated[str, Field(min_length=1, max_length=128)]
@@ -171,7 +164,6 @@ class McpApprovalRequestIn(_Item):
     """A question of an earlier response. Accepted; what came of it is in the call."""
 
     type: Literal["mcp_approval_request"]
-    """`mcp_approval_request`."""
     server_label: str
     """As it was answered."""
     name: str
@@ -184,7 +176,6 @@ class McpApprovalResponseIn(_Item):
     """A decision about a call that waits for one; needs the scope `approvals:decide`."""
 
     type: Literal["mcp_approval_response"]
-    """`mcp_approval_response`."""
     approval_request_id: Annotated[str, Field(max_length=64)]
     """The id of the `mcp_approval_request`: Runward's `apr_…`."""
     approve: bool
@@ -197,7 +188,6 @@ class CompactionIn(_Item):
     """A conversation that POST /v1/responses/compact sealed."""
 
     type: Literal["compaction"]
-    """`compaction`."""
     encrypted_content: str
     """As it was answered."""
     created_by: str | None = None

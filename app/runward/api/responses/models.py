@@ -17,7 +17,6 @@ class FunctionIn(OpenAIRequestModel):
     """A function that the client runs."""
 
     type: Literal["function"]
-    """`function`."""
     name: ToolName
     """What the model calls it."""
     description: Annotated[str, Field(max_length=16_384)] = ""
@@ -39,9 +38,7 @@ class RunwardToolsIn(OpenAIRequestModel):
     """Registered tools, which Runward runs: an `mcp` tool whose `server_label` is `runward`."""
 
     type: Literal["mcp"]
-    """`mcp`."""
     server_label: Literal["runward"]
-    """`runward`."""
     allowed_tools: list[ToolName] | AllowedTools
     """The names of registered tools."""
 
@@ -69,14 +66,12 @@ class PlainText(OpenAIRequestModel):
     """Any text."""
 
     type: Literal["text"]
-    """`text`."""
 
 
 class JsonSchemaIn(OpenAIRequestModel):
     """JSON of a schema. The answer is held against it, and repaired once where it does not fit."""
 
     type: Literal["json_schema"]
-    """`json_schema`."""
     name: Annotated[str, Field(max_length=64)] = ""
     """What it is called; shown again."""
     schema_: Annotated[JsonObject, Field(alias="schema")]

@@ -77,7 +77,6 @@ class ResponseObject(ResponseModel):
     id: str
     """`resp_…`, with the digits of the run's id."""
     object: Literal["response"] = "response"
-    """`response`."""
     created_at: int
     """Unix seconds."""
     completed_at: int | None
@@ -95,7 +94,6 @@ class ResponseObject(ResponseModel):
     tool_choice: JsonValue
     """As it was given."""
     truncation: Literal["disabled"]
-    """`disabled`."""
     parallel_tool_calls: bool
     """As it was given."""
     text: JsonObject
@@ -162,7 +160,6 @@ class InputItems(ResponseModel):
     )
 
     object: Literal["list"] = "list"
-    """`list`."""
     data: list[JsonObject] = Field(default_factory=list[JsonObject])
     """Items."""
     first_id: str | None
@@ -193,7 +190,6 @@ class Compaction(ResponseModel):
     id: str
     """`cmp_…`."""
     object: Literal["response.compaction"] = "response.compaction"
-    """`response.compaction`."""
     created_at: int
     """Unix seconds."""
     output: list[JsonObject]

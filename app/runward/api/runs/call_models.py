@@ -26,7 +26,6 @@ class ApprovalAction(ResponseModel):
     """A person must decide about a call: POST /v1/approvals/{approval_id}/decision."""
 
     type: Literal["approval"] = "approval"
-    """`approval`."""
     approval_id: str
     """What to decide."""
     run_id: str
@@ -54,7 +53,6 @@ class ResolveAction(ResponseModel):
     POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve."""
 
     type: Literal["resolve"] = "resolve"
-    """`resolve`."""
     run_id: str
     """Whose call it is: this run, or one below it."""
     call_id: str
@@ -71,7 +69,6 @@ class ResultAction(ResponseModel):
     """The client has something to say: POST /v1/runs/{run_id}/tool_calls/{call_id}/result."""
 
     type: Literal["tool_result"] = "tool_result"
-    """`tool_result`."""
     run_id: str
     """Whose call it is: this run, or one below it."""
     call_id: str
@@ -95,7 +92,6 @@ class CallbackWait(ResponseModel):
     """A tool accepted the call and will send the result to its callback URL. Nobody has to act."""
 
     type: Literal["callback"] = "callback"
-    """`callback`."""
     run_id: str
     """ID of the run that made the call: this run, or one below it."""
     call_id: str
@@ -155,7 +151,6 @@ class ToolCall(ResponseModel):
     id: str
     """Unique everywhere: the `webhook-id` and `Idempotency-Key` that the tool got."""
     object: Literal["tool_call"] = "tool_call"
-    """`tool_call`."""
     call_id: str
     """The model's own id, unique in its run."""
     run_id: str

@@ -48,7 +48,6 @@ class Actor(ResponseModel):
     """Who did it: an API key."""
 
     type: Literal["key"] = "key"
-    """`key`."""
     id: str
     """The key's id."""
     name: str
@@ -131,7 +130,6 @@ class Run(ResponseModel):
     id: str
     """The same across all pauses."""
     object: Literal["run"] = "run"
-    """`run`."""
     status: RunStatus
     """`completed`, `failed`, `cancelled`, `incomplete` and `expired` are final. In
     `requires_action` nothing runs until someone does what `required_actions` says. A run that
@@ -231,7 +229,6 @@ class ItemPage(ResponseModel):
     )
 
     object: Literal["list"] = "list"
-    """`list`."""
     data: list[JsonObject]
     """In order; the calls of a response are directly followed by their results."""
     first_id: str | None

@@ -20,7 +20,6 @@ class InputText(RequestModel):
     """Text."""
 
     type: Literal["text"]
-    """`text`."""
     text: str
     """The text itself."""
 
@@ -49,7 +48,6 @@ class InputImage(_MediaInput):
     """An image, by its address or inline."""
 
     type: Literal["image"]
-    """`image`."""
 
     def to_part(self) -> Part:
         return MediaPart("image", self.url, self.data, self.media_type)
@@ -59,7 +57,6 @@ class InputFile(_MediaInput):
     """A file, by its address or inline."""
 
     type: Literal["file"]
-    """`file`."""
     filename: Annotated[str, Field(max_length=255)] | None = None
     """What the model is told that it is called."""
 

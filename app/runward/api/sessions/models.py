@@ -100,7 +100,6 @@ class Session(ResponseModel):
     id: str
     """What runs name as `session_id`."""
     object: Literal["session"] = "session"
-    """`session`."""
     name: str | None
     """What people call it."""
     metadata: JsonObject
@@ -145,7 +144,6 @@ class SessionItemPage(ResponseModel):
     )
 
     object: Literal["list"] = "list"
-    """`list`."""
     data: list[JsonObject]
     """In the order of the runs, and of each run as it happened."""
     first_id: str | None
