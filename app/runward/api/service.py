@@ -72,7 +72,6 @@ class Capabilities(ResponseModel):
     """What this installation can do."""
 
     model_config = with_example(
-        object="capabilities",
         version="0.1.0",
         tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],
         builtin_tools=["search_tools"],

@@ -50,18 +50,15 @@ class Approval(ResponseModel):
 
     model_config = with_example(
         id=APPROVAL_ID,
-        object="approval",
         run_id=RUN_ID,
         call_id="call_1",
         tool="pay",
         tool_version=1,
         url="https://tools.example.com/pay",
         arguments={"amount": 500},
-        omitted_arguments=[],
         digest=DIGEST,
         status="pending",
         allowed_decisions=["approve", "reject", "edit", "respond"],
-        path=[],
         agent=None,
         run={
             "id": RUN_ID,
@@ -75,7 +72,6 @@ class Approval(ResponseModel):
         expires_at=EXAMPLE_TIME,
         decided_at=None,
         decided_by=None,
-        decider=None,
         message=None,
     )
 

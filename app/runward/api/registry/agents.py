@@ -60,7 +60,6 @@ class Agent(RegisterAgent):
     model_config = ConfigDict(
         strict=False, json_schema_serialization_defaults_required=True
     ) | with_example(
-        object="agent",
         version=1,
         created_at=EXAMPLE_TIME,
         updated_at=EXAMPLE_TIME,

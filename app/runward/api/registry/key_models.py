@@ -44,7 +44,6 @@ class CreateKey(RequestModel):
 
 _KEY_EXAMPLE: Final[dict[str, Any]] = {
     "id": KEY_ID,
-    "object": "key",
     "name": "ci",
     "scopes": ["runs:read", "runs:write"],
     "created_at": EXAMPLE_TIME,

@@ -89,7 +89,6 @@ class McpServer(ResponseModel):
 
     model_config = with_example(
         id=MCP_SERVER_ID,
-        object="mcp_server",
         **_SERVER_EXAMPLE,
         command=None,
         args=[],

@@ -30,7 +30,6 @@ class Secret(ResponseModel):
     """A stored secret, without its value."""
 
     model_config = with_example(
-        object="secret",
         name="CRM_TOKEN",
         version=2,
         created_at=EXAMPLE_TIME,

@@ -115,7 +115,6 @@ class RecentCallPage(Page[RecentCall]):
     """A page of the calls of a tool. Pass `last_id` as `after` to get the next one."""
 
     model_config = ConfigDict(use_attribute_docstrings=True) | with_example(
-        object="list",
         data=[_CALL],
         first_id=_CALL["id"],
         last_id=_CALL["id"],

@@ -165,7 +165,6 @@ class Tool(ToolSpec):
         json_schema_serialization_defaults_required=True,
     ) | with_example(
         id=TOOL_ID,
-        object="tool",
         version=1,
         created_at=EXAMPLE_TIME,
         updated_at=EXAMPLE_TIME,
@@ -209,7 +208,6 @@ class NewTool(Tool):
 
     model_config = with_example(
         id=TOOL_ID,
-        object="tool",
         version=1,
         created_at=EXAMPLE_TIME,
         updated_at=EXAMPLE_TIME,

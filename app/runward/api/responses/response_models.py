@@ -12,7 +12,6 @@ RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
 RESPONSE_ID = "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 _EXAMPLE: dict[str, Any] = {
     "id": RESPONSE_ID,
-    "object": "response",
     "created_at": 1793610600,
     "completed_at": 1793610601,
     "status": "completed",
@@ -144,7 +143,6 @@ class InputItems(ResponseModel):
     """What a response was given."""
 
     model_config = with_example(
-        object="list",
         data=[
             {
                 "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
@@ -175,7 +173,6 @@ class Compaction(ResponseModel):
 
     model_config = with_example(
         id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-        object="response.compaction",
         created_at=1793610600,
         output=[
             {

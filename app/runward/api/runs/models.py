@@ -82,24 +82,16 @@ class Run(ResponseModel):
 
     model_config = with_example(
         id=RUN_ID,
-        object="run",
         status="requires_action",
         agent=None,
         model="offline:rules",
-        session_id=None,
-        continued_from=None,
-        parent_run_id=None,
         turn=1,
         usage={
             "input_tokens": 41,
             "output_tokens": 12,
-            "cached_tokens": 0,
-            "reasoning_tokens": 0,
             "total_tokens": 53,
-            "cost_usd": 0.0,
         },
         output=None,
-        output_parsed=None,
         error=None,
         incomplete_details=None,
         created_by={"type": "key", "id": KEY_ID, "name": "shop"},
@@ -213,7 +205,6 @@ class ItemPage(ResponseModel):
     of an item."""
 
     model_config = with_example(
-        object="list",
         data=[
             {
                 "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",

@@ -90,7 +90,6 @@ class Session(ResponseModel):
 
     model_config = with_example(
         id=SESSION_ID,
-        object="session",
         **_ORDERS,
         forked_from=None,
         created_at=EXAMPLE_TIME,
@@ -129,7 +128,6 @@ class SessionItemPage(ResponseModel):
     each with its `id` and `run_id`."""
 
     model_config = with_example(
-        object="list",
         data=[
             {
                 "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
