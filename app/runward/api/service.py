@@ -11,7 +11,6 @@ from sqlalchemy.exc import DBAPIError
 from runward.api.http.auth import AnyKey
 from runward.api.http.dependencies import LiveDep, RegistryDep, StorageDep
 from runward.api.http.models import ResponseModel, with_example
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.openapi.descriptions import VERSION
 from runward.domain import errors as e
@@ -122,14 +121,14 @@ probes: APIRouter = make_router("Service", prefix="")
 routes: APIRouter = make_router("Service")
 
 
-@probes.get("/healthz", response_model=Alive, summary="Is the process alive?")
-async def healthz() -> Response:
+@probes.get("/healthz", summary="Is the process alive?")
+async def healthz() -> Alive:
     """The process answers."""
-    return json_response({"status": "ok"})
+    return Alive(status="ok")
 
 
-@probes.get("/readyz", response_model=Ready, summary="Can the process serve?")
-async def readyz(storage: StorageDep, live: LiveDep) -> Response:
+@probes.get("/readyz", summary="Can the process serve?")
+async def readyz(storage: StorageDep, live: LiveDep) -> Ready:
     """The process can serve: it is not stopping, the database answers and takes writes, its schema
     is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
     if live.is_stopping():
@@ -143,7 +142,7 @@ async def readyz(storage: StorageDep, live: LiveDep) -> Response:
         if not is_outage(error):
             raise
         raise e.UnavailableError(_describe_outage(error), retry_after=1) from error
-    return json_response({"status": "ready"})
+    return Ready(status="ready")
 
 
 def _describe_outage(error: Exception) -> str:
@@ -158,37 +157,29 @@ async def metrics() -> Response:
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
-@routes.get(
-    "/capabilities", response_model=Capabilities, summary="Show what this installation can do"
-)
-async def capabilities(principal: AnyKey, registry: RegistryDep) -> Response:
+@routes.get("/capabilities", summary="Show what this installation can do")
+async def capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities:
     """What this installation can do. `plugins` are those of the process that answers."""
     plugins, mcp = registry.plugins, registry.mcp
     abilities = (await registry.get_models(principal.project_id)).abilities()
-    return json_response(
-        {
-            "object": "capabilities",
-            "version": VERSION,
-            "tool_types": sorted(registry.executors),
-            "builtin_tools": sorted(BUILTINS),
-            "agent_kinds": list(get_args(AgentKind)),
-            "guardrail_stages": [*get_args(ToolStage), *get_args(RunStage)],
-            "hooks": list(get_args(Moment)),
-            "plugins": {
-                "tools": sorted(spec.name for spec in plugins.specs),
-                "guardrails": sorted(plugins.guardrail_names),
-                "hooks": sorted(plugins.hook_names),
-            },
-            "mcp": {
-                "installed": "mcp" in registry.executors,
-                "commands": sorted(mcp.commands),
-            },
-            "model_vendors": [*abilities],
-            "models": {
-                provider: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
-                for provider, can in abilities.items()
-            },
-            "responses_api": True,
-            "scopes": sorted(principal.scopes),
-        }
+    return Capabilities(
+        version=VERSION,
+        tool_types=sorted(registry.executors),
+        builtin_tools=sorted(BUILTINS),
+        agent_kinds=list(get_args(AgentKind)),
+        guardrail_stages=[*get_args(ToolStage), *get_args(RunStage)],
+        hooks=list(get_args(Moment)),
+        plugins=LoadedPlugins(
+            tools=sorted(spec.name for spec in plugins.specs),
+            guardrails=sorted(plugins.guardrail_names),
+            hooks=sorted(plugins.hook_names),
+        ),
+        mcp=McpAbilities(installed="mcp" in registry.executors, commands=sorted(mcp.commands)),
+        model_vendors=[*abilities],
+        models={
+            provider: ModelAbilities(hosted=sorted(can.hosted), executors=sorted(can.executors))
+            for provider, can in abilities.items()
+        },
+        responses_api=True,
+        scopes=sorted(principal.scopes),
     )

@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
-from fastapi import Query, Response
+from fastapi import Query
 
 from runward.api.http.auth import ApprovalsReader
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import APPROVAL_ID, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.store.runs import required_actions
@@ -87,24 +86,22 @@ MAX_LIMIT: Final = 1_000
 routes = make_router("Approvals")
 
 
-@routes.get("/required_actions", response_model=RequiredActionList)
+@routes.get("/required_actions")
 async def list_required_actions(
     principal: ApprovalsReader,
     storage: StorageDep,
     limit: Annotated[
         int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to list.")
     ] = 100,
-) -> Response:
+) -> RequiredActionList:
     """List the calls of all runs that wait for a person or a client, the most urgent first. The
     list is small, so that an inbox can poll it: send the `ETag` of the last answer as
     `If-None-Match`, and load the details of a call with GET /v1/approvals/{approval_id} or
     GET /v1/runs/{run_id}/tool_calls/{call_id}."""
     async with storage.read() as tx:
         found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
-    return json_response(
-        RequiredActionList(
-            data=[PendingAction.from_row(one) for one in found],
-            counts=PendingCounts.from_attributes(counts),
-            has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
-        )
+    return RequiredActionList(
+        data=[PendingAction.from_row(one) for one in found],
+        counts=PendingCounts.from_attributes(counts),
+        has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
     )

@@ -10,7 +10,6 @@ from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.events.values import ApprovalStatus
@@ -22,7 +21,7 @@ from runward.store.runs import approvals, decisions
 routes = make_router("Approvals")
 
 
-@routes.get("/approvals", response_model=Page[Approval])
+@routes.get("/approvals")
 async def list_approvals(
     principal: ApprovalsReader,
     storage: StorageDep,
@@ -33,13 +32,11 @@ async def list_approvals(
     ] = None,
     tool: Annotated[str | None, Query(max_length=64, description="Only those of one tool.")] = None,
     max_arguments_bytes: MaxArgumentsBytes = None,
-) -> Response:
+) -> Page[Approval]:
     """List approvals. An unknown run has none."""
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
-        return json_response(
-            Page[Approval].from_rows([], pagination.limit, Approval.from_row, lambda one: one.id)
-        )
+        return pagination.page([], Approval.from_row, lambda approval: approval.id)
     async with storage.read() as tx:
         found = await approvals.search(
             tx,
@@ -47,33 +44,26 @@ async def list_approvals(
             status=status,
             run_id=None if run is None else RunId(run),
             tool=tool,
-            after=pagination.after_id(Prefix.APPROVAL),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
+            **pagination.by_id(Prefix.APPROVAL),
         )
-    return json_response(
-        Page[Approval].from_rows(
-            found,
-            pagination.limit,
-            lambda one: Approval.from_row(one, max_arguments_bytes),
-            lambda one: one.id,
-        )
+    return pagination.page(
+        found, lambda row: Approval.from_row(row, max_arguments_bytes), lambda approval: approval.id
     )
 
 
-@routes.get("/approvals/{approval_id}", response_model=Approval)
+@routes.get("/approvals/{approval_id}")
 async def get_approval(
     principal: ApprovalsReader,
     storage: StorageDep,
     approval_id: ApprovalPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
-) -> Response:
+) -> Approval:
     """One approval, pending or not."""
     async with storage.read() as tx:
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return json_response(Approval.from_row(found, max_arguments_bytes))
+    return Approval.from_row(found, max_arguments_bytes)
 
 
 @routes.post(

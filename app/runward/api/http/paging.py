@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Generic, Literal, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypedDict, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -58,6 +58,14 @@ class Page(BaseModel, Generic[Item]):
         )
 
 
+class RowWindow(TypedDict, Generic[Item]):
+    """The rows to read for a page: one more than the page has, after that of `after`."""
+
+    after: Item | None
+    limit: int
+    descending: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PageParams:
     """How a list is asked for."""
@@ -66,16 +74,26 @@ class PageParams:
     after: str | None
     descending: bool
 
-    def after_id(self, prefix: Prefix) -> UUID | None:
-        """Raises InvalidRequestError where `after` is not an id of this list's kind."""
-        if self.after is None:
-            return None
-        value = parse_id(prefix, self.after)
-        if value is None:
+    @property
+    def by_name(self) -> RowWindow[str]:
+        """The rows of a list that is ordered by name."""
+        return {"after": self.after, "limit": self.limit + 1, "descending": self.descending}
+
+    def by_id(self, prefix: Prefix) -> RowWindow[UUID]:
+        """Return the rows of a list that is ordered by id. Raises InvalidRequestError where
+        `after` is not an id of this list's kind."""
+        after = None if self.after is None else parse_id(prefix, self.after)
+        if after is None and self.after is not None:
             raise InvalidRequestError(
                 errors=[FieldError("query.after", f"must be an id like {prefix}_…")]
             )
-        return value
+        return {"after": after, "limit": self.limit + 1, "descending": self.descending}
+
+    def page(
+        self, rows: Sequence[Row], render: Callable[[Row], Item], get_id: Callable[[Item], str]
+    ) -> Page[Item]:
+        """Return the page of the rows that were read for it."""
+        return Page[Item].from_rows(rows, self.limit, render, get_id)
 
 
 async def _read_page_params(

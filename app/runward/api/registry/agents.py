@@ -18,7 +18,6 @@ from runward.api.http.models import (
 )
 from runward.api.http.paging import MAX_LIMIT, Page, Pagination
 from runward.api.http.params import AgentPath, IdempotencyKey
-from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools
 from runward.api.registry.guards import ensure_guards
@@ -147,25 +146,17 @@ async def register_agent(
     return shown
 
 
-@routes.get("/agents", response_model=Page[Agent])
+@routes.get("/agents")
 async def list_agents(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[Agent]:
     """List agents by name."""
     async with storage.read() as tx:
-        found = await agents.list_agents(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Agent].from_rows(found, pagination.limit, Agent.from_row, lambda agent: agent.name)
-    )
+        found = await agents.list_agents(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(found, Agent.from_row, lambda agent: agent.name)
 
 
-@routes.get("/agents/{name}", response_model=Agent)
+@routes.get("/agents/{name}")
 async def get_agent(
     principal: ToolsReader,
     storage: StorageDep,
@@ -173,7 +164,7 @@ async def get_agent(
     version: Annotated[
         int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
     ] = None,
-) -> Response:
+) -> Agent:
     """One agent, in its current version or an earlier one."""
     async with storage.read() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
@@ -185,12 +176,10 @@ async def get_agent(
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
-    return json_response(Agent.from_row(found))
+    return Agent.from_row(found)
 
 
-@routes.get(
-    "/agents/{name}/versions", response_model=Page[Agent], summary="List the versions of an agent"
-)
+@routes.get("/agents/{name}/versions", summary="List the versions of an agent")
 async def list_agent_versions(
     principal: ToolsReader,
     storage: StorageDep,
@@ -202,7 +191,7 @@ async def list_agent_versions(
         int | None,
         Query(ge=1, le=MAX_VERSION, description="The `last_id` of the page before this one."),
     ] = None,
-) -> Response:
+) -> Page[Agent]:
     """All versions of an agent, newest first. The id of each is its number."""
     async with storage.read() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
@@ -210,19 +199,17 @@ async def list_agent_versions(
         found = await agents.list_versions(
             tx, principal.project_id, name, before=after, limit=limit + 1
         )
-    return json_response(
-        Page[Agent].from_rows(found, limit, Agent.from_row, lambda agent: str(agent.version))
-    )
+    return Page[Agent].from_rows(found, limit, Agent.from_row, lambda agent: str(agent.version))
 
 
-@routes.patch("/agents/{name}", response_model=Agent)
+@routes.patch("/agents/{name}")
 async def change_agent(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: AgentPath,
     patch: PatchAgent,
-) -> Response:
+) -> Agent:
     """Change an agent: that makes its next version. Runs that have started keep theirs."""
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await registry.get_models(principal.project_id)
@@ -250,16 +237,15 @@ async def change_agent(
         )
     registry.forget_tools(principal.project_id)
     assert changed is not None
-    return json_response(Agent.from_row(changed))
+    return Agent.from_row(changed)
 
 
 @routes.delete("/agents/{name}", status_code=204)
 async def delete_agent(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: AgentPath
-) -> Response:
+) -> None:
     """Delete an agent. Runs that have started go on."""
     async with storage.write() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError
     registry.forget_tools(principal.project_id)
-    return no_content()

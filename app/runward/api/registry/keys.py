@@ -7,7 +7,6 @@ from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, KeyPath, ProjectPath
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.registry.key_models import (
     CreateKey,
@@ -44,40 +43,32 @@ async def create_key(
     )
 
 
-@routes.get("/keys", response_model=Page[Key])
-async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Response:
+@routes.get("/keys")
+async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Page[Key]:
     """List this project's keys, without their secrets."""
     async with storage.read() as tx:
-        found = await keys.list_keys(
-            tx,
-            principal.project_id,
-            after=pagination.after_id(Prefix.KEY),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Key].from_rows(found, pagination.limit, Key.from_row, lambda key: key.id)
-    )
+        found = await keys.list_keys(tx, principal.project_id, **pagination.by_id(Prefix.KEY))
+    return pagination.page(found, Key.from_row, lambda key: key.id)
 
 
-@routes.get("/keys/{key_id}", response_model=Key)
-async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Response:
+@routes.get("/keys/{key_id}")
+async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
     """One key, without its secret."""
     async with storage.read() as tx:
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(Key.from_row(found))
+    return Key.from_row(found)
 
 
-@routes.delete("/keys/{key_id}", response_model=Key)
-async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Response:
+@routes.delete("/keys/{key_id}")
+async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
     """Revoke a key. It stops working within five seconds, everywhere."""
     async with storage.write() as tx:
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(Key.from_row(found))
+    return Key.from_row(found)
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
@@ -102,21 +93,14 @@ async def create_project(
     return await respond_once(storage, what, create, status=201)
 
 
-@projects.get("/projects", response_model=Page[Project])
+@projects.get("/projects")
 async def list_projects(
     principal: Operator, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[Project]:
     """List all projects."""
     async with storage.read() as tx:
-        found = await keys.list_projects(
-            tx,
-            after=pagination.after_id(Prefix.PROJECT),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Project].from_rows(found, pagination.limit, Project.from_row, lambda one: one.id)
-    )
+        found = await keys.list_projects(tx, **pagination.by_id(Prefix.PROJECT))
+    return pagination.page(found, Project.from_row, lambda one: one.id)
 
 
 @projects.post(

@@ -9,7 +9,6 @@ from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, has_stored_response, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, McpServerPath
-from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
 from runward.api.registry.mcp_checks import (
     apply_patch,
@@ -76,46 +75,34 @@ async def register_mcp_server(
     return shown
 
 
-@routes.get("/mcp_servers", response_model=Page[McpServer])
+@routes.get("/mcp_servers")
 async def list_mcp_servers(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[McpServer]:
     """List MCP servers by name."""
     async with storage.read() as tx:
-        found = await mcp_servers.list_servers(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    page = Page[McpServer].from_rows(
-        found,
-        pagination.limit,
-        lambda one: _render_server(storage, one),
-        lambda server: server.name,
+        found = await mcp_servers.list_servers(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(
+        found, lambda one: _render_server(storage, one), lambda server: server.name
     )
-    return json_response(page)
 
 
-@routes.get("/mcp_servers/{name}", response_model=McpServer)
+@routes.get("/mcp_servers/{name}")
 async def get_mcp_server(
     principal: ToolsReader, storage: StorageDep, name: McpServerPath
-) -> Response:
+) -> McpServer:
     """One MCP server, and the names of its tools."""
-    return json_response(
-        _render_server(storage, await _get_server(storage, principal.project_id, name))
-    )
+    return _render_server(storage, await _get_server(storage, principal.project_id, name))
 
 
-@routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE_RESPONSE)
+@routes.patch("/mcp_servers/{name}", responses=_UNREACHABLE_RESPONSE)
 async def change_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: McpServerPath,
     patch: PatchMcpServer,
-) -> Response:
+) -> McpServer:
     """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
     reached, nothing is changed. Tools that this changes get their next version."""
     before = await _get_server(storage, principal.project_id, name)
@@ -130,7 +117,7 @@ async def change_mcp_server(
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
     _forget_caches(registry, principal.project_id)
-    return json_response(_render_server(storage, changed))
+    return _render_server(storage, changed)
 
 
 @routes.post(
@@ -171,13 +158,12 @@ async def refresh_mcp_server(
 @routes.delete("/mcp_servers/{name}", status_code=204)
 async def delete_mcp_server(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
-) -> Response:
+) -> None:
     """Delete an MCP server and its tools. Runs that name them no longer see them."""
     async with storage.write() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
     _forget_caches(registry, principal.project_id)
-    return no_content()
 
 
 async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> RegisteredServer:

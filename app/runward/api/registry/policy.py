@@ -10,7 +10,6 @@ from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.params import IdempotencyKey
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import ensure_guards
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
@@ -67,19 +66,17 @@ class PolicySecret(ResponseModel):
 routes = make_router("Policy")
 
 
-@routes.get("/policy", response_model=Policy, summary="Show the policy")
-async def get_policy(principal: ToolsReader, storage: StorageDep) -> Response:
+@routes.get("/policy", summary="Show the policy")
+async def get_policy(principal: ToolsReader, storage: StorageDep) -> Policy:
     """The project's policy as it is now."""
     async with storage.read() as tx:
-        return json_response(
-            Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
-        )
+        return Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
 
 
-@routes.put("/policy", response_model=Policy, summary="Set the policy")
+@routes.put("/policy", summary="Set the policy")
 async def put_policy(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, policy: PutPolicy
-) -> Response:
+) -> Policy:
     """Replace the policy whole. It holds for every run of the project from its next step on,
     those that are under way too."""
     await ensure_guards(registry, policy.guardrails, policy.hooks)
@@ -88,7 +85,7 @@ async def put_policy(
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
     registry.forget_policy(principal.project_id)
-    return json_response(Policy.from_attributes(stored))
+    return Policy.from_attributes(stored)
 
 
 @routes.post(

@@ -11,7 +11,7 @@ from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import NewSecretPath, SecretPath
-from runward.api.http.responses import json_response, no_content
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.store.access import secrets
@@ -76,44 +76,33 @@ async def put_secret(
     return json_response(Secret.from_attributes(stored), 201, {"Location": f"/v1/secrets/{name}"})
 
 
-@routes.get("/secrets", response_model=Page[Secret])
+@routes.get("/secrets")
 async def list_secrets(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[Secret]:
     """List secrets by name, without their values."""
     async with storage.read() as tx:
-        found = await secrets.list_secrets(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Secret].from_rows(
-            found, pagination.limit, Secret.from_attributes, lambda secret: secret.name
-        )
-    )
+        found = await secrets.list_secrets(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(found, Secret.from_attributes, lambda secret: secret.name)
 
 
-@routes.get("/secrets/{name}", response_model=Secret, summary="Show a secret, without its value")
-async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Response:
+@routes.get("/secrets/{name}", summary="Show a secret, without its value")
+async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Secret:
     """One secret, without its value."""
     async with storage.read() as tx:
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
         raise e.SecretNotFoundError
-    return json_response(Secret.from_attributes(found))
+    return Secret.from_attributes(found)
 
 
 @routes.delete("/secrets/{name}", status_code=204)
 async def delete_secret(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
-) -> Response:
+) -> None:
     """Delete a secret. What refers to it fails from now on, and says which secret is missing."""
     async with storage.write() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError
     registry.forget_mcp_servers(principal.project_id)
     registry.forget_models(principal.project_id)
-    return no_content()

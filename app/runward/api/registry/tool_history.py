@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Literal, Self
 
-from fastapi import Response
 from pydantic import ConfigDict
 
 from runward.api.http.auth import RunsReader
@@ -11,7 +10,6 @@ from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ToolPath
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
@@ -129,26 +127,17 @@ class RecentCallPage(Page[RecentCall]):
 routes = make_router("Tools")
 
 
-@routes.get("/tools/{name}/calls", response_model=RecentCallPage)
+@routes.get("/tools/{name}/calls")
 async def list_calls_of_tool(
     principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
-) -> Response:
+) -> RecentCallPage:
     """The calls of a tool in all runs of the project, newest first, and figures of the newest 100.
     Tries with POST …/test are not among them."""
-    after = pagination.after_id(Prefix.CALL)
+    window = pagination.by_id(Prefix.CALL)
     async with storage.read() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:
             raise e.ToolNotFoundError
         figures = await tool_history.read_figures(tx, principal.project_id, name)
-        found = await tool_history.list_past_calls(
-            tx,
-            principal.project_id,
-            name,
-            after=after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    page = Page[RecentCall].from_rows(
-        found, pagination.limit, lambda one: RecentCall.from_row(name, one), lambda call: call.id
-    )
-    return json_response(RecentCallPage(summary=CallFigures.from_attributes(figures), **dict(page)))
+        found = await tool_history.list_past_calls(tx, principal.project_id, name, **window)
+    page = pagination.page(found, lambda one: RecentCall.from_row(name, one), lambda call: call.id)
+    return RecentCallPage(summary=CallFigures.from_attributes(figures), **dict(page))

@@ -10,7 +10,6 @@ from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import IdempotencyKey, ToolPath
-from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
@@ -83,42 +82,34 @@ async def register_tool(
     return shown
 
 
-@routes.get("/tools", response_model=Page[Tool])
+@routes.get("/tools")
 async def list_tools(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[Tool]:
     """List tools by name."""
     async with storage.read() as tx:
-        found = await tool_registry.list_tools(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Tool].from_rows(found, pagination.limit, Tool.from_row, lambda tool: tool.name)
-    )
+        found = await tool_registry.list_tools(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(found, Tool.from_row, lambda tool: tool.name)
 
 
-@routes.get("/tools/{name}", response_model=Tool)
-async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Response:
+@routes.get("/tools/{name}")
+async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Tool:
     """One tool, in its current version."""
     async with storage.read() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
-    return json_response(Tool.from_row(found))
+    return Tool.from_row(found)
 
 
-@routes.patch("/tools/{name}", response_model=Tool)
+@routes.patch("/tools/{name}")
 async def change_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: ToolPath,
     patch: PatchTool,
-) -> Response:
+) -> Tool:
     """Change a tool: that makes its next version. Pending approvals of the version before become
     void and are asked again."""
     for _ in range(MAX_ROUNDS):
@@ -129,7 +120,7 @@ async def change_tool(
         changed = await _apply_change(storage, registry, principal, before, patch)
         if changed is not None:
             registry.forget_tools(principal.project_id)
-            return json_response(Tool.from_row(changed))
+            return Tool.from_row(changed)
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 
@@ -163,7 +154,7 @@ async def _apply_change(
 @routes.delete("/tools/{name}", status_code=204)
 async def delete_tool(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: ToolPath
-) -> Response:
+) -> None:
     """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
     only be disabled."""
     async with storage.write() as tx:
@@ -177,7 +168,6 @@ async def delete_tool(
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError
     registry.forget_tools(principal.project_id)
-    return no_content()
 
 
 @routes.post(
@@ -331,7 +321,7 @@ async def _get_code_spec(
     return code or spec
 
 
-@routes.post("/tools/{name}/test", response_model=ToolTrial)
+@routes.post("/tools/{name}/test")
 async def try_tool(
     principal: ToolsWriter,
     storage: StorageDep,
@@ -339,7 +329,7 @@ async def try_tool(
     access: AccessDep,
     name: ToolPath,
     trial: TryTool,
-) -> Response:
+) -> ToolTrial:
     """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
     arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
     run."""
@@ -361,7 +351,7 @@ async def try_tool(
     started = time.monotonic()
     call = _make_invocation(principal, armed.tool, trial, registry, access, secrets=armed.secrets)
     outcome = bounded_outcome(await executor.invoke(call))
-    return json_response(ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started))
+    return ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started)
 
 
 def _make_invocation(

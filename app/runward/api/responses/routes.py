@@ -17,7 +17,7 @@ from runward.api.http.dependencies import (
     StorageDep,
 )
 from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest
-from runward.api.http.paging import Pagination, slice_page
+from runward.api.http.paging import Page, Pagination, slice_page
 from runward.api.http.params import IdempotencyKey
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
@@ -26,7 +26,7 @@ from runward.api.responses.compaction import make_unseal, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation
 from runward.api.responses.ids import ResponseId
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
-from runward.api.responses.items import Tokens
+from runward.api.responses.items import OutputItem, Tokens
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
 from runward.api.responses.response_models import (
@@ -39,6 +39,7 @@ from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.items import Item
 from runward.services import Live, Registry, RunQueue, Storage
@@ -178,7 +179,7 @@ async def get_response(
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
 async def cancel_response(
     principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
-) -> Response:
+) -> JsonObject:
     """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
     has ended otherwise is 409."""
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
@@ -186,7 +187,7 @@ async def cancel_response(
     log = log_reader.create_log(view, id_)
     async with storage.read() as tx:
         await log_reader.read_log(tx, principal.project_id, log)
-    return json_response(log.shape(log.snapshot))
+    return log.shape(log.snapshot)
 
 
 @routes.get(
@@ -195,8 +196,8 @@ async def cancel_response(
     summary="List what a response was given",
 )
 async def list_input_items(
-    principal: RunsReader, storage: StorageDep, response_id: ResponsePath, walk: Pagination
-) -> Response:
+    principal: RunsReader, storage: StorageDep, response_id: ResponsePath, pagination: Pagination
+) -> Page[OutputItem]:
     """What the response was given: its input behind the conversation that it goes on from, or
     what was answered to the run that waited."""
     view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
@@ -212,22 +213,17 @@ async def list_input_items(
     shown = list_initial_input(run, state)
     if id_.after:
         shown = list_continuation_input(run, before, state, messages)
-    return json_response(slice_page(shown, walk, lambda item: str(item["id"])))
+    return slice_page(shown, pagination, lambda item: str(item["id"]))
 
 
-@routes.post(
-    "/responses/compact",
-    response_model=Compaction,
-    responses={404: {}},
-    summary="Seal a conversation",
-)
+@routes.post("/responses/compact", responses={404: {}}, summary="Seal a conversation")
 async def compact_response(
     principal: RunsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     limits: RequestLimitsDep,
     body: CompactResponse,
-) -> Response:
+) -> Compaction:
     """Seal a conversation into one item, which can be sent as input in its place. Nothing is
     summarised, and no model is asked."""
     await run_request.resolve_model(
@@ -243,18 +239,11 @@ async def compact_response(
     if not items:
         raise parameter_error("input", "is required")
     id_ = f"cmp_{mint().hex}"
-    item = {
+    item: JsonObject = {
         "type": "compaction",
         "id": id_,
         "encrypted_content": seal(
             storage.vault, principal.project_id, items, limits.max_body_bytes
         ),
     }
-    shown_ = {
-        "id": id_,
-        "object": "response.compaction",
-        "created_at": int(time.time()),
-        "output": [item],
-        "usage": Tokens().usage,
-    }
-    return json_response(shown_)
+    return Compaction(id=id_, created_at=int(time.time()), output=[item], usage=Tokens().usage)

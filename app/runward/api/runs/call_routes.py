@@ -11,7 +11,6 @@ from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import ClientResult
@@ -39,22 +38,20 @@ class Accepted(ResponseModel):
     """true."""
 
 
-@routes.get(
-    "/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall, summary="Get tool call"
-)
+@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", summary="Get tool call")
 async def get_tool_call(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     call_id: CallPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
-) -> Response:
+) -> ToolCall:
     """Show one call of a run."""
     async with storage.read() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
-    return json_response(ToolCall.from_row(run_id, found[0], max_arguments_bytes))
+    return ToolCall.from_row(run_id, found[0], max_arguments_bytes)
 
 
 @routes.post(
@@ -135,18 +132,13 @@ async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     return ToolCall.from_row(run_id, call)
 
 
-@callbacks.post(
-    "/callbacks/{token}",
-    response_model=Accepted,
-    responses={410: {}},
-    summary="Deliver progress or a result",
-)
+@callbacks.post("/callbacks/{token}", responses={410: {}}, summary="Deliver progress or a result")
 async def call_back(
     storage: StorageDep,
     queue: RunQueueDep,
     token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
     callback: Callback,
-) -> Response:
+) -> Accepted:
     """A tool that answered 202 delivers progress, its result or its failure, or asks the caller
     something. The token is the authority: no API key. The first result wins; the same again is
     fine, another is 409, and one that comes after the call has ended otherwise is kept and
@@ -164,7 +156,7 @@ async def call_back(
         match found:
             case None:
                 queue.wake_worker()
-                return json_response({"accepted": True})
+                return Accepted(accepted=True)
             case transitions.LateCallback():
                 raise e.LateCallbackError
             case transitions.EarlyCallback():

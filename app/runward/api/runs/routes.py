@@ -34,42 +34,34 @@ from runward.store.runs import queries, search, transitions, views
 routes = make_router("Runs")
 
 
-@routes.get("/runs", response_model=Page[Run])
+@routes.get("/runs")
 async def list_runs(
     principal: RunsReader,
     storage: StorageDep,
     pagination: Pagination,
     run_filter: RunFilterParams,
-) -> Response:
+) -> Page[Run]:
     """List runs, newest first: those that were started, or with `parent_run_id` the child runs
     of one. An unknown run has none. With `q` a page may hold fewer runs than `limit`, or none,
     though there are more: 2,000 runs are looked at for it. `last_id` is then the last one of
     these, and the next page goes on after it."""
     if run_filter is None:
-        return json_response(
-            Page[Run].from_rows([], pagination.limit, Run.from_row, lambda run: run.id)
-        )
+        return pagination.page([], Run.from_row, lambda run: run.id)
     async with storage.read() as tx:
         found = await search.search_runs(
-            tx,
-            principal.project_id,
-            run_filter,
-            after=pagination.after_id(Prefix.RUN),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
+            tx, principal.project_id, run_filter, **pagination.by_id(Prefix.RUN)
         )
         open_ids = [run.id for run in found.runs if run.status not in TERMINAL]
         waiting = await views.list_waiting_calls(tx, principal.project_id, open_ids)
-    page = Page[Run].from_rows(
+    page = pagination.page(
         found.runs,
-        pagination.limit,
         lambda run: Run.from_row(run, waiting.get(run.id, ())),
         lambda run: run.id,
     )
     if found.resume_after is not None:
         last_id = format_id(Prefix.RUN, found.resume_after)
         page = page.model_copy(update={"last_id": last_id, "has_more": True})
-    return json_response(page)
+    return page
 
 
 @routes.get(
@@ -95,7 +87,7 @@ async def list_items(
     storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
-) -> Response:
+) -> Page[JsonObject]:
     """The conversation as the model sees it: the calls of a response, then their results."""
     async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, run_id)
@@ -106,27 +98,23 @@ async def list_items(
         | {"agent": segment.agent, "turn": segment.turn}
         for number, (item, segment) in enumerate(attribute_items(found[1]), start=1)
     ]
-    return json_response(slice_page(shown, pagination, lambda item: str(item["id"])))
+    return slice_page(shown, pagination, lambda item: str(item["id"]))
 
 
-@routes.get(
-    "/runs/{run_id}/tool_calls",
-    response_model=Page[ToolCall],
-    summary="List the tool calls of a run",
-)
+@routes.get("/runs/{run_id}/tool_calls", summary="List the tool calls of a run")
 async def list_tool_calls(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
-) -> Response:
+) -> Page[ToolCall]:
     """The ledger, in the order in which the model asked."""
     async with storage.read() as tx:
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.list_calls(tx, principal.project_id, run_id)
     shown = [ToolCall.from_row(run_id, one) for one in found]
-    return json_response(slice_page(shown, pagination, lambda call: call.id))
+    return slice_page(shown, pagination, lambda call: call.id)
 
 
 @routes.post(
@@ -189,15 +177,15 @@ async def continue_run(
     return json_response(render_accepted(principal, accepted), 202, headers)
 
 
-@routes.post("/runs/{run_id}/cancel", response_model=Run)
+@routes.post("/runs/{run_id}/cancel")
 async def cancel_run(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
     run_id: RunPath,
     body: CancelRun | None = None,
-) -> Response:
+) -> Run:
     """After the answer nothing new starts. Works whether or not a worker is alive."""
     after_turn = body is not None and body.mode == "after_turn"
     await cancel(storage, queue, principal.project_id, run_id, after_turn=after_turn)
-    return json_response(await read_run(storage, principal.project_id, run_id))
+    return await read_run(storage, principal.project_id, run_id)

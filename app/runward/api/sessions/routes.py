@@ -10,7 +10,6 @@ from runward.api.http.dependencies import StorageDep
 from runward.api.http.idempotency import IdempotentRequest, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
 from runward.api.http.params import IdempotencyKey, SessionPath
-from runward.api.http.responses import json_response, no_content
 from runward.api.http.routes import make_router
 from runward.api.sessions.models import (
     CreateSession,
@@ -58,59 +57,48 @@ async def create_session(
     return await respond_once(storage, what, create, status=201, collection_path="/v1/sessions")
 
 
-@routes.get("/sessions", response_model=Page[Session])
+@routes.get("/sessions")
 async def list_sessions(
     principal: RunsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[Session]:
     """List sessions, newest first."""
     async with storage.read() as tx:
-        found = await sessions.search(
-            tx,
-            principal.project_id,
-            after=pagination.after_id(Prefix.SESSION),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Session].from_rows(
-            found, pagination.limit, Session.from_row, lambda session: session.id
-        )
-    )
+        found = await sessions.search(tx, principal.project_id, **pagination.by_id(Prefix.SESSION))
+    return pagination.page(found, Session.from_row, lambda session: session.id)
 
 
-@routes.get("/sessions/{session_id}", response_model=Session)
+@routes.get("/sessions/{session_id}")
 async def get_session(
     principal: RunsReader, storage: StorageDep, session_id: SessionPath
-) -> Response:
+) -> Session:
     """One session, with its state as it is now."""
     async with storage.read() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
-    return json_response(Session.from_row(found))
+    return Session.from_row(found)
 
 
-@routes.patch("/sessions/{session_id}", response_model=Session)
+@routes.patch("/sessions/{session_id}")
 async def change_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: PatchSession
-) -> Response:
+) -> Session:
     """Change a session. The state is merged, also with what its runs change meanwhile."""
     async with storage.write() as tx:
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
         )
-    return json_response(Session.from_row(changed))
+    return Session.from_row(changed)
 
 
 @routes.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath
-) -> Response:
+) -> None:
     """Delete a session with its conversation and its state; its runs stay. Refused with 409
     `session_busy` while one of them is open."""
     async with storage.write() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
-    return no_content()
 
 
 @routes.get(
@@ -123,9 +111,9 @@ async def list_session_items(
     storage: StorageDep,
     session_id: SessionPath,
     pagination: ChronologicalPagination,
-) -> Response:
+) -> Page[JsonObject]:
     """What the session's ended runs left: what its next run goes on from."""
-    return json_response(await _load_items(storage, principal.project_id, session_id, pagination))
+    return await _load_items(storage, principal.project_id, session_id, pagination)
 
 
 @routes.post("/sessions/{session_id}/fork", status_code=201, response_model=Session)
