@@ -56,7 +56,7 @@ from runward.store.runs.gate import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.writers import AcceptWriter, StepWriter
 from runward.tools import signing
-from runward.tools.base import AgentInvoker, ClientInvoker, HostedInvoker, ToolInvoker
+from runward.tools.base import AGENT_INVOKER, CLIENT_INVOKER, HOSTED_INVOKER, ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.mcp import sdk
 from runward.tools.mcp.link import ConnectableServer, ensure_valid_credentials
@@ -210,9 +210,9 @@ def _build_executors(
     made: dict[str, ToolInvoker] = {
         "webhook": webhook,
         "plugin": plugins,
-        "agent": AgentInvoker(),
-        "client": ClientInvoker(),
-        "hosted": HostedInvoker(),
+        "agent": AGENT_INVOKER,
+        "client": CLIENT_INVOKER,
+        "hosted": HOSTED_INVOKER,
     }
     return {**made, "mcp": mcp} if sdk.is_installed() else made
 

@@ -16,7 +16,7 @@ from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
 from runward.store.runs.queue import HeldLease
-from runward.tools.base import AgentInvoker, ClientInvoker
+from runward.tools.base import AGENT_INVOKER, CLIENT_INVOKER
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE
 from tests.model.worker import (
@@ -40,7 +40,7 @@ def engine_of(
         tools=ToolAccess(
             toolbox=cast("Any", _Toolbox(vault)),
             policies=ToolPolicies(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
-            invokers={"webhook": Webhook(), "client": ClientInvoker(), "agent": AgentInvoker()},
+            invokers={"webhook": Webhook(), "client": CLIENT_INVOKER, "agent": AGENT_INVOKER},
             callback=lambda state, call: ("", ""),
             timeout=timedelta(seconds=400),
         ),

@@ -11,14 +11,17 @@ import math
 import re
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import jiter
 from pydantic import JsonValue
 
 from runward.domain.json import (
+    MAX_DEPTH,
     MAX_VALUES,
     JsonObject,
+    UnstorableError,
+    clean_json,
     clean_text,
     compact,
     holds_too_many_values,
@@ -33,7 +36,6 @@ from runward.tools.content import read_content
 
 MAX_MESSAGE: Final = 2048
 """Characters of a tool's own error message that the model reads."""
-MAX_DEPTH: Final = 64
 MAX_RETRY_AFTER: Final = 86_400.0
 _MESSAGE_KEYS: Final = ("message", "error", "detail", "title", "output", "content")
 _CODECS: Final = frozenset(
@@ -118,47 +120,29 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     if holds_too_many_values(data):
         raise _UnusableError(f"the body holds more than {MAX_VALUES:,} values")
     try:
-        strict = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
+        strict: JsonValue = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError:
         pass
     else:
-        return (cast(JsonValue, strict), False) if _is_plain(text, strict) else _storable(strict, 0)
+        return (strict, False) if _is_plain(text, strict) else _clean(strict)
     try:
-        return _storable(json.loads(text), 0)[0], True
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _UnusableError(f"the body is not valid JSON: {str(error)[:200]}") from None
+    return _clean(value)[0], True
 
 
-def _is_plain(text: str, value: Any) -> bool:
+def _clean(value: JsonValue) -> tuple[JsonValue, bool]:
+    try:
+        return clean_json(value)
+    except UnstorableError as error:
+        raise _UnusableError(str(error).replace("it ", "the body ", 1)) from None
+
+
+def _is_plain(text: str, value: JsonValue) -> bool:
     """Return whether the text is strict JSON and its value needs no repair."""
     deep = text.count("[") + text.count("{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
     return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
-
-
-def _storable(value: Any, depth: int) -> tuple[JsonValue, bool]:
-    if depth > MAX_DEPTH:
-        raise _UnusableError(f"the body is nested deeper than {MAX_DEPTH} levels")
-    match value:
-        case str():
-            clean = clean_text(value)
-            return clean, clean is not value and clean != value
-        case bool() | None:
-            return value, False
-        case int() | float():
-            fits = math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
-            return (value, False) if fits else (None, True)
-        case list():
-            items = [_storable(item, depth + 1) for item in cast(list[Any], value)]
-            return [item for item, _ in items], any(changed for _, changed in items)
-        case dict():
-            members = {
-                clean_text(key): (_storable(item, depth + 1), clean_text(key) != key)
-                for key, item in cast(dict[str, Any], value).items()
-            }
-            changed = any(inner[1] or outer for inner, outer in members.values())
-            return {key: inner[0] for key, (inner, _) in members.items()}, changed
-        case _:
-            raise _UnusableError("the body holds what is no JSON value")
 
 
 def _error_message(answer: EgressResponse) -> str | None:
