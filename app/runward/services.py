@@ -29,8 +29,8 @@ from runward.store.postgres.db import Database, Tx, open_database
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tools.base import ToolInvoker
-from runward.tools.mcp.link import ConnectableServer
-from runward.tools.mcp.sessions import McpInvoker
+from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.session import ConnectableServer
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 

@@ -59,8 +59,8 @@ from runward.tools import signing
 from runward.tools.base import AGENT_INVOKER, CLIENT_INVOKER, HOSTED_INVOKER, ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.mcp import sdk
-from runward.tools.mcp.link import ConnectableServer, ensure_valid_credentials
-from runward.tools.mcp.sessions import McpInvoker
+from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.session import ConnectableServer, ensure_valid_credentials
 from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator

@@ -7,7 +7,7 @@ from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.settings import Settings
 from runward.store.registry.mcp_credentials import SealedCredentials
 from runward.store.registry.mcp_servers import add_server, get_server, update_server
-from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.session import ConnectableServer
 from runward.wiring import open_services
 from tests.db.proxy import Break, Proxy
 from tests.db.store import PROJECT, Store

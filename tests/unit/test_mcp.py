@@ -24,9 +24,9 @@ from runward.domain.schema.validator import check_schema
 from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.mcp import http
-from runward.tools.mcp.link import MAX_CALLS, ConnectableServer
+from runward.tools.mcp.invoker import RELIST_PAUSE_SECONDS, McpInvoker
 from runward.tools.mcp.outcome import error_outcome
-from runward.tools.mcp.sessions import RELIST_PAUSE_SECONDS, McpInvoker
+from runward.tools.mcp.session import MAX_CALLS, ConnectableServer
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp.server import McpServer
 from tests.support.serving import Server as HttpServer

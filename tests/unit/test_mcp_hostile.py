@@ -12,7 +12,7 @@ from runward.domain.errors import McpUnreachableError
 from runward.domain.json import MAX_VALUES
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.tools.base import LEASE_LOST
-from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.session import ConnectableServer
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
 from tests.support.services.client import Json
 from tests.unit.test_mcp import PROJECT, hosting, invocation

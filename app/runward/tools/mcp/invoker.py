@@ -17,8 +17,8 @@ from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.egress.client import Egress
 from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
 from runward.tools.mcp import sdk
-from runward.tools.mcp.link import ConnectableServer, McpSession
 from runward.tools.mcp.outcome import MAX_MESSAGE, error_outcome, result_outcome
+from runward.tools.mcp.session import ConnectableServer, McpSession
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
