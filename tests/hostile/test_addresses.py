@@ -20,7 +20,8 @@ from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.services import Services
 from runward.tools.mcp.http import NotAuthorizedError
-from runward.tools.mcp.oauth import AccessTokens, UnstoredRefreshTokens
+from runward.tools.mcp.oauth import AccessTokens
+from runward.tools.mcp.session import UnstoredRefreshTokens
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record
 from tests.hostile.inside import OPENED, Canaries, Names, api, canaries

@@ -7,6 +7,7 @@ is for operators; the model reads a fixed text.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, TypeAlias, assert_never
 
 import structlog
@@ -121,9 +122,9 @@ class GuardClient:
         _UnusableAnswerError."""
         if not question.secrets:
             raise _UnusableAnswerError("There is no secret to sign with.")
-        ends = _now() + question.seconds
+        ends = monotonic() + question.seconds
         answer = await self._send(url, question, question.seconds, limit)
-        left = ends - _now() - RETRY_DELAY_SECONDS
+        left = ends - monotonic() - RETRY_DELAY_SECONDS
         if isinstance(answer, NoAnswer) and _may_retry(answer) and left > 0:
             await asyncio.sleep(RETRY_DELAY_SECONDS)
             answer = await self._send(url, question, left, limit)
@@ -247,7 +248,3 @@ def _failure_reason(error: Exception, question: GuardQuestion) -> str:
         return f"No answer within {question.seconds:g} seconds."
     log.exception("guard_failed", id=question.message_id)
     return f"It could not be asked: {type(error).__name__}."
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -18,9 +18,10 @@ from runward.store.postgres.db import mint
 from runward.store.registry import mcp_credentials
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer
-from runward.tools.mcp.oauth import RefreshTokens, UnstoredRefreshTokens
 from runward.tools.mcp.session import (
     ConnectableServer,
+    RefreshTokens,
+    UnstoredRefreshTokens,
     credential_problems,
     ensure_valid_credentials,
 )

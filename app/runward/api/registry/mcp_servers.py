@@ -32,7 +32,7 @@ from runward.store.postgres.db import Tx
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
-from runward.tools.mcp.oauth import UnstoredRefreshTokens
+from runward.tools.mcp.session import UnstoredRefreshTokens
 
 routes = make_router("MCP servers")
 

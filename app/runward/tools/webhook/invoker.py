@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from time import monotonic
 from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
@@ -73,7 +74,7 @@ class WebhookInvoker:
             return Failed(FailureKind.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
             return Failed(FailureKind.NOT_SENT, "The tool has no signing secret.", permanent=True)
-        until = _now() + seconds
+        until = monotonic() + seconds
         try:
             async with asyncio.timeout(seconds):
                 headers = await self._headers(call)
@@ -91,7 +92,7 @@ class WebhookInvoker:
             body,
             message_id=message_id,
             secrets=call.secrets,
-            seconds=max(0.0, until - _now()),
+            seconds=max(0.0, until - monotonic()),
             max_response_bytes=limit,
             headers=headers,
         )
@@ -111,10 +112,6 @@ class WebhookInvoker:
             detail = " ".join(problems[0])
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         return headers
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def call_id_of(call: Invocation) -> str:
