@@ -9,8 +9,7 @@ import pytest
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.llm.openai.responses.responses_api import OpenAIResponses
-from runward.llm.providers.access import AwsKey, ProviderAccess
-from runward.llm.providers.models import ProviderModel
+from runward.llm.providers.models import AwsKey, ProviderAccess, ProviderModel
 from tests.hostile.webhooks import says
 from tests.unit.raw_server import RawServer, answer
 

@@ -307,9 +307,9 @@ async def test_an_idle_session_is_closed_and_the_next_call_opens_another() -> No
         async with hosting(server.url, idle_seconds=0.05) as host:
             for _ in range(2):
                 assert await host.call("add", a=1, b=1) == Done({"sum": 2})
-                [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+                [session] = host.mcp._sessions.values()  # pyright: ignore[reportPrivateUsage]
                 async with asyncio.timeout(10):
-                    await link.task
+                    await session.task
             assert host.taken.qsize() == 2
 
 

@@ -16,8 +16,7 @@ from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, ModelDelta, ModelRequest, TextDelta
 from runward.llm.offline.arguments import fill_arguments
 from runward.llm.offline.calls import only_calls, written_calls
-from runward.llm.offline.guesses import MAX_TEXT
-from runward.llm.offline.model import LABEL, MAX_QUOTE, OfflineModel
+from runward.llm.offline.model import LABEL, MAX_QUOTE, MAX_TEXT, OfflineModel
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:

@@ -11,7 +11,7 @@ from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_auth import Credentials, ResolvedCredentials
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
-from runward.egress.targets import TargetError
+from runward.egress.addresses import TargetError
 from runward.services import Registry, Storage
 from runward.store.access.secrets import read_secrets
 from runward.store.postgres.db import mint

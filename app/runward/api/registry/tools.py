@@ -31,7 +31,7 @@ from runward.domain.registry.tools import ToolSpec, When, is_reserved
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema
-from runward.egress.targets import TargetError
+from runward.egress.addresses import TargetError
 from runward.services import Access, Registry, Storage
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import mcp_servers, plugin_sync, tool_registry

@@ -55,6 +55,8 @@ MAX_CALL_ID: Final = 512
 """Characters. A longer id is replaced by one of ours."""
 MAX_TOKENS: Final = 10**12
 """Of one response. The sums of a run fit the database's integers."""
+MAX_PARTS: Final = 256
+"""Of one result: text, images and files."""
 MAX_MESSAGE: Final = 4096
 """Characters of a progress message."""
 MAX_DETAIL: Final = 4096

@@ -20,10 +20,10 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import BaseModel, Field, ValidationError
 
 from runward.domain.registry.mcp_auth import AuthMethod, OAuthClient
+from runward.egress.addresses import TargetError
 from runward.egress.client import Egress
 from runward.egress.connections import RefusedAddressError
 from runward.egress.responses import describe_error
-from runward.egress.targets import TargetError
 from runward.tools.mcp.http import NotAuthorizedError
 
 ANSWER_SECONDS: Final = 12.0

@@ -20,8 +20,7 @@ from runward.domain.json import (
 from runward.domain.registry.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp.http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES, AnsweringTransport
-from runward.tools.mcp.process import LongLineError, process_streams
-from runward.tools.mcp.stderr import StandardError
+from runward.tools.mcp.process import LongLineError, StandardError, process_streams
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -25,7 +25,7 @@ from runward.domain.registry.mcp_auth import (
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp import sdk
-from runward.tools.mcp.stderr import StandardError
+from runward.tools.mcp.process import StandardError
 from runward.tools.webhook.headers import check_headers
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from runward.tools.plugin.function_call import (
     NOT_CANCELLED,
     BindArguments,
     call_directly,
+    describe_error,
     run_function,
 )
-from runward.tools.plugin.results import describe_error
 from runward.tools.plugin.tool import binder_of, find_tool
 
 _OUT, _IN = 1, 0

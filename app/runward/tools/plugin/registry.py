@@ -36,12 +36,13 @@ from runward.tools.plugin.function_call import (
     FunctionRun,
     LeaseGoneError,
     call_directly,
+    describe_error,
     limit_time,
+    raised_at,
     run_function,
 )
 from runward.tools.plugin.loader import Plugins
 from runward.tools.plugin.processes import Processes
-from runward.tools.plugin.results import describe_error, raised_at
 from runward.tools.plugin.threads import ThreadSlots
 from runward.tools.plugin.tool import PluginTool
 

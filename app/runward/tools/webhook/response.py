@@ -9,9 +9,10 @@ import codecs
 import json
 import math
 import re
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import jiter
 from pydantic import JsonValue
@@ -29,10 +30,10 @@ from runward.domain.json import (
     may_hold_huge_number,
 )
 from runward.domain.registry.tools import RETRYABLE_STATUSES
-from runward.domain.run.items import Part
+from runward.domain.run.bounds import MAX_PARTS
+from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.egress.responses import EgressResponse
-from runward.tools.content import read_content
 
 MAX_MESSAGE: Final = 2048
 """Characters of a tool's own error message that the model reads."""
@@ -215,3 +216,48 @@ def _codec(charset: str) -> str:
     except (LookupError, ValueError):
         name = ""
     return name if name in _CODECS else "utf-8-sig"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentParts:
+    """A result in parts. `text` is the text parts, joined by line breaks."""
+
+    text: str
+    parts: tuple[Part, ...]
+    metadata: JsonObject
+
+
+def read_content(value: JsonObject) -> ContentParts | None:
+    """Return the parts, or None if the value is not an object with a `content` array of known
+    parts. It is then plain JSON that merely has this key."""
+    items = value.get("content")
+    if not isinstance(items, list) or not 0 < len(items) <= MAX_PARTS:
+        return None
+    parts = [_part(item) for item in items]
+    known = tuple(part for part in parts if part is not None)
+    if len(known) < len(parts):
+        return None
+    metadata = value.get("metadata")
+    text = "\n".join(part.text for part in known if isinstance(part, TextPart))
+    return ContentParts(text, known, metadata if isinstance(metadata, dict) else {})
+
+
+def _part(item: JsonValue) -> Part | None:
+    match item:
+        case {"type": "text", "text": str(text)}:
+            return TextPart(text)
+        case {"type": "image" | "file" as kind, "url": str(url)}:
+            return MediaPart(kind, url=url, **_metadata(item))
+        case {"type": "image" | "file" as kind, "data": str(data)}:
+            return MediaPart(kind, data=data, **_metadata(item))
+        case _:
+            return None
+
+
+def _metadata(item: JsonObject) -> dict[str, Any]:
+    media_type = item.get("media_type", item.get("mimeType"))
+    filename = item.get("filename")
+    return {
+        "media_type": media_type if isinstance(media_type, str) else None,
+        "filename": filename if isinstance(filename, str) else None,
+    }
