@@ -14,7 +14,7 @@ from runward.domain.run.state import Call, RunState
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices
-from runward.llm.providers.models import AwsKey, ProviderAccess, ProviderName
+from runward.llm.providers.access import AwsKey, ProviderAccess, ProviderName
 from runward.loop.children import Children
 from runward.loop.engine import (
     Engine,

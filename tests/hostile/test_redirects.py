@@ -9,7 +9,8 @@ import pytest
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.llm.openai.responses.responses_api import OpenAIResponses
-from runward.llm.providers.models import AwsKey, ProviderAccess, ProviderModel
+from runward.llm.providers.access import AwsKey, ProviderAccess
+from runward.llm.providers.models import ProviderModel
 from tests.hostile.webhooks import says
 from tests.unit.raw_server import RawServer, answer
 

@@ -12,7 +12,8 @@ from runward.domain.run.items import Item, Message, ToolCall
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.llm.base import ModelDelta, ModelRequest
 from runward.llm.capabilities import fit_request
-from runward.llm.providers.models import AwsKey, ProviderAccess, ProviderModel, ProviderName
+from runward.llm.providers.access import AwsKey, ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.provider_server import ProviderServer

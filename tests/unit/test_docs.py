@@ -17,7 +17,8 @@ from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.llm.capabilities import capability_table
-from runward.llm.providers.models import ProviderAccess, ProviderModel, ProviderName
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel
 from runward.settings import Settings
 from tests.unit.test_errors import kinds
 

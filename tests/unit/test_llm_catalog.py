@@ -12,7 +12,7 @@ from runward.llm.base import Model, ModelRequest
 from runward.llm.catalog import MAX_PROJECT_MODELS, ModelCatalog, ModelNotInCatalogError, Models
 from runward.llm.offline.model import OfflineModel
 from runward.llm.openai.chat.chat_completions import OpenAIChat
-from runward.llm.providers.models import ProviderAccess, ProviderName
+from runward.llm.providers.access import ProviderAccess, ProviderName
 
 
 def catalog(key: str | None = None, url: str | None = None) -> ModelCatalog:

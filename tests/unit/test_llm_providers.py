@@ -16,7 +16,7 @@ from runward.domain.run.items import Message, Native, Reasoning, ToolResult
 from runward.domain.run.response import Loss, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS
-from runward.llm.providers.models import ProviderName
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.response import read_answers
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says

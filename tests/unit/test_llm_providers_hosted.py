@@ -11,7 +11,8 @@ from runward.domain.registry.tools import Hosted, HostedKind, ToolSpec
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
-from runward.llm.providers.models import ProviderAccess, ProviderModel, ProviderName
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel
 from tests.support.models.chat_rules import Body
 from tests.unit.provider_models import Provider, before, kept, user
 

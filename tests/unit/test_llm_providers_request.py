@@ -20,7 +20,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError
-from runward.llm.providers.models import ProviderName
+from runward.llm.providers.access import ProviderName
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_rules import Body
 from tests.support.models.providers.provider_server import ProviderRequest

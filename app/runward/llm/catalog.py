@@ -12,13 +12,8 @@ from runward.llm.offline.model import OfflineModel
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.llm.openai.client import TransportFactory
 from runward.llm.openai.responses.responses_api import OpenAIResponses
-from runward.llm.providers.models import (
-    ProviderAccess,
-    ProviderModel,
-    ProviderName,
-    is_installed,
-    missing_extra_message,
-)
+from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.models import ProviderModel, is_installed, missing_extra_message
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
 MODEL_NAME_HELP: Final = (

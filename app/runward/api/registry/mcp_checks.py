@@ -8,7 +8,12 @@ from runward.api.registry.mcp_server_models import PatchMcpServer
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.mcp_auth import Credentials, ResolvedCredentials
+from runward.domain.registry.mcp_auth import (
+    Credentials,
+    RefreshTokens,
+    ResolvedCredentials,
+    UnstoredRefreshTokens,
+)
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
 from runward.egress.addresses import TargetError
@@ -20,8 +25,6 @@ from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools.mcp.session import (
     ConnectableServer,
-    RefreshTokens,
-    UnstoredRefreshTokens,
     credential_problems,
     ensure_valid_credentials,
 )

@@ -26,13 +26,13 @@ from runward.api.registry.mcp_server_models import (
 )
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
+from runward.domain.registry.mcp_auth import UnstoredRefreshTokens
 from runward.domain.registry.mcp_servers import ListedTool
 from runward.services import Registry, Storage
 from runward.store.postgres.db import Tx
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
-from runward.tools.mcp.session import UnstoredRefreshTokens
 
 routes = make_router("MCP servers")
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
 from pydantic import ConfigDict, Field
 
@@ -68,6 +68,35 @@ class RefreshClaim:
 
     version: int
     token: str = field(repr=False)
+
+
+class RefreshTokens(Protocol):
+    """Stores the newest refresh token of a server. `initial_token` is the one that the project
+    configured."""
+
+    async def claim(self, initial_token: str) -> RefreshClaim | None:
+        """Claim the newest token. None: another process holds it. Raises AppError."""
+        ...
+
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
+
+    async def release(self, claim: RefreshClaim) -> None: ...
+
+
+class UnstoredRefreshTokens:
+    """The refresh tokens of a server that is not stored yet. `newest` is the last replacement."""
+
+    def __init__(self) -> None:
+        self.newest: str | None = None
+
+    async def claim(self, initial_token: str) -> RefreshClaim:
+        return RefreshClaim(0, self.newest or initial_token)
+
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
+        self.newest = token
+
+    async def release(self, claim: RefreshClaim) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 from botocore.tokens import FrozenAuthToken
 
-from runward.llm.providers.models import ProviderAccess
+from runward.llm.providers.access import ProviderAccess
 
 __all__ = ["MAX_CONNECTIONS", "BotoCoreError", "bedrock_client"]
 

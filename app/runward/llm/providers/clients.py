@@ -19,8 +19,8 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.bedrock import BedrockModelProfile, BedrockProvider
 from pydantic_ai.providers.google import GoogleProvider
 
+from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.aws import MAX_CONNECTIONS, bedrock_client
-from runward.llm.providers.models import ProviderAccess, ProviderName
 from runward.llm.sdk_clients import ENCODINGS, limit_body
 
 CONNECT_SECONDS: Final = 10.0

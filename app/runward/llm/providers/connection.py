@@ -17,9 +17,9 @@ from runward.domain.run.response import Loss
 from runward.domain.run.response import ModelResponse as Answer
 from runward.llm.base import ModelError, ModelRequest, OnDelta
 from runward.llm.failures import broken_stream, invalid_response
+from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.clients import CLIENT_FACTORIES, OpenProvider
 from runward.llm.providers.failures import model_error, refuses_strict, remaining_tokens
-from runward.llm.providers.models import ProviderAccess, ProviderName
 from runward.llm.providers.parameters import Plan, plan_request
 from runward.llm.providers.request import messages
 from runward.llm.providers.response import DeltaStream, has_ended, keep_first_call, read_answers

@@ -26,8 +26,8 @@ from pydantic_core import to_json
 from runward.domain.json import clean_text
 from runward.llm import failures
 from runward.llm.base import ModelError
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.aws import BotoCoreError
-from runward.llm.providers.models import ProviderName
 
 log = structlog.get_logger()
 

@@ -7,45 +7,17 @@ with the extra `providers` and are imported when a model of such a provider is f
 """
 
 import asyncio
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
+from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.sdk_clients import close_with
 
 if TYPE_CHECKING:
     from runward.llm.providers.connection import ProviderConnection
-
-ProviderName: TypeAlias = Literal["anthropic", "gemini", "bedrock"]
-
-
-@dataclass(frozen=True, slots=True)
-class AwsKey:
-    """A pair of AWS keys, used instead of a bearer token."""
-
-    key_id: str
-    secret: str
-    session_token: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderAccess:
-    """The address and credentials of a provider. `key` is the API key; for Bedrock it is a bearer
-    token, or None if there is an `aws` key. `base_url` None: the provider's own. `region` is
-    Bedrock's."""
-
-    key: str | None = None
-    base_url: str | None = None
-    region: str | None = None
-    aws: AwsKey | None = None
-
-    @property
-    def secret(self) -> str:
-        return self.key or (self.aws.secret if self.aws else "")
-
 
 _COMMON: Final = frozenset({"temperature", "top_p", "max_output_tokens", "stop", "reasoning"})
 ABILITIES: Final[dict[ProviderName, Abilities]] = {

@@ -18,8 +18,8 @@ from runward.domain.registry.tools import Hosted
 from runward.domain.run.items import ToolCall
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError, ModelRequest
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.clients import GEMINI_EXTRA
-from runward.llm.providers.models import ProviderName
 from runward.llm.providers.tools import ToolDefinitions, enforce_schema, reduce_for_gemini
 from runward.llm.strict_mode import UnenforceableError
 

@@ -25,7 +25,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.items import HostedCall, Native, Reasoning
-from runward.llm.providers.models import ProviderName
+from runward.llm.providers.access import ProviderName
 
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])
 _CITATIONS: Final = TypeAdapter(list[Citation])

@@ -47,7 +47,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.items import TextPart as Text
 from runward.llm.base import ModelError
-from runward.llm.providers.models import ProviderName
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.parts import hosted_parts, provider_details_of, text_part, thinking_part
 
 SentMedia: TypeAlias = BinaryContent | ImageUrl | DocumentUrl | UploadedFile

@@ -39,7 +39,7 @@ from runward.llm.failures import (
     too_many_calls,
     too_many_items,
 )
-from runward.llm.providers.models import ProviderName
+from runward.llm.providers.access import ProviderName
 from runward.llm.providers.parts import hosted_calls, native, reasoning
 
 CUT_OFF: Final = frozenset({"length", "content_filter"})

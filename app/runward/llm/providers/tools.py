@@ -11,7 +11,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.response import Loss
 from runward.domain.schema.strict import close_objects
 from runward.domain.schema.subschemas import map_children
-from runward.llm.providers.models import ProviderName
+from runward.llm.providers.access import ProviderName
 from runward.llm.strict_mode import STRICT_MODES, UnenforceableError, enforceable_schema
 
 MAX_DEFINITIONS: Final = 4096

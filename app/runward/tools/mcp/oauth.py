@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from runward.domain.errors import AppError
 from runward.domain.json import clean_text
-from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim
+from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim, RefreshTokens
 from runward.domain.registry.redaction import without_secret
 from runward.egress.client import Egress
 from runward.tools.mcp.discovery import (
@@ -32,7 +32,6 @@ from runward.tools.mcp.discovery import (
     known_endpoint,
 )
 from runward.tools.mcp.http import NotAuthorizedError
-from runward.tools.mcp.session import RefreshTokens
 
 RENEW_SECONDS: Final = 30.0
 """A token is replaced this many seconds before it expires, or after half of its lifetime if that is

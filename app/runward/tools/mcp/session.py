@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 import structlog
@@ -18,8 +18,9 @@ from runward.domain.errors import FieldError, McpUnreachableError
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_auth import (
     OAuthClient,
-    RefreshClaim,
+    RefreshTokens,
     ResolvedCredentials,
+    UnstoredRefreshTokens,
     oauth_problems,
 )
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
@@ -44,35 +45,6 @@ FIRST_LISTEN_DELAY_SECONDS: Final = 0.5
 MAX_LISTEN_DELAY_SECONDS: Final = 30.0
 """The delay before Runward subscribes again to changes of a server's list: the first and the
 largest."""
-
-
-class RefreshTokens(Protocol):
-    """Stores the newest refresh token of a server. `initial_token` is the one that the project
-    configured."""
-
-    async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """Claim the newest token. None: another process holds it. Raises AppError."""
-        ...
-
-    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
-
-    async def release(self, claim: RefreshClaim) -> None: ...
-
-
-class UnstoredRefreshTokens:
-    """The refresh tokens of a server that is not stored yet. `newest` is the last replacement."""
-
-    def __init__(self) -> None:
-        self.newest: str | None = None
-
-    async def claim(self, initial_token: str) -> RefreshClaim:
-        return RefreshClaim(0, self.newest or initial_token)
-
-    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
-        self.newest = token
-
-    async def release(self, claim: RefreshClaim) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True)
