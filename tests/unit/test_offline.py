@@ -14,9 +14,9 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, TextPart, ToolCall, ToolResult
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, ModelDelta, ModelRequest, TextDelta
-from runward.llm.offline.arguments import fill_arguments
+from runward.llm.offline.arguments import MAX_TEXT, fill_arguments
 from runward.llm.offline.calls import only_calls, written_calls
-from runward.llm.offline.model import LABEL, MAX_QUOTE, MAX_TEXT, OfflineModel
+from runward.llm.offline.model import LABEL, MAX_QUOTE, OfflineModel
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:
