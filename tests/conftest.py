@@ -21,6 +21,7 @@ GARBAGE_THRESHOLDS = (50_000, 20, 50)
 RUN = pytest.StashKey[TestRun]()
 BROWSER = "tests/browser/"
 UNIT = "tests/unit/"
+PROVIDERS = "tests/unit/test_llm_"
 SLOWEST_FIRST = (
     BROWSER,
     "tests/environments/",
@@ -54,8 +55,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file on one worker, so that what its tests share is made once, and all files with the
-    browser on one worker."""
+    """Keep a file on one worker, so that what its tests share is made once. All files with the
+    browser share a worker, and so do those that import the libraries of all providers."""
     # Without stubs, and imported only where it is used: `-p no:xdist` must work.
     from xdist.scheduler import (  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
         LoadFileScheduling,
@@ -64,7 +65,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FileScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return BROWSER if file.startswith(BROWSER) else file
+            shared = (one for one in (BROWSER, PROVIDERS) if file.startswith(one))
+            return next(shared, file)
 
     config.option.loadscopereorder = False  # the order is that of SLOWEST_FIRST
     return FileScheduling(config, log)
