@@ -191,7 +191,7 @@ POINTS: tuple[Point, ...] = (
           process="api"),
     Point("accept.committed", "runward.store.runs.writers:AcceptWriter.write", "after", "unstarted",
           process="api", answered=True),
-    *_outside("decision", "runward.store.runs.decisions:decide", "runward.api.approvals.routes:respond_once",
+    *_outside("decision", "runward.store.runs.decisions:decide", "runward.api.approvals.decision:respond_once",
               ("unstarted", "unstarted"), "plain"),
     *_outside("callback", "runward.store.runs.transitions:take_callback", "runward.api.runs.call_routes:json_response",
               ("sent", "recorded"), "plain"),
@@ -208,7 +208,7 @@ POINTS: tuple[Point, ...] = (
           story="sweep", locks=True),
     Point("sweep.committed", "runward.worker.reaper:Reaper._alone", "after", "sent",
           _ids, story="sweep"),
-    *_due("expire_approval", "runward.store.runs.decisions:expire_approval", "unstarted", "expire_approval"),
+    *_due("expire_approval", "runward.store.runs.transitions:expire_approval", "unstarted", "expire_approval"),
     *_due("expire_call", "runward.store.runs.transitions:expire_callback", "sent", "expire_call"),
     *_due("expire_run", "runward.store.runs.transitions:expire_run", "unstarted", "expire_run"),
 )  # fmt: skip

@@ -327,12 +327,12 @@ async def test_a_swept_approval_is_a_rejected_call_and_a_run_that_goes_on(store:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, second = await store.pending(state.id)
     assert await alone(store, sweep.list_due_approvals) == []
-    assert not await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, first))
+    assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     await overdue(store)
     due = await alone(store, sweep.list_due_approvals)
     assert set(due) == {(PROJECT, first), (PROJECT, second)}
-    assert await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, first))
-    assert not await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, first))
+    assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
+    assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     call = (await store.load(state.id)).calls[C1]
     assert call.result is not None
     assert call.result.outcome is CallOutcome.REJECTED
@@ -371,7 +371,7 @@ async def test_deciding_about_what_a_run_left_behind_is_refused(store: Store) ->
             await decide(store, approval, decision)
         assert named(late.value)["status"] == "withdrawn"
     assert (await store.load(state.id)).calls[C1].phase is CallPhase.SETTLED
-    assert await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, approval))
+    assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
     assert await store.pending(state.id) == []
 
 
@@ -701,7 +701,7 @@ async def test_a_sweep_waits_for_a_decision_that_is_just_being_made(store: Store
         await decisions.decide(tx, store.vault, PROJECT, approval, APPROVE, "in time")
         await tx.execute(text("UPDATE approvals SET expires_at = clock_timestamp()"))
         sweeping = asyncio.create_task(
-            alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, approval))
+            alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
         )
         await store.until_blocked()
     assert not await sweeping

@@ -16,6 +16,7 @@ from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
 from runward.wiring import open_services
 from runward.worker.main import Worker
+from runward.worker.process import run_worker
 from runward.worker.reaper import Reaper
 from tests.db.store import LEASE, PROJECT, Store, pay, step, with_option
 
@@ -80,8 +81,8 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
     settings = Settings.model_validate({"secret_key": "k" * 32})
     stop = asyncio.Event()
     async with open_services(settings, store.url) as services:
-        worker = Worker(services, concurrency=8, lease=LEASE, drain=LEASE)
-        working = asyncio.create_task(worker.run(stop))
+        worker = Worker(services, concurrency=8, lease=LEASE)
+        working = asyncio.create_task(run_worker(worker, stop, LEASE))
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
         assert services.queue.quarantine.count == 2

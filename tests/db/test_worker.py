@@ -31,6 +31,7 @@ from runward.wiring import open_services
 from runward.worker import leases as leases_module
 from runward.worker.leases import Heartbeat, HeartbeatStoppedError
 from runward.worker.main import Worker
+from runward.worker.process import run_worker
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
 
@@ -298,14 +299,14 @@ class Bench:
         self.lease = LEASE
         self.stop = asyncio.Event()
 
-    def worker(self, drain: timedelta = LEASE) -> Worker:
-        return Worker(self.services, concurrency=8, lease=self.lease, drain=drain)
+    def worker(self) -> Worker:
+        return Worker(self.services, concurrency=8, lease=self.lease)
 
     @asynccontextmanager
     async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
         """It has been drained when this is left."""
-        worker = self.worker(drain)
-        task = asyncio.create_task(worker.run(self.stop))
+        worker = self.worker()
+        task = asyncio.create_task(run_worker(worker, self.stop, drain))
         yield worker
         self.stop.set()
         await task

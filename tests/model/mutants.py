@@ -28,8 +28,6 @@ from tests.model.rows import RunRow
 from tests.model.twin import ALREADY, CLAIMABLE, DUE, GATE, ON_CLAIM, Twin
 
 Plant = tuple[Any, str, Any]
-# Names of the code that a mutant takes the place of.
-_IS_ABANDONED: Final = "_is_abandoned"
 
 
 @dataclass(frozen=True)
@@ -560,7 +558,7 @@ _NEW: Final = [
         "a settled call stays as it is",
         lambda: [
             (approvals_store, "get", _get_pending),
-            (decisions, _IS_ABANDONED, _never),
+            (decisions, "is_abandoned", _never),
         ],
     ),
     Mutant(

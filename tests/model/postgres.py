@@ -124,7 +124,7 @@ class Postgres:
         return await self._in(lambda tx: transitions.expire_run(tx, PROJECT, run_id))
 
     async def expire_approval(self, approval_id: ApprovalId) -> Any:
-        return await self._in(lambda tx: decisions.expire_approval(tx, PROJECT, approval_id))
+        return await self._in(lambda tx: transitions.expire_approval(tx, PROJECT, approval_id))
 
     async def expire_answer(self, run_id: RunId, call_id: CallId) -> Any:
         vault = self._store.vault

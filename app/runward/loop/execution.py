@@ -37,20 +37,17 @@ from runward.domain.run.settle import StartChild, classify_outcome, put_back, st
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
-from runward.loop.available_tools import AvailableTools, BuiltinTools
-from runward.loop.calls_in_flight import CallEnd, CallsInFlight, seconds_for
-from runward.loop.checks import Checks
+from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight, seconds_for
+from runward.loop.checks import Checks, check_finish, finish_refused, has_output_to_check
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
 from runward.loop.project_cache import NO_POLICY
+from runward.loop.toolbox import BuiltinTools
 from runward.loop.turn import (
     FailedAfterResponse,
     ModelTurn,
-    check_output,
-    finish_refused,
     finish_unusable,
-    has_output_to_check,
 )
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import mint
@@ -372,7 +369,7 @@ class Execution:
         if has_output_to_check(action):
             version = leased.state.version
             checked = await leased.run_unless_stopped(
-                check_output(self._checks, leased.state, action)
+                check_finish(self._checks, leased.state, action)
             )
             if checked is None or leased.state.version != version:
                 return False  # it is decided again

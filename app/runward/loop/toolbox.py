@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -13,7 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.registry.tools import HostedKind
+from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.domain.run import builtins, history
+from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import (
     CompiledTool,
@@ -22,6 +24,7 @@ from runward.domain.run.tools import (
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
 from runward.tools import signing
+from runward.tools.base import Invocation
 
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
@@ -162,3 +165,24 @@ class Toolbox:
             watchers.remove(changed)
             if not watchers:
                 del self._watchers[project_id]
+
+
+class BuiltinTools:
+    """Implements `ToolExecutor` for one run: built-in tools read only what it has in memory.
+    `state` and `tools` are called for each call."""
+
+    def __init__(
+        self, state: Callable[[], RunState], tools: Callable[[], Mapping[str, ToolSpec]]
+    ) -> None:
+        self._state = state
+        self._tools = tools
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        state = self._state()
+        return builtins.invoke(
+            call.tool.name,
+            call.arguments,
+            state,
+            tools=self._tools(),
+            search_history=lambda query, limit: history.search(state.history, query, limit),
+        )

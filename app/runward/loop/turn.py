@@ -13,13 +13,9 @@ from pydantic_core import PydanticSerializationError
 from runward.domain.json import UnstorableError
 from runward.domain.registry.guards import (
     Allow,
-    Fail,
-    GuardrailVerdict,
     HookFailure,
     Instead,
     NoChange,
-    Reject,
-    Stage,
 )
 from runward.domain.run import texts
 from runward.domain.run.bounds import bounded_response
@@ -44,9 +40,14 @@ from runward.llm.base import (
 )
 from runward.llm.capabilities import fit_request
 from runward.llm.catalog import ModelNotInCatalogError
-from runward.loop.available_tools import AvailableTools
 from runward.loop.breaker import OPEN, BreakerKey
-from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
+from runward.loop.calls_in_flight import AvailableTools
+from runward.loop.checks import (
+    Checks,
+    RequestedToolCall,
+    finish_refused,
+    make_replacement_response,
+)
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
 from runward.loop.model_notes import Note, RequestObserver
@@ -61,7 +62,6 @@ otherwise."""
 FIRST_TOKEN_TIMEOUT: Final = 180.0
 """Seconds until the first piece of an answer; `first_token_timeout_seconds` says otherwise."""
 HOOK_FAILED: Final = "hook_failed"
-GUARDRAIL: Final = "guardrail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,31 +302,6 @@ def _compute_delay(error: ModelError, attempt: int) -> float | None:
         return None
     backoff = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (attempt - 1))
     return max(wish, backoff * random.random())  # noqa: S311  # jitter, not a secret
-
-
-def has_output_to_check(action: Finish) -> bool:
-    """Return whether the run ends with an output, which guardrails see first, also where it is
-    incomplete."""
-    unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
-    refused = action.code == GUARDRAIL
-    return not refused and (unfinished or action.status is RunStatus.COMPLETED)
-
-
-async def check_output(checks: Checks, state: RunState, action: Finish) -> Finish:
-    """Return how the run ends once guardrails have seen its output."""
-    verdict: GuardrailVerdict = await checks.check_output(state, action.output)
-    return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")
-
-
-def finish_refused(verdict: Reject | Fail, stage: Stage) -> Finish:
-    """Return how a run ends whose input or output a guardrail refused. The name of the guardrail
-    and its reason are for operators."""
-    reason = verdict.detail or verdict.message
-    if isinstance(verdict, Fail):
-        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=reason, refused=stage)
-    return Finish(
-        RunStatus.INCOMPLETE, verdict.message, code=GUARDRAIL, message=reason, refused=stage
-    )
 
 
 def finish_unusable(error: UnusableResponseError) -> Finish:

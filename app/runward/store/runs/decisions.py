@@ -9,7 +9,6 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
-from runward.domain.run.abandoned import Closed
 from runward.domain.run.bounds import check_room
 from runward.domain.run.decisions import Approve, Decision, Edit, Reject, encode_decision
 from runward.domain.run.remembered_decisions import remember_decision
@@ -36,7 +35,7 @@ async def decide(
     if asked is None:
         raise e.ApprovalNotFoundError
     status, state = await lock_run(tx, project_id, asked.run_id)
-    if asked.status is ApprovalStatus.PENDING and _is_abandoned(asked, state):
+    if asked.status is ApprovalStatus.PENDING and is_abandoned(asked, state):
         asked = await _read_closed(tx, project_id, approval_id)
     if asked.status is not ApprovalStatus.PENDING or asked.expired:
         return _answer_repeated(asked, decision)
@@ -62,27 +61,6 @@ async def decide(
     return after
 
 
-async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
-    """Reject the call whose approval has expired, or withdraw an approval that its run left
-    behind. None: the approval is closed already, or has time."""
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None:
-        return None
-    status, state = await lock_run(tx, project_id, asked.run_id)
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None or asked.status is not ApprovalStatus.PENDING:
-        return None
-    if _is_abandoned(asked, state):
-        await approvals.withdraw(tx, project_id, approval_id)
-        return Closed()
-    if not asked.expired:
-        return None
-    changes = Changes()
-    rules.expire(state, changes, state.calls[CallId(asked.call_id)])
-    await resume_run(tx, status, state, changes)
-    return Closed()
-
-
 async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:
     """Return an approval that was closed before its run was locked."""
     asked = await approvals.get(tx, project_id, approval_id)
@@ -106,7 +84,7 @@ def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
     check_room(edit.arguments, stored=state.stored_bytes)
 
 
-def _is_abandoned(asked: Approval, state: RunState) -> bool:
+def is_abandoned(asked: Approval, state: RunState) -> bool:
     """Return whether no call waits for this approval. The run has ended, or its call was
     settled."""
     call = state.calls.get(CallId(asked.call_id))

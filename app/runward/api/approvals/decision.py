@@ -1,0 +1,54 @@
+"""Decide an approval: `POST /v1/approvals/{id}/decision`."""
+
+from fastapi import Request, Response
+
+from runward.api.approvals.models import Approval
+from runward.api.http.auth import ApprovalsDecider
+from runward.api.http.dependencies import RunQueueDep, StorageDep
+from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.params import ApprovalPath, IdempotencyKey
+from runward.api.http.routes import make_router
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, format_id
+from runward.domain.run.decisions import Decision
+from runward.store.postgres.db import Tx
+from runward.store.runs import decisions, transitions
+
+routes = make_router("Approvals")
+
+
+@routes.post(
+    "/approvals/{approval_id}/decision", response_model=Approval, summary="Decide about a call"
+)
+async def decide_approval(
+    principal: ApprovalsDecider,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    request: Request,
+    approval_id: ApprovalPath,
+    decision: Decision,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Decide about one call; the run goes on by itself. The first decision wins: the same again
+    is answered like the first, another with 409 and the one that won."""
+    by = format_id(Prefix.KEY, principal.key_id)
+
+    async def decide(tx: Tx) -> Approval:
+        return Approval.from_row(
+            await decisions.decide(
+                tx, storage.vault, principal.project_id, approval_id, decision, by
+            )
+        )
+
+    try:
+        shown = await respond_once(
+            storage,
+            IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
+            decide,
+        )
+    except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
+        async with storage.write() as tx:
+            await transitions.expire_approval(tx, principal.project_id, approval_id)
+        raise
+    queue.wake_worker()
+    return shown
