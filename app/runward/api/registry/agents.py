@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import (
     EXAMPLE_TIME,
     Metadata,
@@ -17,7 +17,7 @@ from runward.api.http.models import (
     with_example,
 )
 from runward.api.http.paging import MAX_LIMIT, Page, Pagination
-from runward.api.http.params import AgentPath, IdempotencyKey
+from runward.api.http.params import AgentPath
 from runward.api.http.routes import make_router
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools
 from runward.api.registry.guards import ensure_guards
@@ -115,9 +115,8 @@ async def register_agent(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     agent: RegisterAgent,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register an agent. Its tools are looked up when a run starts."""
     config = agent.to_config()
@@ -139,9 +138,8 @@ async def register_agent(
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
         return Agent.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
-    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    shown = await respond_once(storage, request_key, register, status=201, headers=headers)
     registry.forget_tools(principal.project_id)
     return shown
 

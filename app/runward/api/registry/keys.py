@@ -1,12 +1,12 @@
 """/v1/keys and /v1/projects."""
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import Admin, Operator
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import IdempotentRequest, RequestKey, respond_once
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import IdempotencyKey, KeyPath, ProjectPath
+from runward.api.http.params import KeyPath, ProjectPath
 from runward.api.http.routes import make_router
 from runward.api.registry.key_models import (
     CreateKey,
@@ -32,14 +32,12 @@ projects = make_router("Projects")
 async def create_key(
     principal: Admin,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     key: CreateKey,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of this project. The answer has the key itself, this once."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     return await _create_key(
-        storage, principal, what, principal.project_id, key, collection_path="/v1/keys"
+        storage, principal, request_key, principal.project_id, key, collection_path="/v1/keys"
     )
 
 
@@ -76,9 +74,8 @@ async def create_project(
     principal: Operator,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     project: CreateProject,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a project: tools, runs and keys of its own."""
 
@@ -89,8 +86,7 @@ async def create_project(
         await plugin_sync.sync_plugins(tx, storage.vault, specs, signing.make_secret, made.id)
         return Project.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(storage, what, create, status=201)
+    return await respond_once(storage, request_key, create, status=201)
 
 
 @projects.get("/projects")
@@ -112,14 +108,12 @@ async def list_projects(
 async def create_project_key(
     principal: Operator,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     project_id: ProjectPath,
     key: CreateKey,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a key of any project, such as its first one."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await _create_key(storage, principal, what, project_id, key)
+    return await _create_key(storage, principal, request_key, project_id, key)
 
 
 async def _create_key(

@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, has_stored_response, respond_once
+from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import IdempotencyKey, McpServerPath
+from runward.api.http.params import McpServerPath
 from runward.api.http.routes import make_router
 from runward.api.registry.mcp_checks import (
     apply_patch,
@@ -46,18 +46,16 @@ async def register_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     server: RegisterMcpServer,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register an MCP server. It is connected to at once, and its tools become tools of the
     project; if it cannot be reached, nothing is stored."""
     spec, given = server.to_spec(), server.to_credentials()
     filled = await check_server(storage, registry, principal.project_id, spec, given)
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     tokens = UnstoredRefreshTokens()
-    if not await has_stored_response(storage, what):
+    if not await has_stored_response(storage, request_key):
         listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
 
     async def register(tx: Tx) -> McpServer:
@@ -70,7 +68,7 @@ async def register_mcp_server(
         return _render_server(storage, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
-    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    shown = await respond_once(storage, request_key, register, status=201, headers=headers)
     _forget_caches(registry, principal.project_id)
     return shown
 
@@ -130,16 +128,14 @@ async def refresh_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     name: McpServerPath,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """List the server's tools now. Those that changed get their next version, those that are gone
     are disabled."""
     before = await _get_server(storage, principal.project_id, name)
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
-    if not await has_stored_response(storage, what):
+    if not await has_stored_response(storage, request_key):
         filled = await read_credentials(storage, before)
         tokens = make_token_store(storage, before)
         listed = await list_tools(registry, principal.project_id, before.spec, filled, tokens)
@@ -150,7 +146,7 @@ async def refresh_mcp_server(
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
         return _render_server(storage, made)
 
-    shown = await respond_once(storage, what, refresh)
+    shown = await respond_once(storage, request_key, refresh)
     _forget_caches(registry, principal.project_id)
     return shown
 

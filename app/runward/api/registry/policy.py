@@ -3,13 +3,12 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
-from runward.api.http.params import IdempotencyKey
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import ensure_guards
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
@@ -97,8 +96,7 @@ async def rotate_policy_secret(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
-    idempotency_key: IdempotencyKey = None,
+    request_key: RequestKey,
 ) -> Response:
     """Make a new signing secret for the guardrails and hooks of the project and of its agents.
     For 24 hours they are signed with the former one too."""
@@ -109,7 +107,6 @@ async def rotate_policy_secret(
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
         return PolicySecret(secret=vault.derive_guard_secret(principal.project_id, generation))
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    shown = await respond_once(storage, what, rotate)
+    shown = await respond_once(storage, request_key, rotate)
     registry.forget_policy(principal.project_id)
     return shown

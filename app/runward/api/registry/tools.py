@@ -3,13 +3,13 @@
 import time
 from typing import Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import IdempotencyKey, ToolPath
+from runward.api.http.params import ToolPath
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
@@ -56,9 +56,8 @@ async def register_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     tool: RegisterTool,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Register a tool. The answer has its signing secret, this once."""
     spec = tool.to_spec()
@@ -75,9 +74,8 @@ async def register_tool(
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.from_row(made, secret=secret)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
-    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    shown = await respond_once(storage, request_key, register, status=201, headers=headers)
     registry.forget_tools(principal.project_id)
     return shown
 
@@ -179,9 +177,8 @@ async def rotate_tool_secret(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     name: ToolPath,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Make a new signing secret. For 24 hours calls are signed with the former one too."""
     secret = signing.make_secret()
@@ -193,8 +190,7 @@ async def rotate_tool_secret(
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    shown = await respond_once(storage, what, rotate)
+    shown = await respond_once(storage, request_key, rotate)
     registry.forget_tools(principal.project_id)
     return shown
 

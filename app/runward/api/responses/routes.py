@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Path, Query, Response
 
 from runward.api.events.open_streams import Frames, respond_with_stream, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
@@ -16,9 +16,8 @@ from runward.api.http.dependencies import (
     RunQueueDep,
     StorageDep,
 )
-from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest
+from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest, RequestKey
 from runward.api.http.paging import Page, Pagination, slice_page
-from runward.api.http.params import IdempotencyKey
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.responses import continuation, log_reader, run_request
@@ -66,22 +65,22 @@ async def create_response(
     registry: RegistryDep,
     queue: RunQueueDep,
     live: LiveDep,
-    request: Request,
+    request_key: RequestKey,
     body: CreateResponse,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a run, or answer one that waits, and answer with its response: when that has ended,
     with `background` at once, with `stream` as events."""
     run_request.check_supported(body)
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        log, replayed = await _start_response(storage, registry, queue, principal, body, what)
+        log, replayed = await _start_response(
+            storage, registry, queue, principal, body, request_key
+        )
         return _frames(storage, live, principal.project_id, log), REPLAY_HEADERS if replayed else {}
 
     if body.stream:
         return await start_stream(storage, live, principal, streamed)
-    log, replayed = await _start_response(storage, registry, queue, principal, body, what)
+    log, replayed = await _start_response(storage, registry, queue, principal, body, request_key)
     headers = REPLAY_HEADERS if replayed else {}
     if body.background:
         async with storage.read() as tx:

@@ -4,13 +4,13 @@ unknown outcome."""
 import asyncio
 from typing import Annotated, Final, Literal
 
-from fastapi import Path, Request, Response
+from fastapi import Path, Response
 
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
 from runward.api.http.dependencies import RunQueueDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import ResponseModel, with_example
-from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
+from runward.api.http.params import CallPath, MaxArgumentsBytes, RunPath
 from runward.api.http.routes import make_router
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import ClientResult
@@ -63,11 +63,10 @@ async def resolve_tool_call(
     principal: ApprovalsDecider,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     call_id: CallPath,
     resolution: Resolution,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Say what became of a call whose outcome is unknown: its result, its failure, or that it did
     not take effect and is to be sent again."""
@@ -78,11 +77,7 @@ async def resolve_tool_call(
         )
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
-    shown = await respond_once(
-        storage,
-        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-        resolve,
-    )
+    shown = await respond_once(storage, request_key, resolve)
     queue.wake_worker()
     return shown
 
@@ -96,11 +91,10 @@ async def give_tool_result(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     call_id: CallPath,
     result: ClientResult,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Give the result of a tool that the client runs, or answer what a tool asks. The first result
     wins; the same again is fine, another is 409."""
@@ -118,11 +112,7 @@ async def give_tool_result(
         )
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
-    shown = await respond_once(
-        storage,
-        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-        give,
-    )
+    shown = await respond_once(storage, request_key, give)
     queue.wake_worker()
     return shown
 

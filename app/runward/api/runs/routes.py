@@ -1,12 +1,12 @@
 """/v1/runs: list, poll, continue, cancel; the conversation and the ledger."""
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import LiveDep, RunQueueDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, Pagination, slice_page
-from runward.api.http.params import IdempotencyKey, RunPath, WaitSeconds
+from runward.api.http.params import RunPath, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.answers import (
@@ -127,10 +127,9 @@ async def send_input(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     message: SendInput,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Another message for an open run; the model sees it with its next turn. It decides nothing
     that the run waits for."""
@@ -139,12 +138,7 @@ async def send_input(
         await transitions.add_input(tx, principal.project_id, run_id, build_messages(message.input))
         return await load_run(tx, principal.project_id, run_id)
 
-    shown = await respond_once(
-        storage,
-        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-        send,
-        status=202,
-    )
+    shown = await respond_once(storage, request_key, send, status=202)
     queue.wake_worker()
     return shown
 
@@ -159,16 +153,14 @@ async def continue_run(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     body: ContinueRun | None = None,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
     their results, and with limits of its own. The old one stays as it is."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     accepted = await accept_continuation(
-        storage, queue, principal, run_id, body or ContinueRun(), what
+        storage, queue, principal, run_id, body or ContinueRun(), request_key
     )
     headers = make_headers(accepted)
     if accepted.replayed:

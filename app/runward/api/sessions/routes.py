@@ -3,13 +3,13 @@
 import re
 from typing import Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
-from runward.api.http.params import IdempotencyKey, SessionPath
+from runward.api.http.params import SessionPath
 from runward.api.http.routes import make_router
 from runward.api.sessions.models import (
     CreateSession,
@@ -36,9 +36,8 @@ _ITEM_POSITION: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
 async def create_session(
     principal: RunsWriter,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     session: CreateSession,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Begin a conversation. Runs join it with `session_id`."""
 
@@ -53,8 +52,9 @@ async def create_session(
         )
         return Session.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(storage, what, create, status=201, collection_path="/v1/sessions")
+    return await respond_once(
+        storage, request_key, create, status=201, collection_path="/v1/sessions"
+    )
 
 
 @routes.get("/sessions")
@@ -120,10 +120,9 @@ async def list_session_items(
 async def fork_session(
     principal: RunsWriter,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     session_id: SessionPath,
     fork: ForkSession | None = None,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Begin a second conversation that shares this one's past, up to a run of it; the state is
     a copy of this one's as it is now."""
@@ -136,8 +135,9 @@ async def fork_session(
         )
         return Session.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(storage, what, make, status=201, collection_path="/v1/sessions")
+    return await respond_once(
+        storage, request_key, make, status=201, collection_path="/v1/sessions"
+    )
 
 
 async def _load_items(
