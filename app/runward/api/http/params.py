@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
-from uuid import UUID
 
 from fastapi import Depends, Header, Path, Query
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from runward.domain import errors as e
 from runward.domain.ids import (
@@ -30,95 +31,66 @@ MAX_CURSOR: Final = 32_768
 _PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
 
 
-def _make_id_parser(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UUID]:
-    """A text that is no id is answered like an unknown id."""
+@dataclass(frozen=True, slots=True)
+class _PathValue:
+    """The format of a path parameter. A text that `parse` does not take is answered like an unknown
+    id or name."""
 
-    def parsed(shown: Any) -> UUID:
-        value = parse_id(prefix, str(shown))
-        if value is None:
-            raise unknown
-        return value
+    parse: Callable[[str], Any]
+    pattern: str
+    example: str
+    error: type[e.NotFoundError]
 
-    return parsed
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> CoreSchema:
+        return no_info_plain_validator_function(self._validate)
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern, "examples": [self.example]}
+
+    def _validate(self, value: Any) -> Any:
+        parsed = self.parse(str(value))
+        if parsed is None:
+            raise self.error
+        return parsed
 
 
-def _make_id_schema(prefix: Prefix) -> WithJsonSchema:
+def _make_id(prefix: Prefix, error: type[e.NotFoundError]) -> _PathValue:
     example = f"{prefix}_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
-    return WithJsonSchema(
-        {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{32}}$", "examples": [example]}
-    )
+    return _PathValue(partial(parse_id, prefix), f"^{prefix}_[0-9a-f]{{32}}$", example, error)
 
 
-RunPath = Annotated[
-    RunId,
-    PlainValidator(_make_id_parser(Prefix.RUN, e.RunNotFoundError)),
-    _make_id_schema(Prefix.RUN),
-    Path(description="The run's id."),
-]
-SessionPath = Annotated[
-    SessionId,
-    PlainValidator(_make_id_parser(Prefix.SESSION, e.SessionNotFoundError)),
-    _make_id_schema(Prefix.SESSION),
-    Path(description="The session's id."),
-]
-ApprovalPath = Annotated[
-    ApprovalId,
-    PlainValidator(_make_id_parser(Prefix.APPROVAL, e.ApprovalNotFoundError)),
-    _make_id_schema(Prefix.APPROVAL),
-    Path(description="The approval's id."),
-]
-KeyPath = Annotated[
-    KeyId,
-    PlainValidator(_make_id_parser(Prefix.KEY, e.KeyNotFoundError)),
-    _make_id_schema(Prefix.KEY),
-    Path(description="The key's id."),
-]
-ProjectPath = Annotated[
-    ProjectId,
-    PlainValidator(_make_id_parser(Prefix.PROJECT, e.ProjectNotFoundError)),
-    _make_id_schema(Prefix.PROJECT),
-    Path(description="The project's id."),
-]
+def _make_name(example: str, error: type[e.NotFoundError]) -> _PathValue:
+    return _PathValue(_parse_name, NAME_PATTERN, example, error)
 
 
-def _make_name_parser(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
-    def parsed(value: Any) -> str:
-        if not re.fullmatch(NAME_PATTERN, str(value)):
-            raise unknown
-        return str(value)
-
-    return parsed
+def _parse_name(text: str) -> str | None:
+    return text if re.fullmatch(NAME_PATTERN, text) else None
 
 
-AgentPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.AgentNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["clerk"]}),
-    Path(description="The agent's name."),
-]
-McpServerPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.McpServerNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["files"]}),
-    Path(description="The MCP server's name."),
-]
-SecretPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.SecretNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["CRM_TOKEN"]}),
-    Path(description="The secret's name."),
-]
+_RUN: Final = _make_id(Prefix.RUN, e.RunNotFoundError)
+_SESSION: Final = _make_id(Prefix.SESSION, e.SessionNotFoundError)
+_APPROVAL: Final = _make_id(Prefix.APPROVAL, e.ApprovalNotFoundError)
+_KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
+_PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
+_AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
+_MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
+_SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
+_TOOL: Final = _make_name("pay", e.ToolNotFoundError)
+
+RunPath = Annotated[RunId, _RUN, Path(description="The run's id.")]
+SessionPath = Annotated[SessionId, _SESSION, Path(description="The session's id.")]
+ApprovalPath = Annotated[ApprovalId, _APPROVAL, Path(description="The approval's id.")]
+KeyPath = Annotated[KeyId, _KEY, Path(description="The key's id.")]
+ProjectPath = Annotated[ProjectId, _PROJECT, Path(description="The project's id.")]
+AgentPath = Annotated[str, _AGENT, Path(description="The agent's name.")]
+McpServerPath = Annotated[str, _MCP_SERVER, Path(description="The MCP server's name.")]
+SecretPath = Annotated[str, _SECRET, Path(description="The secret's name.")]
+ToolPath = Annotated[str, _TOOL, Path(description="The tool's name.")]
 NewSecretPath = Annotated[
     str,
     Path(description="The secret's name.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
 ]
 """Where a secret is made: what is no name is refused, not unknown."""
-ToolPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.ToolNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["pay"]}),
-    Path(description="The tool's name."),
-]
 CallPath = Annotated[
     CallId, Path(description="The call's id, as the model or Runward made it.", max_length=512)
 ]
