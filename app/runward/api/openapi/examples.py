@@ -40,8 +40,6 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
     },
-    "send_input": {},
-    "continue_run": {},
     "cancel_run": {
         "immediate": ("Now", {"mode": "immediate"}),
         "after_turn": ("When the turn is over", {"mode": "after_turn"}),
@@ -116,12 +114,9 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             {"url": "https://tools.example.com/v2/pay", "timeout_seconds": 10},
         ),
     },
-    "try_tool": {},
-    "register_mcp_server": {},
     "change_mcp_server": {
         "tools": ("Take fewer tools", {"tools": {"allow": ["read"]}, "timeout_seconds": 10}),
     },
-    "put_secret": {},
     "register_agent": {
         "workflow": (
             "A workflow of agents",
@@ -134,9 +129,6 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             {"instructions": "Pay what is asked for, and say so.", "limits": {"max_turns": 5}},
         ),
     },
-    "put_policy": {},
-    "create_session": {},
-    "change_session": {},
     "fork_session": {
         "here": ("As it is now", {}),
     },
@@ -163,9 +155,6 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
     },
-    "create_key": {},
-    "create_project_key": {},
-    "create_project": {},
 }
 """Operation -> name -> summary and body, beside the example of the body's own schema."""
 

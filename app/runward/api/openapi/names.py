@@ -2,7 +2,7 @@
 then has one type for each, with a name that means something."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, TypeAdapter
@@ -137,30 +137,6 @@ def give_names(document: Json) -> Json:
         inner = {key: _replaced(value, ids) for key, value in schema.items()}
         components[name] = inner
     return shown
-
-
-def unnamed(document: Json) -> Iterator[str]:
-    """Where enumerations and unions with a discriminator stand without a name."""
-    for name, schema in document["components"]["schemas"].items():
-        if "enum" not in schema and "discriminator" not in schema:
-            yield from _places(schema, name)
-        else:
-            inner = {k: v for k, v in schema.items() if k not in ("enum", "discriminator")}
-            yield from _places(inner, name)
-    yield from _places(document["paths"], "paths")
-
-
-def _places(node: Any, place: str) -> Iterator[str]:
-    if isinstance(node, dict):
-        found = cast("Json", node)
-        if isinstance(found.get("enum"), list) or "propertyName" in found.get("discriminator", {}):
-            yield place
-        for key, value in found.items():
-            if key != "examples":
-                yield from _places(value, f"{place}.{key}")
-    elif isinstance(node, list):
-        for value in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from _places(value, place)
 
 
 def _replaced(node: Any, ids: Mapping[str, str]) -> Any:

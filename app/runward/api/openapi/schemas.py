@@ -11,10 +11,8 @@ from typing_extensions import get_original_bases
 from runward.api.openapi import webhook_data
 from runward.api.openapi.item_data import ITEMS
 from runward.api.openapi.tidy import Json
-from runward.api.runs.call_models import RequiredAction
 from runward.domain.events.base import NewEvent, TransientEvent
 from runward.domain.events.kinds import STORED, TRANSIENT
-from runward.domain.registry.guards import Guardrail, Hook
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _OF_A_RUN: Final[Json] = {
@@ -37,11 +35,6 @@ _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "HookAnswer": webhook_data.HookAnswer,
 }
 EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
-_UNIONS: Final[Mapping[str, Any]] = {
-    "RequiredAction": RequiredAction,
-    "Guardrail": Guardrail,
-    "Hook": Hook,
-}
 
 
 def add_schemas(schemas: Json) -> None:
