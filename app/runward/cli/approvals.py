@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from runward.cli.completion import complete_from
 from runward.cli.connection import JsonBody, Runward, build_path, connect
 from runward.cli.editor import edit_json, print_difference
 from runward.cli.exits import Exit, fail
@@ -15,6 +14,7 @@ from runward.cli.options import (
     Limit,
     Url,
     Yes,
+    complete_from,
     format_examples,
     read_json,
     read_object,

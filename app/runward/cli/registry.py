@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from runward.cli.completion import complete_from
 from runward.cli.connection import build_path, connect
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes
+from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes, complete_from
 from runward.cli.printing import Columns, print_list, print_resource, print_result
 
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from runward.cli import calls
-from runward.cli.completion import complete_from
 from runward.cli.connection import JsonBody, Runward, build_path, connect
 from runward.cli.event_printer import EventPrinter
 from runward.cli.event_stream import follow_run
@@ -17,6 +16,7 @@ from runward.cli.options import (
     Limit,
     RunId,
     Url,
+    complete_from,
     format_examples,
     read_fields,
     read_object,

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.mcp import results
-from runward.api.mcp.errors import McpRequestError
 from runward.api.mcp.listing import McpTarget
+from runward.api.mcp.results import McpRequestError
 from runward.api.mcp.wait import ProgressReport, wait_for_result
 from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.cancel import cancel

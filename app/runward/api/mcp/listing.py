@@ -8,8 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.api.mcp.errors import McpRequestError
-from runward.api.mcp.results import RESULT_TOOL, output_schema
+from runward.api.mcp.results import RESULT_TOOL, McpRequestError, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import NAME_PATTERN, ToolSpec

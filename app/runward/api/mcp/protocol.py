@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from runward.api.mcp.errors import McpRequestError
+from runward.api.mcp.results import McpRequestError
 from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError, UnavailableError

@@ -16,6 +16,18 @@ from runward.domain.run.status import RunStatus
 from runward.store.runs.approvals import Approval
 from runward.store.runs.views import CallView, RunView, WaitingCall
 
+INVALID_PARAMS: Final = -32_602
+
+
+class McpRequestError(Exception):
+    """Becomes the error of the response."""
+
+    def __init__(self, message: str, code: int = INVALID_PARAMS) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
 RUN_ID: Final = "runward/run_id"
 """In `_meta` of every result that comes of a run."""
 RESULT_TOOL: Final = "runward_result"

@@ -18,9 +18,9 @@ from runward.api.responses.conversation import (
     parse_message,
     parse_output,
 )
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CreateResponse
+from runward.api.responses.parts import ResponseId
 from runward.api.responses.run_request import check_continuation
 from runward.domain import errors as e
 from runward.domain.errors import FieldError

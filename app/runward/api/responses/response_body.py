@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final, cast
 
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.models import SERVER, CreateResponse
-from runward.api.responses.parts import ResponseSnapshot
+from runward.api.responses.parts import ResponseId, ResponseSnapshot
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact
 from runward.store.runs.views import RunView

@@ -23,11 +23,11 @@ from runward.api.http.routes import make_router
 from runward.api.responses import continuation, log_reader, run_request
 from runward.api.responses.compaction import make_unseal, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
 from runward.api.responses.items import OutputItem, Tokens
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
+from runward.api.responses.parts import ResponseId
 from runward.api.responses.response_models import (
     RESPONSE_STREAM,
     Compaction,

@@ -9,6 +9,7 @@ from runward.api.http.paging import ChronologicalPagination, Page, Pagination, s
 from runward.api.http.params import RunPath, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
+from runward.api.runs.acceptance import accept_continuation
 from runward.api.runs.answers import (
     load_run,
     make_headers,
@@ -18,7 +19,6 @@ from runward.api.runs.answers import (
 )
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
-from runward.api.runs.continuation import accept_continuation
 from runward.api.runs.filters import RunFilterParams
 from runward.api.runs.models import ItemPage, Run
 from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, build_messages
