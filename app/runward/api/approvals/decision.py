@@ -1,12 +1,12 @@
 """Decide an approval: `POST /v1/approvals/{id}/decision`."""
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.approvals.models import Approval
 from runward.api.http.auth import ApprovalsDecider
 from runward.api.http.dependencies import RunQueueDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
-from runward.api.http.params import ApprovalPath, IdempotencyKey
+from runward.api.http.idempotency import RequestKey, respond_once
+from runward.api.http.params import ApprovalPath
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
@@ -24,10 +24,9 @@ async def decide_approval(
     principal: ApprovalsDecider,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     approval_id: ApprovalPath,
     decision: Decision,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Decide about one call; the run goes on by itself. The first decision wins: the same again
     is answered like the first, another with 409 and the one that won."""
@@ -41,11 +40,7 @@ async def decide_approval(
         )
 
     try:
-        shown = await respond_once(
-            storage,
-            IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-            decide,
-        )
+        shown = await respond_once(storage, request_key, decide)
     except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
         async with storage.write() as tx:
             await transitions.expire_approval(tx, principal.project_id, approval_id)
