@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from tests.support.postgres import Databases, TestRun
 
@@ -38,6 +39,9 @@ SLOWEST_FIRST = (
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    # By default, a traceback is drawn with source code and variables, which takes half a second.
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
     given: dict[str, Any] | None = getattr(config, "workerinput", None)
     config.stash[RUN] = TestRun(**given["runward"]) if given else TestRun.begin()
 
