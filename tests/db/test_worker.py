@@ -19,7 +19,7 @@ from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
-from runward.loop.leased_run import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
+from runward.loop.unreadable_secrets import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import open_database

@@ -8,7 +8,8 @@ import pytest
 
 from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
 from runward.domain.events.kinds import STORED, TRANSIENT
-from runward.domain.run.state import CALL_ENDINGS, CallOutcome
+from runward.domain.run.run_events import CALL_ENDINGS
+from runward.domain.run.state import CallOutcome
 from runward.domain.run.status import RUN_ENDINGS, TERMINAL
 from tests.support.sources import PACKAGE, nodes_of, read_sources
 

@@ -16,7 +16,8 @@ from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, ModelDelta, ModelRequest, TextDelta
 from runward.llm.offline.arguments import MAX_TEXT, fill_arguments
 from runward.llm.offline.calls import only_calls, written_calls
-from runward.llm.offline.model import LABEL, MAX_QUOTE, OfflineModel
+from runward.llm.offline.model import OfflineModel
+from runward.llm.offline.texts import LABEL, MAX_QUOTE
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:

@@ -28,6 +28,7 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.run import texts
 from runward.domain.run.decide import Finish
+from runward.domain.run.failures import make_guardrail_failure
 from runward.domain.run.items import Item
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.response import ModelResponse
@@ -83,7 +84,7 @@ class Checks:
             seconds_left,
         )
         if not isinstance(verdict, Allow):
-            return _make_guardrail_failure(verdict)
+            return make_guardrail_failure(verdict)
         answer = await self._run_hooks(
             state, "before_tool", call.turn, about, format_id(Prefix.CALL, call.uuid), seconds_left
         )
@@ -91,7 +92,7 @@ class Checks:
             case Instead(value=value, metadata=metadata):
                 return Done(value, metadata=metadata)
             case HookFailure(detail=detail):
-                return _make_guardrail_failure(Reject(texts.HOOK_FAILED, detail))
+                return make_guardrail_failure(Reject(texts.HOOK_FAILED, detail))
             case NoChange():
                 spent = seconds_left() <= 0
             case _:
@@ -288,19 +289,9 @@ def _describe_verdict(source: str, verdict: Reject | Fail) -> str:
     return f"{source}: {verdict.message}" if isinstance(verdict, Fail) else f"{source} rejected it."
 
 
-def _make_guardrail_failure(verdict: Reject | Fail) -> Failed:
-    return Failed(
-        FailureKind.GUARDRAIL,
-        verdict.detail or "",
-        message=verdict.message,
-        permanent=True,
-        fails_run=isinstance(verdict, Fail),
-    )
-
-
 def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
     """What became of the call stands in the detail; a result that fails the run still does."""
-    refused = _make_guardrail_failure(verdict)
+    refused = make_guardrail_failure(verdict)
     return replace(
         refused,
         why=FailureKind.WITHHELD,

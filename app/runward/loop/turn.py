@@ -19,14 +19,13 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.run import texts
 from runward.domain.run.bounds import bounded_response
-from runward.domain.run.config import NamedTool
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish
 from runward.domain.run.history import trimmed_history
 from runward.domain.run.items import Message
 from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError, parse_response
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState, list_requested_calls
+from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.llm import failures
@@ -36,7 +35,6 @@ from runward.llm.base import (
     ModelError,
     ModelRequest,
     OnDelta,
-    RequestedToolChoice,
 )
 from runward.llm.capabilities import fit_request
 from runward.llm.catalog import ModelNotInCatalogError
@@ -51,6 +49,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
 from runward.loop.model_notes import Note, RequestObserver
+from runward.loop.tool_policies import choose_tool_choice
 
 ATTEMPTS: Final = 4
 """Requests to one model before the next one in line is asked."""
@@ -114,6 +113,16 @@ class ModelTurn:
             return FailedAfterResponse(response, failed)
         return after
 
+    async def delegate(
+        self, response: ModelResponse, turn: Turn
+    ) -> ParsedResponse | FailedAfterResponse | Finish:
+        """Review the response that starts the next agents of a workflow, unless an input guardrail
+        refuses the run."""
+        verdict = await self.checks.check_input(self.state)
+        if not isinstance(verdict, Allow):
+            return finish_refused(verdict, "run_input")
+        return await self.review(response, turn)
+
     async def review(
         self, response: ModelResponse, turn: Turn
     ) -> ParsedResponse | FailedAfterResponse:
@@ -153,28 +162,12 @@ def build_request(
         instructions=config.instructions,
         items=items,
         tools=() if ask.tools_off else tuple(tool.spec for tool in tools.values()),
-        tool_choice=_choose_tool_choice(state, tools),
+        tool_choice=choose_tool_choice(state, tools),
         parallel_tool_calls=config.parallel_tool_calls,
         settings=config.model_settings,
         output_schema=config.output_schema,
         timeout_seconds=MODEL_TIMEOUT,
     )
-
-
-def _choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
-    """After the first tool use a forced choice goes back to auto, or it would never end."""
-    config = state.config
-    if config.reset_tool_choice and _has_called(state):
-        return "auto"
-    if isinstance(config.tool_choice, NamedTool):
-        name = config.tool_choice.name
-        return {"name": name} if name in tools else "auto"
-    return config.tool_choice if tools else "auto"
-
-
-def _has_called(state: RunState) -> bool:
-    """Whether the agent that has the run now has asked for a call."""
-    return any(one.agent == state.agent and list_requested_calls(one) for one in state.segments)
 
 
 async def ask_model(

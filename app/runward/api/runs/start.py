@@ -92,31 +92,21 @@ async def accept(
     body: StartRun,
     request_key: IdempotentRequest,
 ) -> AcceptResult:
-    """After this the run and its first event are committed. Raises AppErrors."""
-    return await accept_once(
-        storage,
-        request_key,
-        lambda: _accept_new(storage, registry, queue, principal, body, request_key),
-    )
+    """Accept a run. When this returns, the run and its first event are committed. Raises
+    AppErrors."""
 
-
-async def _accept_new(
-    storage: Storage,
-    registry: Registry,
-    queue: RunQueue,
-    principal: Principal,
-    body: StartRun,
-    request_key: IdempotentRequest,
-) -> AcceptResult:
-    resolved = await resolve_agent(storage, registry, principal.project_id, body)
-    new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
-    if body.session_id is not None:
+    async def start() -> AcceptResult:
+        resolved = await resolve_agent(storage, registry, principal.project_id, body)
+        new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
+        if body.session_id is None:
+            return await accept_immediately(queue, new)
         value = parse_id(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
         on_conflict = None if body.on_conflict is None else OnConflict(body.on_conflict)
         return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
-    return await accept_immediately(queue, new)
+
+    return await accept_once(storage, request_key, start)
 
 
 def build_new_run(

@@ -27,9 +27,8 @@ from runward.domain.run.bounds import (
     bounded_response,
     count_json_bytes,
 )
-from runward.domain.run.failures import make_guardrail_result
+from runward.domain.run.failures import make_guardrail_failure, make_guardrail_result
 from runward.domain.run.items import Item, Message, Native, ToolCall
-from runward.domain.run.outcomes import Failed, FailureKind
 from runward.domain.run.repeated_calls import STOP_AT, count_identical_before
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.run_events import add_response_events, add_usage
@@ -256,7 +255,9 @@ def _enter_call(
     if not parsed.needs_approval:
         return state.with_call(call)
     if isinstance(parsed.verdict, Reject | Fail):
-        return settle(state, changes, call, _make_rejected_result(parsed.verdict))
+        return settle(
+            state, changes, call, make_guardrail_result(make_guardrail_failure(parsed.verdict))
+        )
     return require_approval(state, changes, call, tool, turn.mint)
 
 
@@ -284,17 +285,6 @@ def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
     provider may ask whether it may call a tool of a server."""
     hosted = tool.spec.hosted
     return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
-
-
-def _make_rejected_result(verdict: Reject | Fail) -> Result:
-    return make_guardrail_result(
-        Failed(
-            FailureKind.GUARDRAIL,
-            verdict.detail or "",
-            message=verdict.message,
-            fails_run=isinstance(verdict, Fail),
-        )
-    )
 
 
 def _make_invalid_result(name: str, problems: Sequence[SchemaProblem]) -> Result:

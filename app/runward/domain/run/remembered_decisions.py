@@ -1,8 +1,10 @@
 """Decisions that also cover later calls of the same tool."""
 
+from dataclasses import replace
+
 from runward.domain.json import compute_digest
 from runward.domain.run.decisions import Approve, Reject, RememberedDecision
-from runward.domain.run.state import Call
+from runward.domain.run.state import Call, RunState
 
 
 def remember_decision(
@@ -32,3 +34,12 @@ def covers(memory: RememberedDecision, call: Call) -> bool:
     """Whether the decision is about the call's tool version and, if it says so, its arguments."""
     same_tool = (memory.tool, memory.version) == (call.tool, call.version)
     return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
+
+
+def forget_expired(state: RunState, seconds: float) -> RunState:
+    """Return the run without the decisions that have expired in the `seconds` since it was
+    loaded."""
+    valid = (
+        one for one in state.remembered if one.seconds_left is None or one.seconds_left > seconds
+    )
+    return replace(state, remembered=tuple(valid))

@@ -1,16 +1,22 @@
-"""The events of a run's beginning and of each model response."""
+"""The events of a run's beginning, of each model response, and of the ends of calls."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
-from runward.domain.events.base import bounded_field
-from runward.domain.events.call_data import CallCreatedData
+from runward.domain.events.base import NewEvent, bounded_field
+from runward.domain.events.call_data import CallCreatedData, CallEndedData
 from runward.domain.events.kinds import (
     MessageCompletedEvent,
     ReasoningCompletedEvent,
     RunCreatedEvent,
+    ToolCallCancelledEvent,
     ToolCallCompletedEvent,
     ToolCallCreatedEvent,
     ToolCallFailedEvent,
+    ToolCallOutcomeUnknownEvent,
+    ToolCallRejectedEvent,
+    ToolCallTimedOutEvent,
     UsageUpdatedEvent,
 )
 from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
@@ -18,7 +24,17 @@ from runward.domain.ids import CallId
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.items import HostedCall
 from runward.domain.run.response import ModelResponse, Usage
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import CallOutcome, Changes, RunState
+
+CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[CallEndedData]]]] = {
+    CallOutcome.COMPLETED: ToolCallCompletedEvent,
+    CallOutcome.FAILED: ToolCallFailedEvent,
+    CallOutcome.TIMED_OUT: ToolCallTimedOutEvent,
+    CallOutcome.REJECTED: ToolCallRejectedEvent,
+    CallOutcome.OUTCOME_UNKNOWN: ToolCallOutcomeUnknownEvent,
+    CallOutcome.CANCELLED: ToolCallCancelledEvent,
+}
+"""The last event of a call, by its outcome."""
 
 
 def add_run_created(

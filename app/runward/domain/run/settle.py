@@ -29,8 +29,8 @@ from runward.domain.run.failures import (
     find_retry_delay,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
+from runward.domain.run.run_events import CALL_ENDINGS
 from runward.domain.run.state import (
-    CALL_ENDINGS,
     Call,
     CallOutcome,
     CallPhase,

@@ -9,16 +9,7 @@ from uuid import UUID
 
 from pydantic import JsonValue
 
-from runward.domain.events.base import AnyEvent, NewEvent
-from runward.domain.events.call_data import CallEndedData
-from runward.domain.events.kinds import (
-    ToolCallCancelledEvent,
-    ToolCallCompletedEvent,
-    ToolCallFailedEvent,
-    ToolCallOutcomeUnknownEvent,
-    ToolCallRejectedEvent,
-    ToolCallTimedOutEvent,
-)
+from runward.domain.events.base import AnyEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, compute_digest
@@ -70,17 +61,6 @@ class CallOutcome(StrEnum):
     REJECTED = "rejected"
     OUTCOME_UNKNOWN = "outcome_unknown"
     CANCELLED = "cancelled"
-
-
-CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[CallEndedData]]]] = {
-    CallOutcome.COMPLETED: ToolCallCompletedEvent,
-    CallOutcome.FAILED: ToolCallFailedEvent,
-    CallOutcome.TIMED_OUT: ToolCallTimedOutEvent,
-    CallOutcome.REJECTED: ToolCallRejectedEvent,
-    CallOutcome.OUTCOME_UNKNOWN: ToolCallOutcomeUnknownEvent,
-    CallOutcome.CANCELLED: ToolCallCancelledEvent,
-}
-"""The last event of a call, by its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
