@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runward.domain.json import JsonObject
-from runward.domain.schema.strict import NullRemover
+from runward.domain.schema.strict import NullRemover, strict_form
 from runward.domain.schema.subschemas import (
     MAX_STEPS,
     Effort,
@@ -19,7 +19,6 @@ from runward.domain.schema.validator import (
     Validator,
     check_schema,
     parse_arguments,
-    strict_form,
 )
 
 CARD: JsonObject = {

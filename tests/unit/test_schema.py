@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.tools import compile_tool
+from runward.domain.schema.strict import strict_form
 from runward.domain.schema.validator import (
     MAX_SCHEMA_BYTES,
     SchemaError,
@@ -18,7 +19,6 @@ from runward.domain.schema.validator import (
     Validator,
     check_schema,
     parse_arguments,
-    strict_form,
 )
 
 ORDER: JsonObject = {

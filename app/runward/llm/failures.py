@@ -199,8 +199,11 @@ def _error_object(body: bytes) -> Mapping[str, Any]:
 
 def _reason(error: Mapping[str, Any], secret: str) -> str:
     message: Any = error.get("message") or error.get("detail")
-    if not isinstance(message, str):
-        return ""
+    return quote(message, secret) if isinstance(message, str) else ""
+
+
+def quote(message: str, secret: str) -> str:
+    """Return the provider's message as it can be shown: short, and without the secret."""
     if secret:
         message = message.replace(secret, "***")
     return clean_text(message)[:MAX_REASON]

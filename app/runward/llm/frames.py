@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic_core import from_json
 
-from runward.domain.json import MAX_VALUES, clean_text
+from runward.domain.json import MAX_VALUES, clean_text, count_values
 from runward.domain.run.bounds import bounded_count
 from runward.llm.failures import invalid_response, too_many_values
 
@@ -110,12 +110,6 @@ def parse_object(data: bytes) -> Frame:
     if not isinstance(value, dict):
         raise invalid_response("it is not a JSON object")
     return cast(Frame, value)
-
-
-def count_values(data: bytes) -> int:
-    """Return an upper bound for the number of values in the JSON. Commas and brackets in texts
-    count, too."""
-    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def join_text(pieces: list[str]) -> str:

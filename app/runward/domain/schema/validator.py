@@ -13,10 +13,17 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
-from runward.domain.json import JsonObject, UnstorableError, clean_json, compact, parse
+from runward.domain.json import (
+    JsonObject,
+    UnstorableError,
+    clean_json,
+    compact,
+    is_nested_deeper,
+    parse,
+)
 from runward.domain.schema.explanation import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
 from runward.domain.schema.patterns import PatternError, Patterns, refuse_remote
-from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
+from runward.domain.schema.strict import NullRemover, close_objects, strict_problems
 from runward.domain.schema.subschemas import (
     MAX_CHAIN,
     Effort,
@@ -29,16 +36,6 @@ from runward.domain.schema.subschemas import (
     resolve_pointer,
     walk,
 )
-
-__all__ = [
-    "SchemaError",
-    "SchemaProblem",
-    "Validator",
-    "check_schema",
-    "parse_arguments",
-    "stored_validator",
-    "strict_form",
-]
 
 SchemaProblem: TypeAlias = FieldError
 
@@ -83,7 +80,7 @@ def check_schema(
     arguments of a call, which are always an object."""
     if not isinstance(schema, dict):
         return [SchemaProblem(at, f"must be a JSON Schema, an object; it is {preview(schema)}")]
-    if _depth(schema) > MAX_SCHEMA_DEPTH:
+    if is_nested_deeper(schema, MAX_SCHEMA_DEPTH):
         return [SchemaProblem(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
     if (size := len(compact(schema).encode())) > MAX_SCHEMA_BYTES:
         return [
@@ -177,7 +174,7 @@ def parse_arguments(raw: str) -> JsonObject | list[SchemaProblem]:
         return [SchemaProblem(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):
         return [SchemaProblem(at, f"must be a JSON object; it is {preview(value)}")]
-    if _depth(value) > MAX_ARGUMENTS_DEPTH:
+    if is_nested_deeper(value, MAX_ARGUMENTS_DEPTH):
         return [SchemaProblem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
     try:
         return cast(JsonObject, clean_json(value)[0])
@@ -274,21 +271,6 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
 def _field_errors(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[SchemaProblem]:
     for pointer, message in islice(found, MAX_PROBLEMS):
         yield SchemaProblem(".".join((at, *(_shortened(step) for step in pointer))), message)
-
-
-def _depth(value: JsonValue) -> int:
-    """Return the depth of a value, without recursion, and no further than needed."""
-    level, depth = [value], 0
-    while containers := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        if depth > max(MAX_SCHEMA_DEPTH, MAX_ARGUMENTS_DEPTH):
-            break
-        level = [
-            below
-            for item in containers
-            for below in (item.values() if isinstance(item, dict) else item)
-        ]
-    return depth
 
 
 def _shortened(text: str) -> str:

@@ -11,7 +11,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.items import MediaPart
 from runward.domain.run.response import Loss
-from runward.domain.schema.validator import strict_form
+from runward.domain.schema.strict import strict_form
 from runward.llm.base import ModelRequest
 from runward.llm.strict_mode import STRICT_MODES, UnenforceableError, enforceable_schema
 

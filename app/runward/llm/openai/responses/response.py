@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text
+from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text, count_values
 from runward.domain.run.items import Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
@@ -25,7 +25,7 @@ from runward.llm.failures import (
     too_many_items,
     too_many_values,
 )
-from runward.llm.frames import Frame, as_mapping, count_values, parse_object, token_count
+from runward.llm.frames import Frame, as_mapping, parse_object, token_count
 from runward.llm.openai.responses.native import (
     APPROVAL,
     KINDS,
