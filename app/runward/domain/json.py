@@ -65,7 +65,7 @@ def clean_json(value: JsonValue) -> tuple[JsonValue, bool]:
     """Return `value` as it can be stored and read back, and whether that changed it. NUL and lone
     surrogates are replaced; NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises
     UnstorableError for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
-    if holds_more_than(value, MAX_VALUES):
+    if has_too_many_values(value):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     if is_nested_deeper(value, MAX_DEPTH):
         raise UnstorableError(f"it is nested deeper than {MAX_DEPTH} levels")
@@ -88,9 +88,9 @@ def is_nested_deeper(value: JsonValue, levels: int) -> bool:
     return True
 
 
-def holds_more_than(value: JsonValue, limit: int) -> bool:
-    """Return whether more than `limit` values are inside. Looks at no more than that."""
-    level: list[Any] = [value]
+def has_too_many_values(value: JsonValue) -> bool:
+    """Return whether more than `MAX_VALUES` are inside. Looks at no more than that."""
+    level, limit = list[Any]([value]), MAX_VALUES
     while level:
         holders = cast(list[Any], [one for one in level if isinstance(one, dict | list)])
         limit -= sum(map(len, holders))

@@ -37,16 +37,13 @@ GuardStage = Annotated[
 ]
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
     )
 
 
-class WebhookGuardrail(_Frozen):
-    """A signed POST whose answer is the verdict."""
-
-    stage: GuardStage
+class _Webhook(Frozen):
     type: Literal["webhook"]
     """`webhook`: a signed POST."""
     url: TargetUrl
@@ -54,43 +51,41 @@ class WebhookGuardrail(_Frozen):
     timeout_seconds: GuardSeconds = 10.0
 
 
-class PluginGuardrail(_Frozen):
-    """A plugin's function, by the name that it is registered under."""
-
-    stage: GuardStage
+class _Plugin(Frozen):
     type: Literal["plugin"]
     """`plugin`: a function of a plugin."""
     name: PluginName
     """What the plugin registered it as."""
     timeout_seconds: GuardSeconds = 10.0
+
+
+class _AtStage(Frozen):
+    stage: GuardStage
+
+
+class _AtMoment(Frozen):
+    on: Moment
+    """What it stands before or after."""
+
+
+class WebhookGuardrail(_Webhook, _AtStage):
+    """A signed POST whose answer is the verdict."""
+
+
+class PluginGuardrail(_Plugin, _AtStage):
+    """A plugin's function, by the name that it is registered under."""
 
 
 Guardrail: TypeAlias = Annotated[WebhookGuardrail | PluginGuardrail, Field(discriminator="type")]
 Guardrails = Annotated[tuple[Guardrail, ...], Field(max_length=16)]
 
 
-class WebhookHook(_Frozen):
+class WebhookHook(_Webhook, _AtMoment):
     """A signed POST whose answer may take the place of the model's or the tool's."""
 
-    on: Moment
-    """What it stands before or after."""
-    type: Literal["webhook"]
-    """`webhook`: a signed POST."""
-    url: TargetUrl
-    """Where it is asked."""
-    timeout_seconds: GuardSeconds = 10.0
 
-
-class PluginHook(_Frozen):
+class PluginHook(_Plugin, _AtMoment):
     """A plugin's function, by the name that it is registered under."""
-
-    on: Moment
-    """What it stands before or after."""
-    type: Literal["plugin"]
-    """`plugin`: a function of a plugin."""
-    name: PluginName
-    """What the plugin registered it as."""
-    timeout_seconds: GuardSeconds = 10.0
 
 
 Hook: TypeAlias = Annotated[WebhookHook | PluginHook, Field(discriminator="type")]

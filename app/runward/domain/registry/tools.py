@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.guards import Guardrails
+from runward.domain.registry.guards import Frozen, Guardrails
 
 READ_RESULT: Final = "read_result"
 SEARCH_HISTORY: Final = "search_history"
@@ -27,12 +27,6 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 ToolName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
-
-
-class Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
 
 
 class When(Frozen):

@@ -24,7 +24,7 @@ from runward.domain.json import (
     clean_json,
     clean_text,
     compact,
-    holds_more_than,
+    has_too_many_values,
     is_in_range,
 )
 from runward.domain.run.items import (
@@ -107,8 +107,8 @@ def bounded_result(result: Result) -> tuple[Result, int]:
 
 def bounded_response(response: ModelResponse) -> ModelResponse:
     """Return the response as it can be stored. Raises UnstorableError."""
-    if holds_more_than(
-        [value for one in response.output for value in _list_native_values(one)], MAX_VALUES
+    if has_too_many_values(
+        [value for one in response.output for value in _list_native_values(one)]
     ):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     output = tuple(_bounded_output(one) for one in response.output)

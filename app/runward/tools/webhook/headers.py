@@ -50,16 +50,18 @@ def resolve_headers(
     }
 
 
-def check_headers(headers: Mapping[str, str], *, at: str = "headers") -> list[FieldError]:
+def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
     """Return the problems of the headers. Never quotes a value, which may be a credential."""
     problems: list[FieldError] = []
     seen: set[str] = set()
     for name, value in headers.items():
         if (problem := _problem(name, value, seen)) is not None:
-            problems.append(FieldError(f"{at}.{name[:128]}", problem))
+            problems.append(FieldError(f"headers.{name[:128]}", problem))
         seen.add(name.lower())
     if sum(len(name) + len(value) for name, value in headers.items()) > MAX_TOTAL:
-        problems.append(FieldError(at, f"must not be longer than {MAX_TOTAL} characters together"))
+        problems.append(
+            FieldError("headers", f"must not be longer than {MAX_TOTAL} characters together")
+        )
     return problems
 
 

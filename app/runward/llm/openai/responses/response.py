@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text, count_values
 from runward.domain.run.items import Message, Native, Reasoning
-from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.response import ModelResponse, Output, RequestedCall
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,
@@ -25,7 +25,7 @@ from runward.llm.failures import (
     too_many_items,
     too_many_values,
 )
-from runward.llm.frames import Frame, as_mapping, parse_object, token_count
+from runward.llm.frames import Frame, as_mapping, parse_object, read_usage
 from runward.llm.openai.responses.native import (
     APPROVAL,
     KINDS,
@@ -157,7 +157,9 @@ class ResponseMerge:
             output[calls[-1]] = replace(last, truncated=True)
         elif calls:
             finish = "tool_calls"
-        return ModelResponse(tuple(output), finish, _usage(as_mapping(response.get("usage"))))
+        return ModelResponse(
+            tuple(output), finish, read_usage(as_mapping(response.get("usage")), "input", "output")
+        )
 
     def _whole_items(self, response: Frame) -> list[JsonObject]:
         """Return the items that were streamed, and those that only the final event lists."""
@@ -247,15 +249,6 @@ def _native(item: JsonObject, call_id: str, name: str) -> RequestedCall:
         arguments_of(item),
         truncated=item.get("status") == "incomplete",
         native=Native(PROVIDER, item),
-    )
-
-
-def _usage(usage: Frame) -> Usage:
-    return Usage(
-        input=token_count(usage, "input_tokens"),
-        output=token_count(usage, "output_tokens"),
-        cached_input=token_count(as_mapping(usage.get("input_tokens_details")), "cached_tokens"),
-        reasoning=token_count(as_mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
     )
 
 
