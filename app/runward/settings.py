@@ -142,7 +142,7 @@ class Settings(BaseSettings):
         populate_by_name=True,
     )
 
-    database_url: SecretStr | None = Field(None, validation_alias=AliasChoices("DATABASE_URL"))
+    database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     """PostgreSQL 15 or newer. Without it, `serve` starts the embedded one."""
     data_dir: Path | None = None
     """Where the embedded PostgreSQL keeps its data. `.runward`; as root `/var/lib/runward`."""
@@ -209,43 +209,33 @@ class Settings(BaseSettings):
     """What models cost, in US dollars per million tokens, where the built-in table does not know
     or is wrong: {"openai:NAME": {"input": 1.25, "output": 10, "cached_input": 0.125}}. A name may
     end in `*`."""
-    openai_api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENAI_API_KEY"))
+    openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     """For models named `openai:…`."""
-    openai_base_url: BaseUrl | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
+    openai_base_url: BaseUrl | None = Field(None, validation_alias="OPENAI_BASE_URL")
     """An OpenAI-compatible endpoint to use instead of OpenAI's, ending in /v1."""
-    anthropic_api_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("ANTHROPIC_API_KEY")
-    )
+    anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
     """For models named `anthropic:…`."""
-    anthropic_base_url: BaseUrl | None = Field(
-        None, validation_alias=AliasChoices("ANTHROPIC_BASE_URL")
-    )
+    anthropic_base_url: BaseUrl | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
     """An endpoint to use instead of Anthropic's, without /v1."""
     gemini_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("GEMINI_API_KEY", "GOOGLE_API_KEY")
     )
     """For models named `gemini:…`."""
-    gemini_base_url: BaseUrl | None = Field(None, validation_alias=AliasChoices("GEMINI_BASE_URL"))
+    gemini_base_url: BaseUrl | None = Field(None, validation_alias="GEMINI_BASE_URL")
     """An endpoint to use instead of Google's, without /v1beta."""
-    aws_region: str | None = Field(None, validation_alias=AliasChoices("AWS_REGION"))
+    aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     """Where models named `bedrock:…` are asked."""
-    aws_access_key_id: str | None = Field(None, validation_alias=AliasChoices("AWS_ACCESS_KEY_ID"))
+    aws_access_key_id: str | None = Field(None, validation_alias="AWS_ACCESS_KEY_ID")
     """With `AWS_SECRET_ACCESS_KEY`, for models named `bedrock:…`."""
-    aws_secret_access_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("AWS_SECRET_ACCESS_KEY")
-    )
+    aws_secret_access_key: SecretStr | None = Field(None, validation_alias="AWS_SECRET_ACCESS_KEY")
     """Belongs to `AWS_ACCESS_KEY_ID`."""
-    aws_session_token: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("AWS_SESSION_TOKEN")
-    )
+    aws_session_token: SecretStr | None = Field(None, validation_alias="AWS_SESSION_TOKEN")
     """Of a key pair that is only lent."""
     aws_bearer_token_bedrock: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("AWS_BEARER_TOKEN_BEDROCK")
+        None, validation_alias="AWS_BEARER_TOKEN_BEDROCK"
     )
     """For models named `bedrock:…`, instead of the key pair."""
-    bedrock_base_url: BaseUrl | None = Field(
-        None, validation_alias=AliasChoices("BEDROCK_BASE_URL")
-    )
+    bedrock_base_url: BaseUrl | None = Field(None, validation_alias="BEDROCK_BASE_URL")
     """An endpoint to use instead of Amazon's of that region."""
 
     @field_validator("public_url")

@@ -56,7 +56,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
     value: JsonValue = from_json(text, allow_inf_nan=False)
     if text.count("[") + text.count("{") > max_depth and is_nested_deeper(value, max_depth):
         raise ValueError(f"it is nested deeper than {max_depth} levels")
-    if may_hold_huge_number(text) and _has_huge_number(value):
+    if _may_hold_huge_number(text.encode(errors="replace")) and _has_huge_number(value):
         raise ValueError("a number is too large")
     return value
 
@@ -133,10 +133,17 @@ def clean_text(text: str) -> str:
     return text
 
 
-def may_hold_huge_number(text: str) -> bool:
-    """Return whether the text has so many digits in a row, or so large an exponent, that a number
+def may_need_repair(data: bytes, value: JsonValue) -> bool:
+    """Return whether the parsed value of the JSON may not be storable: it is nested too deep, or
+    may hold NUL or a number out of range. Only True may be wrong."""
+    deep = data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
+    return deep or b"\\u0000" in data or _may_hold_huge_number(data)
+
+
+def _may_hold_huge_number(data: bytes) -> bool:
+    """Return whether the JSON has so many digits in a row, or so large an exponent, that a number
     in it may be out of range. Fast: a regular expression would hold the interpreter for seconds."""
-    plain = text.encode(errors="replace").translate(_DIGITS)
+    plain = data.translate(_DIGITS)
     return _MANY_DIGITS in plain or any(one in plain for one in _LARGE_EXPONENTS)
 
 

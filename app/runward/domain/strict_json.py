@@ -5,7 +5,7 @@ UTF-8, duplicate keys) and says where. What is JSON and still refused is found a
 which PostgreSQL cannot hold; numbers that no double holds; nesting deeper than `MAX_DEPTH`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, cast
@@ -14,7 +14,7 @@ import jiter
 from pydantic import JsonValue
 
 from runward.domain.errors import BadJsonError, FieldError, InvalidRequestError
-from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range
+from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range, may_need_repair
 
 MAX_PROBLEMS: Final = 20
 """As many are named; more of the same help nobody."""
@@ -37,7 +37,7 @@ def parse_body(body: bytes) -> JsonValue:
         )
     except ValueError as error:
         raise _refusal(body, str(error)) from None
-    if _is_suspect(value, may_hold_nul=b"\\" in body and b"\\u0000" in body):
+    if may_need_repair(body, value):
         problems = list(islice(_find_problems(value), MAX_PROBLEMS))
         if problems:
             raise InvalidRequestError(errors=problems)
@@ -52,27 +52,6 @@ def _refusal(body: bytes, message: str) -> BadJsonError | InvalidRequestError:
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
     return BadJsonError(f"The body is not the JSON that is accepted here: {message}.")
-
-
-def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
-    """Whether `_find_problems` could find anything: level by level and without paths, since every
-    body comes through here."""
-    level: list[JsonValue] = [[value]]
-    for _ in range(MAX_DEPTH + 1):
-        below: list[JsonValue] = []
-        for container in level:
-            values = container.values() if isinstance(container, dict) else container
-            for item in cast(Iterable[JsonValue], values):
-                if isinstance(item, str):
-                    continue
-                if isinstance(item, (dict, list)):
-                    below.append(item)
-                elif item is not None and not is_in_range(item):
-                    return True
-        if not below:
-            return may_hold_nul
-        level = below
-    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from runward.llm import failures
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_RESPONSE_BYTES
 from runward.llm.frames import EventLines
+from runward.llm.openai.request_parts import Functions
 from runward.llm.sdk_clients import ENCODINGS, LazyModel, limit_body
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class OpenAIModel(LazyModel[_OpenClient]):
     """
 
     path: ClassVar[str]
+    function_tool: ClassVar[Callable[[JsonObject], JsonObject]]
+    """Makes the protocol's tool of a function."""
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class OpenAIModel(LazyModel[_OpenClient]):
         super().__init__(self._api_key)
         self._checked = checked_transport
         self._base_url = base_url or DEFAULT_BASE_URL
+        self._functions = Functions(self.function_tool)
 
     def open_client(self) -> _OpenClient:
         import aiohttp  # noqa: PLC0415
@@ -120,7 +124,7 @@ class OpenAIModel(LazyModel[_OpenClient]):
             ),
         )
 
-    async def ask(
+    async def send(
         self, body: JsonObject, merge: ResponseMerger, *, seconds: float
     ) -> ModelResponse:
         """Send one request. `seconds` limits the time from the first byte to the last. Raises
@@ -128,7 +132,7 @@ class OpenAIModel(LazyModel[_OpenClient]):
         client = await self.client()
         try:
             async with asyncio.timeout(seconds):
-                return await self._ask(client, body, merge)
+                return await self._send(client, body, merge)
         except TimeoutError:
             raise failures.timed_out(seconds) from None
         except ModelError as error:  # errors in a stream, or with status 200
@@ -137,7 +141,7 @@ class OpenAIModel(LazyModel[_OpenClient]):
                 error.args = (error.message,)
             raise
 
-    async def _ask(
+    async def _send(
         self, client: _OpenClient, body: JsonObject, merge: ResponseMerger
     ) -> ModelResponse:
         stream = body.get("stream") is True

@@ -82,8 +82,15 @@ class OutputFormat:
     instructions: str = ""
     loss: Loss | None = None
 
-    def extend_instructions(self, instructions: str) -> str:
-        return "\n\n".join(text for text in (instructions, self.instructions) if text)
+
+def output_and_instructions(request: ModelRequest) -> tuple[OutputFormat | None, str]:
+    """Return the output format, if there is a schema, and the instructions, which may have to
+    describe it."""
+    if request.output_schema is None:
+        return None, request.instructions
+    output = output_format(request.output_schema)
+    texts = (request.instructions, output.instructions)
+    return output, "\n\n".join(text for text in texts if text)
 
 
 def strictness_losses(request: ModelRequest, functions: Functions) -> tuple[Loss, ...]:

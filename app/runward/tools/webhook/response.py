@@ -18,7 +18,6 @@ import jiter
 from pydantic import JsonValue
 
 from runward.domain.json import (
-    MAX_DEPTH,
     MAX_VALUES,
     JsonObject,
     UnstorableError,
@@ -26,8 +25,7 @@ from runward.domain.json import (
     clean_text,
     compact,
     holds_too_many_values,
-    is_nested_deeper,
-    may_hold_huge_number,
+    may_need_repair,
 )
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run.bounds import MAX_PARTS
@@ -125,7 +123,7 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     except ValueError:
         pass
     else:
-        return (strict, False) if _is_plain(text, strict) else _clean(strict)
+        return _clean(strict) if may_need_repair(data, strict) else (strict, False)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -138,12 +136,6 @@ def _clean(value: JsonValue) -> tuple[JsonValue, bool]:
         return clean_json(value)
     except UnstorableError as error:
         raise _UnusableError(str(error).replace("it ", "the body ", 1)) from None
-
-
-def _is_plain(text: str, value: JsonValue) -> bool:
-    """Return whether the text is strict JSON and its value needs no repair."""
-    deep = text.count("[") + text.count("{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
-    return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
 
 
 def _error_message(answer: EgressResponse) -> str | None:

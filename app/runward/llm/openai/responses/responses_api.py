@@ -11,7 +11,7 @@ from typing import Final
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.openai.client import OpenAIModel, TransportFactory
-from runward.llm.openai.request_parts import Functions, strictness_losses
+from runward.llm.openai.request_parts import strictness_losses
 from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.response import ResponseMerge
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools, function_tool
@@ -46,6 +46,7 @@ MAX_PLAIN_MODELS: Final = 256
 class OpenAIResponses(OpenAIModel):
     abilities = ABILITIES
     path = "responses"
+    function_tool = staticmethod(function_tool)
 
     def __init__(
         self,
@@ -54,7 +55,6 @@ class OpenAIResponses(OpenAIModel):
         checked_transport: TransportFactory | None = None,
     ) -> None:
         super().__init__(api_key, base_url, checked_transport)
-        self._functions = Functions(function_tool)
         self._unsealed: set[str] = set()
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
@@ -72,6 +72,6 @@ class OpenAIResponses(OpenAIModel):
         offered = DeclaredTools(request.tools, self._functions)
         body = request_body(request, offered, encrypted=request.model not in self._unsealed)
         merge = ResponseMerge(on_delta, offered)
-        answer = await self.ask(body, merge, seconds=request.timeout_seconds)
+        answer = await self.send(body, merge, seconds=request.timeout_seconds)
         called = replace(request, tools=offered.functions())
         return replace(answer, losses=strictness_losses(called, self._functions))
