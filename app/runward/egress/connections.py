@@ -64,11 +64,16 @@ current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
 def guarded_socket(policy: AddressPolicy, info: Any) -> socket.socket:
     """Check the address itself once more, and return a socket for it."""
     family, kind, protocol, _, where = info
-    address = parse_address(str(where[0]))
-    refusal = policy.refusal(address, int(where[1])) if address else "not an address"
+    _ensure_allowed(policy, str(where[0]), int(where[1]))
+    return socket.socket(family, kind, protocol)
+
+
+def _ensure_allowed(policy: AddressPolicy, host: str, port: int) -> None:
+    """Raise RefusedAddressError if the address must not be reached."""
+    address = parse_address(host)
+    refusal = policy.refusal(address, port) if address else "not an address"
     if refusal is not None:
         raise RefusedAddressError(refusal)
-    return socket.socket(family, kind, protocol)
 
 
 class Resolver(AbstractResolver):
@@ -88,10 +93,7 @@ class Resolver(AbstractResolver):
         results: list[ResolveResult] = []
         for kind, _, protocol, _, where in found:
             shown = str(where[0])
-            address = parse_address(shown)
-            refusal = self._policy.refusal(address, port) if address else "not an address"
-            if refusal is not None:
-                raise RefusedAddressError(refusal)
+            _ensure_allowed(self._policy, shown, port)
             results.append(
                 ResolveResult(
                     hostname=host,

@@ -35,22 +35,18 @@ PROJECT_SECRET_NAMES: Final = frozenset(
 MAX_PROJECT_MODELS: Final = 256
 """Sets of models that are kept for projects with their own secrets. Projects with equal secrets
 share one."""
+_MISSING: Final = "missing in the service's environment and among the project's secrets"
 _OPENAI_MISSING: Final = (
-    "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
-    "OPENAI_BASE_URL, for a server that needs no key)"
+    f"OPENAI_API_KEY is {_MISSING} (or OPENAI_BASE_URL, for a server that needs no key)"
 )
 _MISSING_KEYS: Final[Mapping[str, str]] = {
     "openai": _OPENAI_MISSING,
     "openai-responses": _OPENAI_MISSING,
-    "anthropic": "ANTHROPIC_API_KEY is missing in the service's environment and among the "
-    "project's secrets",
-    "gemini": "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing in the service's environment and "
-    "among the project's secrets",
+    "anthropic": f"ANTHROPIC_API_KEY is {_MISSING}",
+    "gemini": f"GEMINI_API_KEY (or GOOGLE_API_KEY) is {_MISSING}",
     "bedrock": "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY) "
     "is missing in the service's environment",
 }
-
-
 _KEY_NAMES: Final[Mapping[ProviderName, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",

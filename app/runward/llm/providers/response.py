@@ -272,9 +272,5 @@ def _usage(usage: RequestUsage) -> Usage:
         input=usage.input_tokens,
         output=usage.output_tokens,
         cached_input=usage.cache_read_tokens,
-        reasoning=usage.output_reasoning_tokens or _counted(usage, "thoughts_tokens"),
+        reasoning=usage.output_reasoning_tokens or usage.details.get("thoughts_tokens", 0),
     )
-
-
-def _counted(usage: RequestUsage, name: str) -> int:
-    return usage.details.get(name, 0)
