@@ -5,15 +5,22 @@ from typing import Literal, NotRequired
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from runward.domain.events.values import ApprovalStatus, CallProgress, DecisionKind, Reason
+from runward.domain.events.values import (
+    ApprovalStatus,
+    ArgumentsBytes,
+    CalledTool,
+    CallProgress,
+    DecisionKind,
+    Reason,
+    RunCallId,
+)
 from runward.domain.json import JsonObject, documented
 from runward.domain.registry.tools import ToolType
 
 
 @documented
 class CallCreatedData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
+    call_id: RunCallId
     tool: str
     """Its tool, as the model wrote it."""
     tool_version: NotRequired[int | None]
@@ -28,8 +35,7 @@ class CallCreatedData(TypedDict):
     """Whose call it is; null for an inline run."""
     arguments: JsonObject | None
     """The exact arguments; null where they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """How large arguments are that are left out."""
+    arguments_bytes: NotRequired[ArgumentsBytes]
     arguments_text: NotRequired[str | None]
     """What the model wrote, where it was no JSON object."""
     arguments_text_bytes: NotRequired[int]
@@ -42,16 +48,14 @@ class CallCreatedData(TypedDict):
 class ApprovalRequestedData(TypedDict):
     approval_id: str
     """What decisions name."""
-    call_id: str
-    """The call's id in its run."""
+    call_id: RunCallId
     tool: str
     """The tool that would be called."""
     tool_version: int
     """Its version."""
     arguments: JsonObject | None
     """The exact arguments; null where they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """How large arguments are that are left out."""
+    arguments_bytes: NotRequired[ArgumentsBytes]
     truncated: NotRequired[Literal[True]]
     """The approval has the arguments whole."""
     digest: str
@@ -64,10 +68,8 @@ class ApprovalRequestedData(TypedDict):
 class ApprovalDecidedData(TypedDict):
     approval_id: NotRequired[str]
     """Which approval; left out where a remembered decision covered the call."""
-    call_id: str
-    """The call's id in its run."""
-    tool: NotRequired[str]
-    """Its tool."""
+    call_id: RunCallId
+    tool: NotRequired[CalledTool]
     decision: DecisionKind
     """What was decided."""
     status: NotRequired[ApprovalStatus]
@@ -78,8 +80,7 @@ class ApprovalDecidedData(TypedDict):
     """The decider's words."""
     arguments: NotRequired[JsonObject | None]
     """After an edit: the new arguments; null where they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """How large arguments are that are left out."""
+    arguments_bytes: NotRequired[ArgumentsBytes]
     truncated: NotRequired[Literal[True]]
     """The ledger has the arguments whole."""
     digest: NotRequired[str]
@@ -90,10 +91,8 @@ class ApprovalDecidedData(TypedDict):
 
 @documented
 class CallStartedData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """Its tool."""
+    call_id: RunCallId
+    tool: CalledTool
     attempt: int
     """1, 2, 3 … of this call."""
     digest: str
@@ -106,8 +105,7 @@ class CallStartedData(TypedDict):
 
 @documented
 class CallProgressData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
+    call_id: RunCallId
     status: CallProgress
     """What happened."""
     progress: NotRequired[float | None]
@@ -128,10 +126,8 @@ class CallProgressData(TypedDict):
 
 @documented
 class CallEndedData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """Its tool."""
+    call_id: RunCallId
+    tool: CalledTool
     hosted: NotRequired[str]
     """Of a call that the vendor ran by itself: its kind, or what the vendor calls it."""
     attempt: NotRequired[int]

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
+from runward.domain.events.values import CalledTool, ModelTurn, Owner, RunCallId, TurnsSoFar
 from runward.domain.json import JsonObject, documented
 
 
@@ -40,10 +41,8 @@ class WaitingFor(TypedDict):
 
     type: Literal["approval", "callback", "tool_result", "resolve", "child_run"]
     """Whom it waits for."""
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """Its tool."""
+    call_id: RunCallId
+    tool: CalledTool
     approval_id: NotRequired[str]
     """Of an approval."""
     run_id: NotRequired[str]
@@ -90,10 +89,8 @@ class RunEndedData(TypedDict):
 
 @documented
 class MessageCompletedData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
+    turn: ModelTurn
+    agent: Owner
     text: str
     """The whole text."""
     refusal: bool
@@ -102,10 +99,8 @@ class MessageCompletedData(TypedDict):
 
 @documented
 class ReasoningCompletedData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
+    turn: ModelTurn
+    agent: Owner
     reasoning: JsonObject
     """As the vendor gave it."""
 
@@ -116,8 +111,7 @@ class AgentChangedData(
 ):
     to: str
     """Who has the run now."""
-    turn: int
-    """The turns so far."""
+    turn: TurnsSoFar
 
 
 @documented
@@ -134,8 +128,7 @@ class StateUpdatedData(TypedDict):
 
 @documented
 class InputReceivedData(TypedDict):
-    turn: int
-    """The turns so far."""
+    turn: TurnsSoFar
     messages: int
     """How many there were."""
 
@@ -146,8 +139,7 @@ class UsageOrigin(TypedDict, total=False):
 
 @documented
 class UsageUpdatedData(TypedDict):
-    turn: int
-    """The turns so far."""
+    turn: TurnsSoFar
     call_id: NotRequired[str]
     """The call whose child run's usage was added."""
     input_tokens: int
@@ -188,26 +180,14 @@ class ModelDowngradedData(TypedDict):
 
 @documented
 class PieceData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
-    text: str
-    """The piece."""
-    offset: int
-    """How many characters come before it."""
+    turn: ModelTurn
+    agent: Owner
+    text: Annotated[str, Field(description="The piece.")]
+    offset: Annotated[int, Field(description="How many characters come before it.")]
 
 
 @documented
-class ArgumentsPieceData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
-    text: str
-    """The piece."""
-    offset: int
-    """How many characters come before it."""
+class ArgumentsPieceData(PieceData):
     call_id: str | None
     """The call's id, as soon as the model says it."""
     tool: str | None
@@ -216,7 +196,5 @@ class ArgumentsPieceData(TypedDict):
 
 @documented
 class RestartedData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
+    turn: ModelTurn
+    agent: Owner

@@ -1,7 +1,9 @@
 """The fixed values of events' fields."""
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
 
 
 class Reason(StrEnum):
@@ -49,3 +51,13 @@ CallProgress: TypeAlias = Literal[
     "child_started",
 ]
 """What happened to a call on its way."""
+
+RunCallId: TypeAlias = Annotated[str, Field(description="The call's id in its run.")]
+CalledTool: TypeAlias = Annotated[str, Field(description="Its tool.")]
+ModelTurn: TypeAlias = Annotated[int, Field(description="The model's turn.")]
+TurnsSoFar: TypeAlias = Annotated[int, Field(description="The turns so far.")]
+Owner: TypeAlias = Annotated[str | None, Field(description="Whose it is; null for an inline run.")]
+ArgumentsBytes: TypeAlias = Annotated[
+    int, Field(description="How large arguments are that are left out.")
+]
+"""Fields of several kinds of events."""
