@@ -35,6 +35,11 @@ def compact(value: Any) -> str:
     return to_json(value, inf_nan_mode="null").decode()
 
 
+def as_text(value: JsonValue) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else compact(value)
+
+
 def canonical(value: JsonValue) -> str:
     """The same text for equal values: keys sorted, no spaces. What digests are taken of."""
     return compact(_sort_keys(value))

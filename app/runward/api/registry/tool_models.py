@@ -33,6 +33,7 @@ from runward.domain.registry.tools import (
     SecretRef,
     ToolSpec,
     ToolType,
+    closed_object,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
 from runward.store.registry.tool_registry import RegisteredTool
@@ -55,12 +56,7 @@ HIDDEN_VALUE: Final = "…"
 """Stands for each header's value in answers: headers often carry credentials."""
 
 
-AGENT_PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
+AGENT_PARAMETERS: Final = closed_object("input", input={"type": "string"})
 """Of a tool of type `agent` that says nothing else."""
 PLUGIN_POLICY_FIELDS: Final = frozenset(
     {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}

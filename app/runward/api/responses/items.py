@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import JsonValue
 
 from runward.api.responses.models import SERVER
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, as_text, compact
 
 OutputItem: TypeAlias = dict[str, Any]
 ContentPart: TypeAlias = dict[str, Any]
@@ -70,7 +70,7 @@ def message(run: str, turn: int, *parts: ContentPart, status: str = "completed")
 
 def final_message(run: str, output: JsonValue) -> OutputItem:
     """Of a run whose output is not what its model said last."""
-    return _message(f"msg_{run}_output", [text_part(_as_text(output))], "completed")
+    return _message(f"msg_{run}_output", [text_part(as_text(output))], "completed")
 
 
 def _message(id_: str, parts: list[ContentPart], status: str) -> OutputItem:
@@ -97,11 +97,7 @@ def ends_with(output: Sequence[OutputItem], final: JsonValue) -> bool:
     if last is None:
         return False
     said = "".join(part.get("text", part.get("refusal", "")) for part in last["content"])
-    return said == _as_text(final)
-
-
-def _as_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else compact(value)
+    return said == as_text(final)
 
 
 # What the model thought, and what it called.
@@ -163,7 +159,7 @@ def hosted_call(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
 
 def call_result(data: Mapping[str, Any], *, succeeded: bool) -> OutputItem:
     """What a call that has ended adds to its item. `data`: of its last event."""
-    text = _as_text(data["output"])
+    text = as_text(data["output"])
     if succeeded:
         return {"status": "completed", "output": text}
     content = [{"type": "text", "text": text}]

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from runward.api.responses.models import SERVER, CreateResponse
 from runward.api.responses.parts import ResponseId, ResponseSnapshot
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, as_text
 from runward.store.runs.views import RunView
 
 _KEPT_FIELDS: Final[set[str]] = {
@@ -94,7 +94,7 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
         "store": True,
         "background": asked.get("background", False),
         "service_tier": asked.get("service_tier", "default"),
-        "metadata": {name: _text(value) for name, value in view.metadata.items()},
+        "metadata": {name: as_text(value) for name, value in view.metadata.items()},
         "safety_identifier": asked.get("safety_identifier"),
         "prompt_cache_key": asked.get("prompt_cache_key"),
         "conversation": {"id": format_id(Prefix.SESSION, view.session_id)}
@@ -116,7 +116,3 @@ def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:
         }
     if inline and (names := config.get("tools")):
         yield {"type": "mcp", "server_label": SERVER, "allowed_tools": names}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else compact(value)

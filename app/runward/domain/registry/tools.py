@@ -29,6 +29,16 @@ Seconds = Annotated[float, Field(ge=0.01, le=3600)]
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 
 
+def closed_object(*required: str, **properties: JsonObject) -> JsonObject:
+    """Return the JSON Schema of an object that has no other properties."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
 class When(Frozen):
     """A CEL rule over `args`, `context`, `run` and `tool` that answers true or false."""
 

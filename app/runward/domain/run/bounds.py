@@ -21,9 +21,9 @@ from runward.domain.errors import ConflictError
 from runward.domain.json import (
     MAX_VALUES,
     UnstorableError,
+    as_text,
     clean_json,
     clean_text,
-    compact,
     has_too_many_values,
     is_in_range,
 )
@@ -286,7 +286,7 @@ def _is_url(url: str) -> bool:
 def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
     """`(shown, full)`: head and tail of what is longer than `max_bytes`; `full` is None where
     nothing was cut."""
-    text = output if isinstance(output, str) else compact(output)
+    text = as_text(output)
     raw = text.encode()
     if len(raw) <= max_bytes:
         return output, None

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
-from runward.domain.json import compact
+from runward.domain.json import as_text
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
 from runward.domain.run.concurrency import select_startable
@@ -132,7 +132,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
             code = "tool_timeout" if call.result.outcome is CallOutcome.TIMED_OUT else "tool_error"
             if reason in (Reason.INVALID_ARGUMENTS, Reason.GUARDRAIL):
                 code = reason
-            detail = call.result.detail or _as_text(call.result.output)
+            detail = call.result.detail or as_text(call.result.output)
             return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
     if overdue:
         return Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has passed.")
@@ -206,7 +206,7 @@ def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | No
         return Finish(RunStatus.COMPLETED, output)
     parsed, problems = parse_output(output, schema)
     if not problems:
-        return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
+        return Finish(RunStatus.COMPLETED, as_text(output), parsed=parsed)
     if count_repairs(state) >= state.config.repair_attempts:
         return _fail_schema(output, problems)
     limited = _ask_within_limits(state)
@@ -275,7 +275,3 @@ def _has_reason(call: Call, reason: Reason) -> bool:
 
 def _incomplete(reason: str, message: str, output: JsonValue = None) -> Finish:
     return Finish(RunStatus.INCOMPLETE, output, code=reason, message=message)
-
-
-def _as_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else compact(value)

@@ -15,7 +15,7 @@ from runward.domain.events.kinds import (
 )
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
-from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec
+from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec, closed_object
 from runward.domain.run import texts
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.family import Child, ChildRun, Member
@@ -36,19 +36,11 @@ MAX_DEPTH: Final = 6
 MAX_NAME: Final = 64
 DIGEST_CHARACTERS: Final = 8
 """Characters of a digest that tell two long names apart."""
-DEFAULT_PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {"input": {"type": "string", "description": "What the agent is asked."}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
+DEFAULT_PARAMETERS: Final = closed_object(
+    "input", input={"type": "string", "description": "What the agent is asked."}
+)
 """The parameters of an agent as a tool, where it has none of its own."""
-_NO_PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": False,
-}
+_NO_PARAMETERS: Final = closed_object()
 
 
 def format_transfer_name(agent: str) -> str:
