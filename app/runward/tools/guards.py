@@ -112,8 +112,12 @@ class GuardClient:
         ends = monotonic() + question.seconds
         answer = await self._send(url, question, question.seconds, limit)
         left = ends - monotonic() - RETRY_DELAY_SECONDS
-        not_sent = isinstance(answer, NoAnswer) and answer.missing is MissingAnswer.NOT_SENT
-        if not_sent and not answer.permanent and left > 0:
+        if (
+            isinstance(answer, NoAnswer)
+            and answer.missing is MissingAnswer.NOT_SENT
+            and not answer.permanent
+            and left > 0
+        ):
             await asyncio.sleep(RETRY_DELAY_SECONDS)
             answer = await self._send(url, question, left, limit)
         if isinstance(answer, NoAnswer):

@@ -114,7 +114,8 @@ def output_schema(schema: JsonObject | None) -> JsonObject | None:
         return None
     kept = {name: schema[name] for name in ("$schema", "$defs", "definitions") if name in schema}
     own = {name: value for name, value in schema.items() if name not in kept}
-    about = closed_object(STRUCTURED, **{STRUCTURED: {"type": "object"}})
+    plain: JsonObject = {"type": "object"}
+    about = closed_object(STRUCTURED, **{STRUCTURED: plain})
     return {**kept, "type": "object", "anyOf": [own, about]}
 
 

@@ -9,6 +9,7 @@ response of 500 words: 118 us a word with the SDK's objects, 8 with this module.
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,8 +80,6 @@ class OpenAIModel(LazyModel[_OpenClient]):
     """
 
     path: ClassVar[str]
-    function_tool: ClassVar[Callable[[JsonObject], JsonObject]]
-    """Makes the protocol's tool of a function."""
 
     def __init__(
         self,
@@ -93,6 +92,11 @@ class OpenAIModel(LazyModel[_OpenClient]):
         self._checked = checked_transport
         self._base_url = base_url or DEFAULT_BASE_URL
         self._functions = Functions(self.function_tool)
+
+    @staticmethod
+    @abstractmethod
+    def function_tool(definition: JsonObject) -> JsonObject:
+        """Return the protocol's tool of a function."""
 
     def open_client(self) -> _OpenClient:
         import aiohttp  # noqa: PLC0415
