@@ -57,7 +57,8 @@ def _lowercase(value: Any) -> Any:
 
 
 def _check_base_url(value: str) -> str:
-    """Without a slash at its end, since paths are appended."""
+    """Return the address without a slash at its end, because paths are appended. Raises
+    ValueError."""
     parts = _split_url(value)
     if parts is None or not value.isascii() or re.search(r"[\s\x00-\x1f]", value):
         raise ValueError("must be an address such as https://example.com")
@@ -69,7 +70,7 @@ def _check_base_url(value: str) -> str:
 
 
 def _split_url(value: str) -> SplitResult | None:
-    """None: it is no http or https address with a host."""
+    """Return the parts, or None if it is no http or https address with a host."""
     try:
         parts = urlsplit(value)
         parts.port  # noqa: B018  # raises ValueError
@@ -268,7 +269,7 @@ LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def find_unknown_variables(names: Iterable[str]) -> list[str]:
-    """A line for each variable that looks like one of ours and is none, with the nearest one."""
+    """Return a line for each unknown variable with our prefix, with the nearest known one."""
     known = [field.upper() for field in Settings.model_fields]
     return [
         f"{name}: there is no such variable" + _suggest_variable(name, known)

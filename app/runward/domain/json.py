@@ -31,7 +31,7 @@ class UnstorableError(ValueError):
 
 
 def compact(value: Any) -> str:
-    """One line of JSON, keys in the order given, non-ASCII text as it is."""
+    """Return one line of JSON, with the keys in their order and non-ASCII text as it is."""
     return to_json(value, inf_nan_mode="null").decode()
 
 
@@ -41,17 +41,18 @@ def as_text(value: JsonValue) -> str:
 
 
 def canonical(value: JsonValue) -> str:
-    """The same text for equal values: keys sorted, no spaces. What digests are taken of."""
+    """Return the same text for equal values, with sorted keys and no spaces. Digests are taken of
+    it."""
     return compact(_sort_keys(value))
 
 
 def compute_digest(value: JsonValue) -> str:
-    """`sha256:` and 64 hexadecimal digits of the canonical form."""
+    """Return `sha256:` and 64 hexadecimal digits of the canonical form."""
     return "sha256:" + hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def is_same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Equal as JSON: to Python, `true` is 1 too."""
+    """Return whether two values are equal as JSON. To Python, `true` is 1, too."""
     return one == other and canonical(one) == canonical(other)
 
 

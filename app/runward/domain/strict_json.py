@@ -30,7 +30,8 @@ _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 def parse_body(body: bytes) -> JsonValue:
-    """Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming each path)."""
+    """Return the value. Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming
+    each path)."""
     try:
         value = cast(
             JsonValue, jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
@@ -78,7 +79,8 @@ class _Location:
 
 
 def _find_problems(root: JsonValue) -> Iterator[FieldError]:
-    """In the order of the text. Not recursive: the depth is what is being checked."""
+    """Yield the problems in the order of the text, without recursion, because the depth is checked
+    here."""
     stack: list[tuple[_Location, JsonValue]] = [(_Location(), root)]
     while stack:
         place, value = stack.pop()

@@ -284,8 +284,8 @@ def _is_url(url: str) -> bool:
 
 
 def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
-    """`(shown, full)`: head and tail of what is longer than `max_bytes`; `full` is None where
-    nothing was cut."""
+    """Return the head and tail of an output that is longer than `max_bytes`, and the whole output.
+    It is None if nothing was cut."""
     text = as_text(output)
     raw = text.encode()
     if len(raw) <= max_bytes:

@@ -104,15 +104,13 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             case {"progress": [fraction, message]}:
                 report(fraction, message)
             case {"outcome": outcome}:
-                return _log_outcome(_OUTCOMES.validate_python(outcome), request["reference"])
+                ended = _OUTCOMES.validate_python(outcome)
+                if isinstance(ended, Failed):
+                    reason = str(ended.why)
+                    log.warning("plugin_process_failed", function=request["reference"], why=reason)
+                return ended
             case _:
                 started = True
-
-
-def _log_outcome(outcome: Outcome, reference: str) -> Outcome:
-    if isinstance(outcome, Failed):
-        log.warning("plugin_process_failed", function=reference, why=str(outcome.why))
-    return outcome
 
 
 def _close_pipes(process: Process) -> None:
