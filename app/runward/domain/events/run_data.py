@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.domain.events.values import CalledTool, ModelTurn, Owner, RunCallId, TurnsSoFar
+from runward.domain.events.values import CalledTool, EventTurn, Owner, RunCallId, TurnsSoFar
 from runward.domain.json import JsonObject, documented
 
 
@@ -89,7 +89,7 @@ class RunEndedData(TypedDict):
 
 @documented
 class MessageCompletedData(TypedDict):
-    turn: ModelTurn
+    turn: EventTurn
     agent: Owner
     text: str
     """The whole text."""
@@ -99,7 +99,7 @@ class MessageCompletedData(TypedDict):
 
 @documented
 class ReasoningCompletedData(TypedDict):
-    turn: ModelTurn
+    turn: EventTurn
     agent: Owner
     reasoning: JsonObject
     """As the vendor gave it."""
@@ -180,7 +180,7 @@ class ModelDowngradedData(TypedDict):
 
 @documented
 class PieceData(TypedDict):
-    turn: ModelTurn
+    turn: EventTurn
     agent: Owner
     text: Annotated[str, Field(description="The piece.")]
     offset: Annotated[int, Field(description="How many characters come before it.")]
@@ -196,5 +196,5 @@ class ArgumentsPieceData(PieceData):
 
 @documented
 class RestartedData(TypedDict):
-    turn: ModelTurn
+    turn: EventTurn
     agent: Owner

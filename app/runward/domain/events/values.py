@@ -54,7 +54,7 @@ CallProgress: TypeAlias = Literal[
 
 RunCallId: TypeAlias = Annotated[str, Field(description="The call's id in its run.")]
 CalledTool: TypeAlias = Annotated[str, Field(description="Its tool.")]
-ModelTurn: TypeAlias = Annotated[int, Field(description="The model's turn.")]
+EventTurn: TypeAlias = Annotated[int, Field(description="The model's turn.")]
 TurnsSoFar: TypeAlias = Annotated[int, Field(description="The turns so far.")]
 Owner: TypeAlias = Annotated[str | None, Field(description="Whose it is; null for an inline run.")]
 ArgumentsBytes: TypeAlias = Annotated[
