@@ -224,7 +224,7 @@ async def test_under_concurrent_changes_every_decision_holds_on_the_row_as_it_is
     """Others change six runs while their worker, with the version that it saw last, starts calls.
     Replayed from the log: each start stands exactly where the version was the one it names."""
     states = [await store.leased() for _ in range(6)]
-    rounds, changers = 12, 3
+    rounds, changers = 6, 3
 
     async def change(state: RunState) -> None:
         for _ in range(rounds):
@@ -266,7 +266,7 @@ def versions_in(log: list[str]) -> int:
 
 
 async def test_events_are_numbered_without_gaps_under_many_writers(store: Store) -> None:
-    states = [await store.leased() for _ in range(20)]
+    states = [await store.leased() for _ in range(10)]
 
     async def work(state: RunState, commit_one: GroupCommit[Step, StepOutcome]) -> None:
         for number in range(10):

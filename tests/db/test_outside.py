@@ -112,7 +112,7 @@ async def test_a_decision_reads_the_approval_before_and_after_it(store: Store) -
 
 
 async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: Store) -> None:
-    racers = 16
+    racers = 6
     states = [await store.waiting(*(pay(f"c{n}") for n in range(4))) for _ in range(4)]
     asked = [one for state in states for one in await store.pending(state.id)]
 
@@ -292,7 +292,7 @@ async def test_a_decision_and_a_park_at_the_same_moment_never_miss_each_other(
     store: Store,
 ) -> None:
     """Whoever comes second sees the first: the run never waits for what was decided."""
-    states = [await store.asked(pay("c1")) for _ in range(24)]
+    states = [await store.asked(pay("c1")) for _ in range(12)]
     asked = [(await store.pending(state.id))[0] for state in states]
 
     async def park(state: RunState) -> None:
@@ -439,7 +439,7 @@ async def test_a_run_nobody_works_on_has_no_turn_to_wait_for(store: Store) -> No
 
 
 async def test_an_end_and_a_cancel_at_the_same_moment_are_one_end(store: Store) -> None:
-    states = [await store.leased() for _ in range(24)]
+    states = [await store.leased() for _ in range(12)]
 
     async def finish(state: RunState) -> None:
         await store.write(step(state, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
