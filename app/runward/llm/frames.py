@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from runward.domain.json import MAX_VALUES, clean_text, count_values
 from runward.domain.run.bounds import bounded_count
 from runward.domain.run.response import Usage
-from runward.llm.failures import invalid_response, too_many_values
+from runward.llm.failures import TOO_MANY_VALUES, invalid_response, too_large
 
 Frame: TypeAlias = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def parse_object(data: bytes) -> Frame:
     may split an emoji between two frames. An object with too many values is refused before it is
     parsed, because parsing would block the interpreter for seconds. Raises ModelError."""
     if count_values(data) > MAX_VALUES:
-        raise too_many_values()
+        raise too_large(TOO_MANY_VALUES)
     try:
         value: Any = from_json(data)
     except ValueError:

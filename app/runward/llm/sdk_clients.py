@@ -45,7 +45,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
             for piece in self._inflated(chunk) if self._inflating is not None else (chunk,):
                 left -= len(piece)
                 if left < 0:
-                    raise too_large(MAX_RESPONSE_BYTES)
+                    raise too_large()
                 yield piece
 
     def _inflated(self, chunk: bytes) -> Iterator[bytes]:

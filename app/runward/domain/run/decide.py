@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
 
+from runward.domain.errors import FieldError
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.json import as_text
@@ -33,7 +34,7 @@ from runward.domain.run.state import (
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import find_next_agent
 from runward.domain.run.workflow import NextSteps, WorkflowEnd, next_step
-from runward.domain.schema.validator import SchemaProblem, Validator
+from runward.domain.schema.validator import Validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class AskModel:
     """`repair` says what was wrong with the answer that is to be given again; `tools_off` asks
     for a closing summary."""
 
-    repair: tuple[SchemaProblem, ...] = ()
+    repair: tuple[FieldError, ...] = ()
     tools_off: bool = False
 
 
@@ -213,7 +214,7 @@ def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | No
     return AskModel(repair=problems) if limited == AskModel() else limited
 
 
-def _fail_schema(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
+def _fail_schema(output: JsonValue, problems: tuple[FieldError, ...]) -> Finish:
     wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
     return _incomplete("output_schema", wrong, output)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from runward.domain.errors import FieldError
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import CallCreatedData
 from runward.domain.events.kinds import ToolCallCreatedEvent
@@ -46,7 +47,7 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.team import accept_handoff
 from runward.domain.run.tools import CompiledTool
-from runward.domain.schema.validator import SchemaProblem, parse_arguments
+from runward.domain.schema.validator import parse_arguments
 
 
 class UnusableResponseError(Exception):
@@ -287,8 +288,8 @@ def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
     return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
 
 
-def _make_invalid_result(name: str, problems: Sequence[SchemaProblem]) -> Result:
-    text = texts.invalid_arguments(name, [(p.path, p.message) for p in problems])
+def _make_invalid_result(name: str, problems: Sequence[FieldError]) -> Result:
+    text = texts.invalid_arguments(name, problems)
     return _make_failed_result(Reason.INVALID_ARGUMENTS, text)
 
 

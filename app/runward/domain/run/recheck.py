@@ -72,7 +72,7 @@ def recheck(
             state, changes, again, classify_unknown_outcome(tool.spec, ARGUMENTS_REFUSED)
         )
     if problems:
-        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
+        text = texts.invalid_arguments(call.tool, problems)
         return settle(
             state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
         )

@@ -195,7 +195,7 @@ async def _merge(response: "httpx2.Response", merge: ResponseMerger) -> ModelRes
     async for chunk in chunks:
         size += len(chunk)
         if size > MAX_RESPONSE_BYTES:
-            raise failures.too_large(MAX_RESPONSE_BYTES)
+            raise failures.too_large()
         for frame in lines.feed(chunk):
             merge.feed(frame)
         if size - paused_at > PAUSE_BYTES:
@@ -230,7 +230,7 @@ async def _read(response: "httpx2.Response", max_bytes: int, *, cut: bool = Fals
         if len(body) > max_bytes:
             if cut:
                 break
-            raise failures.too_large(max_bytes)
+            raise failures.too_large()
     return bytes(body[:max_bytes])
 
 

@@ -78,9 +78,7 @@ async def _list_expired(tx: Tx, state: RunState, decision: Decision) -> frozense
 
 def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
     if problems := tool.arguments.problems(edit.arguments):
-        raise e.InvalidRequestError(
-            errors=[FieldError(problem.path, problem.message) for problem in problems]
-        )
+        raise e.InvalidRequestError(errors=problems)
     check_room(edit.arguments, stored=state.stored_bytes)
 
 

@@ -131,8 +131,11 @@ def _items(value: str, origin: str) -> list[Any]:
 
 
 def _of_module(module: ModuleType, origin: str) -> list[Any]:
-    own = [
-        one for one in vars(module).values() if _is_declared(one) and _is_defined_in(one, module)
+    own: list[Any] = [  # and not only imported; for an object, the module of its class counts
+        one
+        for one in vars(module).values()
+        if isinstance(one, FunctionTool | BaseTool | NamedCheck)
+        and one.__module__ == module.__name__
     ]
     listed = getattr(module, TOOLS, None)
     if listed is None:
@@ -147,13 +150,3 @@ def _of_module(module: ModuleType, origin: str) -> list[Any]:
             f"Plugin {origin}: it has neither a list {TOOLS} nor anything decorated with @tool."
         )
     return found
-
-
-def _is_declared(one: Any) -> bool:
-    return isinstance(one, FunctionTool | BaseTool | NamedCheck)
-
-
-def _is_defined_in(one: Any, module: ModuleType) -> bool:
-    """Return whether the value is defined in the module and not only imported. For an object, the
-    module of its class counts."""
-    return one.__module__ == module.__name__

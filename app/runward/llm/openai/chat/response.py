@@ -16,10 +16,11 @@ from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,
+    TOO_MANY_CALLS,
     broken_stream,
     invalid_response,
     reported_failure,
-    too_many_calls,
+    too_large,
 )
 from runward.llm.frames import (
     Frame,
@@ -199,7 +200,7 @@ class ChatMerge:
     def _new_call(self, index: int | None, call_id: str) -> _Call:
         """Create a call. Raises ModelError if there are too many."""
         if len(self._calls) >= MAX_CALLS:
-            raise too_many_calls()
+            raise too_large(TOO_MANY_CALLS)
         call = _Call(len(self._calls), call_id)
         self._calls.append(call)
         for place in {index, None}:

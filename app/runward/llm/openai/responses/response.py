@@ -18,12 +18,13 @@ from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,
     MAX_OUTPUT_ITEMS,
+    TOO_MANY_CALLS,
+    TOO_MANY_ITEMS,
+    TOO_MANY_VALUES,
     broken_stream,
     invalid_response,
     reported_failure,
-    too_many_calls,
-    too_many_items,
-    too_many_values,
+    too_large,
 )
 from runward.llm.frames import Frame, as_mapping, parse_object, read_usage
 from runward.llm.openai.responses.native import (
@@ -113,15 +114,15 @@ class ResponseMerge:
     def _take(self, item: Frame, place: int, values: int) -> None:
         self._items[str(item.get("id") or "") or place] = place, item
         if len(self._items) > MAX_OUTPUT_ITEMS:
-            raise too_many_items()
+            raise too_large(TOO_MANY_ITEMS)
         self._values += values
         if self._values > MAX_VALUES:
-            raise too_many_values()
+            raise too_large(TOO_MANY_VALUES)
 
     def _show_new_item(self, item: Frame, place: int) -> None:
         if item.get("type") == "function_call":
             if len(self._calls) >= MAX_CALLS:
-                raise too_many_calls()
+                raise too_large(TOO_MANY_CALLS)
             about = str(item.get("call_id") or ""), str(item.get("name") or "")
             self._calls[place] = (len(self._calls), *about)
             self._show_call(place, "")
@@ -150,7 +151,7 @@ class ResponseMerge:
         output = list(_outputs(self._whole_items(response), self._offered))
         calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
         if len(calls) > MAX_CALLS:
-            raise too_many_calls()
+            raise too_large(TOO_MANY_CALLS)
         if calls and status == "incomplete":
             last = output[calls[-1]]
             assert isinstance(last, RequestedCall)
@@ -167,7 +168,7 @@ class ResponseMerge:
         streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
         items = merge_items(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
         if len(items) > MAX_OUTPUT_ITEMS:
-            raise too_many_items()
+            raise too_large(TOO_MANY_ITEMS)
         return [cast(JsonObject, clean_json(cast(JsonObject, item))[0]) for item in items]
 
     def _show_call(self, place: int, text: str) -> None:
