@@ -65,7 +65,8 @@ from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 from runward.tools.signing import SignedPostClient
-from runward.tools.webhook.invoker import ReadSecrets, WebhookInvoker
+from runward.tools.webhook.headers import ReadSecrets
+from runward.tools.webhook.invoker import WebhookInvoker
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from runward.domain.ids import ApprovalId, RunId
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
-from runward.domain.run.plan import Turn
+from runward.domain.run.parsed_calls import Turn
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.settle import conclude, start
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind

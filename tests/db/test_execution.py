@@ -30,7 +30,7 @@ from runward.llm.base import (
     TextDelta,
 )
 from runward.llm.offline.model import OfflineModel
-from runward.loop import breaker, turn
+from runward.loop import breaker
 from runward.loop.execution import Execution
 from runward.store.access import secrets
 from runward.store.live.drafts import Delta
@@ -487,7 +487,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaker, "FIRST_SECONDS", 0.001)
-    monkeypatch.setattr(turn, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(breaker, "FIRST_DELAY", 0.001)
     breakers, key = loop.engine.models.breakers, (PROJECT, "offline:rules")
     for _ in range(breaker.FAILURES):
         breakers.record_failure(key, failures.unreachable())
@@ -498,7 +498,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
     def count(asked: breaker.BreakerKey) -> ModelError | None:
         nonlocal refused
         refused += 1
-        if refused == 3 * turn.ATTEMPTS:
+        if refused == 3 * breaker.ATTEMPTS:
             breakers.record_success(asked)
         return refusal(asked)
 

@@ -16,7 +16,8 @@ from runward.domain.run.config import AgentConfig
 from runward.domain.run.decisions import RememberedDecision
 from runward.domain.run.family import Child, Member
 from runward.domain.run.items import Message
-from runward.domain.run.plan import ParsedCall, Turn, parse_response
+from runward.domain.run.parsed_calls import ParsedCall, Turn
+from runward.domain.run.plan import parse_response
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.domain.run.state import (
     Call,

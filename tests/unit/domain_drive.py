@@ -27,7 +27,8 @@ from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
 from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.domain.run.plan import Turn, UnusableResponseError
+from runward.domain.run.parsed_calls import Turn
+from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.recheck import recheck
 from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.resolve import (

@@ -14,7 +14,7 @@ from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.run.decide import Action, Delegate, Finish, Park, RunTools, next_action
 from runward.domain.run.items import MediaPart, Message, TextPart
-from runward.domain.run.plan import Turn
+from runward.domain.run.parsed_calls import Turn
 from runward.domain.run.response import Usage
 from runward.domain.run.state import (
     CallOutcome,

@@ -7,7 +7,6 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -19,10 +18,9 @@ from runward.domain.registry.tools import Concurrency, ToolSpec
 from runward.domain.run import team
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.builtins import BUILTINS, visible_tools
-from runward.domain.run.config import Limits
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.domain.run.plan import ParsedCall
+from runward.domain.run.parsed_calls import ParsedCall
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResult,
@@ -37,7 +35,7 @@ from runward.loop.checks import Checks
 from runward.loop.engine import ToolPolicies
 from runward.loop.project_cache import ProjectPolicy
 from runward.loop.tool_policies import add_approvals, find_enabled_tools
-from runward.loop.toolbox import SignedTool, Toolbox, ToolSet
+from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, Toolbox, ToolSet
 from runward.store.postgres.db import retry_on_outage
 from runward.tools.base import Invocation, ToolInvoker
 
@@ -45,7 +43,6 @@ log = structlog.get_logger()
 
 MAX_PROGRESS: Final = 100
 """Progress reports of one call in one claim. Later ones are dropped."""
-_SMALLEST: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +282,7 @@ class CallsInFlight:
             context=state.context,
             attempt=call.attempt,
             fence=call.fence,
-            seconds=max(_SMALLEST, self.seconds_left(call)),
+            seconds=max(SMALLEST_SECONDS, self.seconds_left(call)),
             callback_url=url,
             callback_token=token,
             secrets=signed_tool.secrets,
@@ -301,16 +298,6 @@ class CallsInFlight:
         count = self._reports[call.id] = self._reports.get(call.id, 0) + 1
         if count <= MAX_PROGRESS:
             self._report(call, *bounded_progress(progress, message))
-
-
-def seconds_for(
-    spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
-) -> float | None:
-    """Return the tool's own timeout, the run's, or the service's, but no more than the run has
-    `left`. The run's and the service's do not hold for a client, which may be a person."""
-    general = limits.tool_timeout_seconds or default.total_seconds()
-    seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
-    return seconds if left is None or seconds is None else max(_SMALLEST, min(seconds, left))
 
 
 async def _unfailing(

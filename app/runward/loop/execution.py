@@ -9,7 +9,6 @@ from typing import Final, assert_never
 
 import structlog
 
-from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
 from runward.domain.run.decide import (
@@ -26,23 +25,24 @@ from runward.domain.run.decide import (
 from runward.domain.run.family import ChildRun
 from runward.domain.run.open_calls import recover
 from runward.domain.run.output import add_repair
-from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError, take_response
+from runward.domain.run.parsed_calls import ParsedResponse, Turn
+from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
 from runward.domain.run.remembered_decisions import forget_expired
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.run_events import add_usage
+from runward.domain.run.run_events import add_progress, add_usage
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
-from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight, seconds_for
+from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight
 from runward.loop.checks import Checks, check_finish, has_output_to_check
 from runward.loop.children import find_late_outcome
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
 from runward.loop.project_cache import NO_POLICY
-from runward.loop.toolbox import BuiltinTools
+from runward.loop.toolbox import BuiltinTools, seconds_for
 from runward.loop.turn import (
     FailedAfterResponse,
     ModelTurn,
@@ -288,16 +288,7 @@ class Execution:
 
     def _add_progress(self, call: Call, progress: float | None, message: str | None) -> None:
         """Record a tool's progress report with the next step, or at once if there is none."""
-        self.leased.changes.add(
-            ToolCallProgressEvent(
-                {
-                    "call_id": call.id,
-                    "status": "progress",
-                    "progress": progress,
-                    "message": message,
-                }
-            )
-        )
+        add_progress(self.leased.changes, call, progress, message)
         self.leased.wake()
 
     async def _await_calls(self, *, stopping: bool) -> bool:

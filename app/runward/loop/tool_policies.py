@@ -10,7 +10,7 @@ from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ByCallable, When
 from runward.domain.run.config import NamedTool
-from runward.domain.run.plan import ParsedCall
+from runward.domain.run.parsed_calls import ParsedCall
 from runward.domain.run.state import RunState, list_requested_calls
 from runward.domain.run.tools import (
     CompiledTool,

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from math import inf
 from typing import Final
 from uuid import UUID
@@ -15,6 +16,7 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.tools import HostedKind, ToolSpec
 from runward.domain.run import builtins, history
+from runward.domain.run.config import Limits
 from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import (
@@ -26,6 +28,8 @@ from runward.store.registry import tool_registry
 from runward.tools import signing
 from runward.tools.base import Invocation
 
+SMALLEST_SECONDS: Final = 0.01
+"""The least time of a call."""
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
 MAX_SCHEMA_CHARACTERS: Final = 8 * 1024 * 1024
@@ -186,3 +190,13 @@ class BuiltinTools:
             tools=self._tools(),
             search_history=lambda query, limit: history.search(state.history, query, limit),
         )
+
+
+def seconds_for(
+    spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
+) -> float | None:
+    """Return the tool's own timeout, the run's, or the service's, but no more than the run has
+    `left`. The run's and the service's do not hold for a client, which may be a person."""
+    general = limits.tool_timeout_seconds or default.total_seconds()
+    seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
+    return seconds if left is None or seconds is None else max(SMALLEST_SECONDS, min(seconds, left))

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -38,8 +39,8 @@ class Worker:
             services.storage.database,
             carried=self.executions.list_versions,
             on_run=self.executions.notify_changed,
-            on_project=self._project_changed,
-            on_new=self._project_is_new,
+            on_project=self._forget_project,
+            on_new=partial(self._forget_project, tell=False),
         )
         self.draining = False
         self.reserved = 0
@@ -101,12 +102,8 @@ class Worker:
             self._wake.clear()
             await self._wake.wait()
 
-    def _project_is_new(self, project_id: UUID) -> None:
-        self.services.registry.forget(project_id, tell=False)
-        self.executions.notify_tools_changed(project_id)
-
-    def _project_changed(self, project_id: UUID) -> None:
-        self.services.registry.forget(project_id)
+    def _forget_project(self, project_id: UUID, *, tell: bool = True) -> None:
+        self.services.registry.forget(project_id, tell=tell)
         self.executions.notify_tools_changed(project_id)
 
     async def _execute(self, execution: Execution) -> None:

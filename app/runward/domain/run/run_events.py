@@ -15,6 +15,7 @@ from runward.domain.events.kinds import (
     ToolCallCreatedEvent,
     ToolCallFailedEvent,
     ToolCallOutcomeUnknownEvent,
+    ToolCallProgressEvent,
     ToolCallRejectedEvent,
     ToolCallTimedOutEvent,
     UsageUpdatedEvent,
@@ -24,7 +25,7 @@ from runward.domain.ids import CallId
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.items import HostedCall
 from runward.domain.run.response import ModelResponse, Usage
-from runward.domain.run.state import CallOutcome, Changes, RunState
+from runward.domain.run.state import Call, CallOutcome, Changes, RunState
 
 CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[CallEndedData]]]] = {
     CallOutcome.COMPLETED: ToolCallCompletedEvent,
@@ -104,3 +105,12 @@ def add_usage(
     }
     changes.add(UsageUpdatedEvent(data))
     return replace(state, usage=total)
+
+
+def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:
+    """Add a tool's report, from 0 to 1."""
+    changes.add(
+        ToolCallProgressEvent(
+            {"call_id": call.id, "status": "progress", "progress": progress, "message": message}
+        )
+    )

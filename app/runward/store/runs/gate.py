@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -249,12 +248,7 @@ class GroupCommit(Generic[T, R]):
         self._task = asyncio.create_task(self._run(), name="group-commit")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
         tasks: list[asyncio.Task[Any]] = [self._task, *self._alone]
         for task in tasks:
