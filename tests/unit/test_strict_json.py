@@ -20,7 +20,6 @@ VALUES = st.recursive(
     | st.floats(-1e308, 1e308, allow_nan=False)
     | TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
-    max_leaves=8,
 )
 
 
