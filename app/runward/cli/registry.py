@@ -41,7 +41,7 @@ def add_list_command(
         limit: Limit = limit, url: Url = None, key: KeyOption = None, as_json: AsJson = False
     ) -> None:
         with connect(url, key) as runward:
-            found = list(runward.list_all(f"/v1/{kind.path}", limit, order=order))
+            found = runward.list_all(f"/v1/{kind.path}", limit, order=order)
         print_list(found, kind.columns, empty_text=kind.empty_text, as_json=as_json)
 
 

@@ -186,16 +186,20 @@ def make_error_response(request: Request, error: Exception) -> Response | None:
             return None
 
 
+def describe_request(request: Request) -> dict[str, str | None]:
+    """Return what log events say of a request."""
+    return {
+        "request_id": get_request_id(request),
+        "method": request.method,
+        "route": getattr(request.scope.get("route"), "path", None),
+    }
+
+
 def log_unavailable(request: Request, response: Response, error: Exception) -> None:
     """Log the cause of a 503, which the client is not told."""
     if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-        log.warning(
-            "request.unavailable",
-            request_id=get_request_id(request),
-            method=request.method,
-            route=getattr(request.scope.get("route"), "path", None),
-            **log_fields(error.__cause__ or error),
-        )
+        about = describe_request(request) | log_fields(error.__cause__ or error)
+        log.warning("request.unavailable", **about)
 
 
 def _make_headers(error: e.AppError, status: int) -> dict[str, str]:

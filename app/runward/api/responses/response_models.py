@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from runward.api.http.models import ResponseModel, with_example
+from runward.api.http.models import ConversationPage, ResponseModel, with_example
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
@@ -139,7 +139,7 @@ class ResponseObject(ResponseModel):
     """Tokens; null until it has ended."""
 
 
-class InputItems(ResponseModel):
+class InputItems(ConversationPage):
     """What a response was given."""
 
     model_config = with_example(
@@ -157,15 +157,8 @@ class InputItems(ResponseModel):
         has_more=False,
     )
 
-    object: Literal["list"] = "list"
     data: list[JsonObject] = Field(default_factory=list[JsonObject])
     """Items."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """The id of the last item; null if the page is empty."""
-    has_more: bool
-    """Whether there is anything after this page."""
 
 
 class Compaction(ResponseModel):

@@ -100,21 +100,13 @@ async def _start_response(
 ) -> tuple[ResponseLog, bool]:
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""
-    before: tuple[Item, ...] = ()
-    former: continuation.PreviousResponse | None = None
-    if body.previous_response_id is not None:
-        shown = body.previous_response_id
-        former = await continuation.load_previous_response(storage, principal.project_id, shown)
-        if continuation.answers_wait(former, body.input):
-            id_, made = await continuation.continue_run(
-                storage, queue, principal, body, former, request_key
-            )
-            return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
-        before = await continuation.load_history(storage, principal.project_id, former)
-    unseal = make_unseal(storage.vault, principal.project_id)
-    items = parse_conversation(body.input, unseal, before)
-    if not items:
-        raise parameter_error("input", "is required")
+    former = await _load_previous(storage, principal.project_id, body)
+    if former is not None and continuation.answers_wait(former, body.input):
+        id_, made = await continuation.continue_run(
+            storage, queue, principal, body, former, request_key
+        )
+        return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
+    items = await _load_conversation(storage, principal.project_id, body, former)
 
     async def start() -> AcceptResult:
         continued_from = former.id.run_id if former else None
@@ -125,6 +117,30 @@ async def _start_response(
     accepted = await accept_once(storage, request_key, start)
     run = accepted.run
     return log_reader.create_log(run, ResponseId(run.id)), accepted.replayed
+
+
+async def _load_previous(
+    storage: Storage, project_id: ProjectId, body: CreateResponse | CompactResponse
+) -> continuation.PreviousResponse | None:
+    shown = body.previous_response_id
+    if shown is None:
+        return None
+    return await continuation.load_previous_response(storage, project_id, shown)
+
+
+async def _load_conversation(
+    storage: Storage,
+    project_id: ProjectId,
+    body: CreateResponse | CompactResponse,
+    former: continuation.PreviousResponse | None,
+) -> tuple[Item, ...]:
+    """Return the history of the previous response, if there is one, and the input. Raises
+    InvalidRequestError if both are empty."""
+    before = await continuation.load_history(storage, project_id, former) if former else ()
+    items = parse_conversation(body.input, make_unseal(storage.vault, project_id), before)
+    if not items:
+        raise parameter_error("input", "is required")
+    return items
 
 
 async def _wait_for_end(
@@ -228,15 +244,8 @@ async def compact_response(
     await run_request.resolve_model(
         storage, registry, principal.project_id, run_request.build_model_request(body.model)
     )
-    before: tuple[Item, ...] = ()
-    if body.previous_response_id is not None:
-        shown = body.previous_response_id
-        former = await continuation.load_previous_response(storage, principal.project_id, shown)
-        before = await continuation.load_history(storage, principal.project_id, former)
-    unseal = make_unseal(storage.vault, principal.project_id)
-    items = parse_conversation(body.input, unseal, before)
-    if not items:
-        raise parameter_error("input", "is required")
+    former = await _load_previous(storage, principal.project_id, body)
+    items = await _load_conversation(storage, principal.project_id, body, former)
     id_ = f"cmp_{mint().hex}"
     item: JsonObject = {
         "type": "compaction",

@@ -12,6 +12,7 @@ from runward.api.http.models import (
     EXAMPLE_TIME,
     KEY_ID,
     RUN_ID,
+    ConversationPage,
     ResponseModel,
     with_example,
 )
@@ -169,36 +170,26 @@ class Run(ResponseModel):
 
     @classmethod
     def from_row(cls, view: RunView, waiting: Sequence[WaitingCall] = ()) -> Self:
-        """Without validation, which would take most of the time of a list of runs."""
         details, error = view.incomplete_details, view.error
         entries = [render_wait(call) for call in waiting]
-        return cls.model_construct(
+        return cls.construct_from_attributes(
+            view,
             id=format_id(Prefix.RUN, view.id),
-            status=view.status,
-            agent=view.agent,
             model=view.config.get("model"),
             session_id=format_optional_id(Prefix.SESSION, view.session_id),
             continued_from=format_optional_id(Prefix.RUN, view.continued_from),
             parent_run_id=format_optional_id(Prefix.RUN, view.parent_run_id),
             created_by=Actor.from_row(view.created_by),
-            turn=view.turn,
             usage=Usage.model_construct(None, **view.usage),
-            output=view.output,
-            output_parsed=view.output_parsed,
             error=error and RunError.model_construct(None, **error),
             incomplete_details=details and IncompleteDetails.model_construct(None, **details),
             required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
             waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
             last_sequence=view.last_seq,
-            created_at=view.created_at,
-            started_at=view.started_at,
-            ended_at=view.ended_at,
-            context=view.context,
-            metadata=view.metadata,
         )
 
 
-class ItemPage(ResponseModel):
+class ItemPage(ConversationPage):
     """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
     `tool_call`, `tool_result`, `reasoning` or `hosted_call` (what the model's vendor ran by
     itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
@@ -219,12 +210,5 @@ class ItemPage(ResponseModel):
         has_more=False,
     )
 
-    object: Literal["list"] = "list"
     data: list[JsonObject]
     """In order; the calls of a response are directly followed by their results."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """The id of the last item; null if the page is empty."""
-    has_more: bool
-    """Whether there is anything after this page."""

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from runward.api.http.models import (
     EXAMPLE_TIME,
     RUN_ID,
+    ConversationPage,
     Metadata,
     RequestModel,
     ResponseModel,
@@ -123,7 +124,7 @@ class Session(ResponseModel):
         )
 
 
-class SessionItemPage(ResponseModel):
+class SessionItemPage(ConversationPage):
     """A page of a session's conversation: the items of its ended runs, as in a run's own list,
     each with its `id` and `run_id`."""
 
@@ -141,12 +142,5 @@ class SessionItemPage(ResponseModel):
         has_more=False,
     )
 
-    object: Literal["list"] = "list"
     data: list[JsonObject]
     """In the order of the runs, and of each run as it happened."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """The id of the last item; null if the page is empty."""
-    has_more: bool
-    """Whether there is anything after this page."""
