@@ -13,7 +13,8 @@ from runward.cli.printing import Columns, print_list, print_resource, print_resu
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """`where`: below /v1. `begin` is said where there is none; `lost`, before one is deleted."""
+    """`path`: below /v1. `empty_text` is printed if there is none, and `delete_warning` before one
+    is deleted."""
 
     path: str
     noun: str

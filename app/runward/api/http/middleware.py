@@ -72,7 +72,7 @@ class RequestMiddleware:
 
 
 def should_log(record: logging.LogRecord) -> bool:
-    """Return False for records of an AnswerCutError: the server would log its stack."""
+    """Return False for a TruncatedResponseError, of which the server would log its stack."""
     return not (record.exc_info and isinstance(record.exc_info[1], TruncatedResponseError))
 
 

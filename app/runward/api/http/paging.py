@@ -96,10 +96,13 @@ class PageParams:
         return Page[Item].from_rows(rows, self.limit, render, get_id)
 
 
+PageLimit = Annotated[
+    int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+]
+
+
 async def _read_page_params(
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
-    ] = 20,
+    limit: PageLimit = 20,
     after: Annotated[
         str | None,
         Query(max_length=128, description="The `last_id` of the page before this one."),
@@ -112,9 +115,7 @@ async def _read_page_params(
 
 
 async def _read_ordered_page_params(
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
-    ] = 100,
+    limit: PageLimit = 100,
     after: Annotated[
         str | None,
         Query(max_length=600, description="The `last_id` of the page before this one."),

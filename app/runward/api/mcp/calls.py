@@ -98,7 +98,7 @@ class McpToolCall:
     _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
 
     async def result(self, report: ProgressReport) -> JsonObject:
-        """A CallToolResult. Raises RefusedError for what is the client's own mistake, and
+        """A CallToolResult. Raises McpRequestError for what is the client's own mistake, and
         UnavailableError."""
         if self.target is None:
             raise McpRequestError(f"Unknown tool: {clean_text(str(self.params.get('name')))[:128]}")

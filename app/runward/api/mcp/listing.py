@@ -70,7 +70,7 @@ class McpTarget:
 
 async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None) -> JsonObject:
     """By name, in the order of code points. Of other pages only the names are read. Raises
-    RefusedError for a cursor that is none."""
+    McpRequestError for a cursor that is none."""
     after = "" if cursor is None else _decode_cursor(cursor)
     async with storage.read() as tx:
         of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {

@@ -48,7 +48,7 @@ _MODULES: Final = (
 
 
 class McpHandlers(Protocol):
-    """What one request is answered with, in the protocol's own JSON. They raise RefusedError and
+    """What one request is answered with, in the protocol's own JSON. They raise McpRequestError and
     AppErrors."""
 
     @property

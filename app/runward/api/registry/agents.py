@@ -16,7 +16,7 @@ from runward.api.http.models import (
     make_optional,
     with_example,
 )
-from runward.api.http.paging import MAX_LIMIT, Page, Pagination
+from runward.api.http.paging import Page, PageLimit, Pagination
 from runward.api.http.params import AgentPath
 from runward.api.http.routes import make_router
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools
@@ -182,9 +182,7 @@ async def list_agent_versions(
     principal: ToolsReader,
     storage: StorageDep,
     name: AgentPath,
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
-    ] = 20,
+    limit: PageLimit = 20,
     after: Annotated[
         int | None,
         Query(ge=1, le=MAX_VERSION, description="The `last_id` of the page before this one."),

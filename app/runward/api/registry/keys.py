@@ -125,7 +125,7 @@ async def _create_key(
     *,
     collection_path: str | None = None,
 ) -> Response:
-    """Raises InsufficientScopeError for a scope that `who` does not have."""
+    """Raises InsufficientScopeError for a scope that the principal lacks."""
     if missing := [scope for scope in body.scopes if scope not in principal.scopes]:
         raise e.InsufficientScopeError(missing, "This key cannot grant scopes that it lacks")
     secret = keys.make_secret()

@@ -65,22 +65,18 @@ def message_id(run: str, turn: int) -> str:
 
 
 def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> OutputItem:
-    return _message(message_id(run, turn), list(parts), status)
+    return build_message(message_id(run, turn), "assistant", list(parts), status)
 
 
 def final_message(run: str, output: JsonValue) -> OutputItem:
     """Of a run whose output is not what its model said last."""
-    return _message(f"msg_{run}_output", [text_part(as_text(output))], "completed")
+    return build_message(f"msg_{run}_output", "assistant", [text_part(as_text(output))])
 
 
-def _message(id_: str, parts: list[ContentPart], status: str) -> OutputItem:
-    return {
-        "type": "message",
-        "id": id_,
-        "status": status,
-        "role": "assistant",
-        "content": parts,
-    }
+def build_message(
+    id_: str, role: str, parts: list[ContentPart], status: str = "completed"
+) -> OutputItem:
+    return {"type": "message", "id": id_, "status": status, "role": role, "content": parts}
 
 
 def text_part(text: str) -> ContentPart:
@@ -123,7 +119,10 @@ def _find_texts(value: JsonValue) -> Iterator[str]:
                 yield from _find_texts(one)
 
 
-def function_call(run: str, number: int, call_id: str, name: str, arguments: str) -> OutputItem:
+def function_call(
+    run: str, number: int | str, call_id: str, name: str, arguments: str
+) -> OutputItem:
+    """`number`: of the event that made it, or what else tells it apart in its run."""
     return {
         "type": "function_call",
         "id": f"fc_{run}_{number}",
