@@ -88,13 +88,13 @@ class Contract:
         if response.request.method == "HEAD":
             return
         if response.request.url.path.startswith("/v1/responses"):
-            yield from self._wrong("#/components/schemas/OpenAIError", response.json())
+            yield from self.find_errors("#/components/schemas/OpenAIError", response.json())
             return
         if response.headers.get("Content-Type") != PROBLEM:
             yield f"a problem of the type {response.headers.get('Content-Type')}"
             return
         problem: Json = response.json()
-        yield from self._wrong("#/components/schemas/Problem", problem)
+        yield from self.find_errors("#/components/schemas/Problem", problem)
         if problem["status"] != response.status_code:
             yield f"the problem says {problem['status']}"
         if problem["type"] != f"urn:runward:problem:{problem['code']}":
@@ -114,9 +114,10 @@ class Contract:
         elif kind == "application/json":
             at = f"#/paths/{_escaped(operation.path)}/{operation.method.lower()}"
             at += f"/responses/{status}/content/{_escaped(kind)}/schema"
-            yield from self._wrong(at, response.json())
+            yield from self.find_errors(at, response.json())
 
-    def _wrong(self, reference: str, value: Any) -> Iterator[str]:
+    def find_errors(self, reference: str, value: Any) -> Iterator[str]:
+        """Yield the errors of a value against the schema at `reference`, a JSON pointer."""
         if reference not in self._validators:
             self._validators[reference] = jsonschema_rs.Draft202012Validator(
                 {"$ref": DOCUMENT + reference}, registry=self._registry
