@@ -34,10 +34,12 @@ def decision_is_read_and_then_written() -> None:
 def edit_is_ignored() -> None:
     decide: Any = rules.decide
 
-    def ignoring(state: Any, changes: Any, call: Any, tool: Any, decision: Any, by: str) -> Any:
+    def ignoring(
+        state: Any, changes: Any, call: Any, tool: Any, decision: Any, by: str, **others: Any
+    ) -> Any:
         if isinstance(decision, Edit):
             decision = Approve(decision="approve")
-        return decide(state, changes, call, tool, decision, by)
+        return decide(state, changes, call, tool, decision, by, **others)
 
     _replace(rules, "decide", ignoring)
 
