@@ -212,7 +212,7 @@ class RunQueue:
 
     def notify_tools(self, abandoned: Iterable[AbandonedCall]) -> None:
         """Tell tools that nobody waits for their calls."""
-        self.notices.tell(abandoned)
+        self.notices.enqueue(abandoned)
 
 
 @dataclass(frozen=True, slots=True)

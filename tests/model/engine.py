@@ -53,7 +53,7 @@ class _Stub:
     def is_followed(self, _: Any) -> bool:
         return False
 
-    def tell(self, _: Any) -> None: ...
+    def enqueue(self, _: Any) -> None: ...
 
 
 class _Storage:

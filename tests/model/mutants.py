@@ -97,7 +97,7 @@ async def _catch_up_without_reading(it: Any) -> None:
     it._wake.clear()
     if it.lost:
         raise LeaseLostError
-    if it.changes.empty:
+    if it.changes.is_empty:
         await it.reload()
     else:
         await it.record()
@@ -194,14 +194,14 @@ def _recover_unknown(state: Any, changes: Any, tool_of: Any) -> Any:
 
 def _start_uncounted(state: Any, changes: Any, call: Any, *, seconds: Any) -> Any:
     started = replace(call, phase=CallPhase.STARTED, fence=state.fence, timeout_seconds=seconds)
-    changes.put(started)
+    changes.put_call(started)
     return state.with_call(started), started
 
 
 def _start_unfenced(state: Any, changes: Any, call: Any, *, seconds: Any) -> Any:
     _, started = settle.start(state, Changes(), call, seconds=seconds)
     started = replace(started, fence=1)
-    changes.put(started)
+    changes.put_call(started)
     return state.with_call(started), started
 
 

@@ -223,7 +223,7 @@ class Drive:
         made = {**self.tools, **build_handoff_tools(self.run.config, self.run.team)}
         answered = {make_request_key("ask", {"n": n}): n > 1 for n in range(10)}
         usable = {} if ask.tools_off else made
-        turn = Turn(usable, self.mint, shown=len(shown))
+        turn = Turn(usable, self.mint, segments_before=len(shown))
         try:
             after, changes = take_response(self.run, self._response(list(made)), turn, answered)
         except UnusableResponseError as error:

@@ -60,7 +60,7 @@ def test_a_call_of_an_agent_waits_for_the_child_run_that_is_started_with_it() ->
     assert verdict == StartChild()
     before, changes = state([started]), Changes()
     assert conclude(before, changes, started, verdict) is before
-    assert changes.empty
+    assert changes.is_empty
     run = start_child(before, changes, started, opened())
     assert (phase_of(run), run.calls[started.id].child) == (AT_CHILD, HELPER)
     assert changes.children == [opened()]

@@ -72,7 +72,7 @@ def test_a_verdict_is_written_down_and_a_retry_writes_nothing() -> None:
     before = state([STARTED])
     changes = Changes()
     assert conclude(before, changes, STARTED, TryAgain(1)) is before
-    assert changes.empty
+    assert changes.is_empty
     done = conclude(before, changes, STARTED, Result(CallOutcome.COMPLETED, 1))
     assert done.calls[STARTED.id].phase is CallPhase.SETTLED
 

@@ -169,7 +169,7 @@ class Execution:
         hidden = self._tools.enabled.keys() - visible.keys()
         turn = Turn(visible, mint, len(state.segments), frozenset(hidden))
         if action.tools_off:
-            turn = replace(turn, tools={}, hidden=frozenset())
+            turn = replace(turn, tools={}, hidden_tools=frozenset())
         parsed = await self.leased.run_unless_stopped(asked.review(response, turn))
         if parsed is None:  # the response is dropped, but it was paid for
             self.leased.state = add_usage(self.leased.state, self.leased.changes, response.usage)

@@ -118,7 +118,7 @@ class LeasedRun(RunSignals):
 
     async def record(self) -> bool:
         """Commit the changes, also if others changed the run. False: they did; decide again."""
-        if not self.changes.empty:
+        if not self.changes.is_empty:
             changes, self.changes = self.changes, Changes()
             written = await self.write(self.state, changes, expected_version=None)
             assert isinstance(written, Committed)
@@ -182,7 +182,7 @@ class LeasedRun(RunSignals):
 
     def notify_abandoned(self, calls: Iterable[AbandonedCall]) -> None:
         """Tell tools that nobody waits for the answers to these calls any more."""
-        self._storage.notices.tell(calls)
+        self._storage.notices.enqueue(calls)
 
     def _publish(self, written: Committed, changes: Changes) -> None:
         """Show the step's events to those who follow the run in this process."""

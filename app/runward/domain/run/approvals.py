@@ -71,11 +71,11 @@ def require_approval(
             )
         )
         call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
-        changes.put(call)
+        changes.put_call(call)
         return state.with_call(call)
     approval_id = ApprovalId(mint())
     call = replace(call, phase=CallPhase.AWAITING_APPROVAL, approval_id=approval_id)
-    changes.put(call)
+    changes.put_call(call)
     changes.approvals.append(
         ApprovalRequest(
             approval_id,
@@ -178,7 +178,7 @@ def _decide_call(
         case _:
             assert_never(decision)
     changes.add(ToolCallApprovalDecidedEvent(event))
-    changes.put(call)
+    changes.put_call(call)
     state = state.with_call(call)
     match decision:
         case Reject(message=message):

@@ -23,9 +23,9 @@ class Turn:
 
     tools: Mapping[str, CompiledTool]
     mint: Callable[[], UUID]
-    shown: int | None = None
+    segments_before: int | None = None
     """How many segments of the conversation; None: all that there are."""
-    hidden: frozenset[str] = frozenset()
+    hidden_tools: frozenset[str] = frozenset()
     """Tools that the model would be shown if it had searched for them."""
 
 
@@ -68,7 +68,7 @@ def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) ->
     tool = parsed.tool
     if tool is None or not _is_callable(tool, parsed):
         fails = state.config.on_unknown_tool == "fail_run"
-        hidden = call.tool in turn.hidden
+        hidden = call.tool in turn.hidden_tools
         text = (
             texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
         )

@@ -78,7 +78,7 @@ def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[
         raise _unstorable(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
     response, number = parsed.response, state.turn + 1
     changes = Changes(progress=True)
-    shown = len(state.segments) if turn.shown is None else turn.shown
+    shown = len(state.segments) if turn.segments_before is None else turn.segments_before
     items = _build_items(response, parsed.calls)
     segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, segments_before=shown)
     changes.segments.append(segment)

@@ -119,7 +119,7 @@ def apply_resolution(
             return settle(state, changes, call, failed)
         case ResolvedRetry():
             ready = replace(call, phase=CallPhase.READY)
-            changes.put(ready)
+            changes.put_call(ready)
             return state.with_call(ready)
         case _:
             assert_never(resolution)
@@ -155,7 +155,7 @@ def _request_input(
     number = count_input_requests(call) + 1
     exchange = InputRequest(number, call.attempt, request.requests, request.state)
     asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
-    changes.put(asking)
+    changes.put_call(asking)
     changes.progress = True
     requests = bounded_field("requests", request.requests)
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_required", **requests}))
@@ -194,7 +194,7 @@ def apply_client_input(
     assert call.exchange is not None
     exchange = replace(call.exchange, answered=True, responses=answer.output)
     ready = replace(call, phase=CallPhase.READY, exchange=exchange)
-    changes.put(ready)
+    changes.put_call(ready)
     changes.progress = True
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_given"}))
     return state.with_call(ready)
@@ -222,7 +222,7 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
 
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
     """The answer is here, and waits for the loop to show it to guardrails and hooks."""
-    changes.put(replace(call, received=answer.model_dump(mode="json")))
+    changes.put_call(replace(call, received=answer.model_dump(mode="json")))
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 
 

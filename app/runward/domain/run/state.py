@@ -258,7 +258,7 @@ class Changes:
     progress: bool = False
     """A response or a result: the run is not stuck in a crash loop."""
 
-    def put(self, call: Call) -> None:
+    def put_call(self, call: Call) -> None:
         """A new state of a call, whether its row exists already or is inserted with this step."""
         rows = self.inserted if call.id in self.inserted else self.updated
         rows[call.id] = call
@@ -287,7 +287,7 @@ class Changes:
         return not (rows or self.approvals or self.closed_approvals or self.shared_state)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.events and self.only_events
 
 

@@ -131,7 +131,7 @@ def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
 
 def start_child(state: RunState, changes: Changes, call: Call, child: ChildRun) -> RunState:
     waiting = replace(call, phase=CallPhase.AWAITING_CHILD, child=child.id)
-    changes.put(waiting)
+    changes.put_call(waiting)
     changes.children.append(child)
     changes.progress = True
     changes.add(

@@ -17,6 +17,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.family import list_tool_names
 from runward.domain.run.state import Changes, RunState
 from runward.store import codec
+from runward.store.access.idempotency import RETENTION
 from runward.store.postgres.columns import RowMapping, insert_select, recordset, take
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import runs
@@ -100,7 +101,7 @@ WITH {lock_timeout}s AS (
 ),{RECORDS}, keys AS (
   INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
   SELECT s.project_id, s.key, s.route, s.body_digest, s.id,
-    clock_timestamp() + interval '24 hours'
+    clock_timestamp() + interval '{RETENTION.total_seconds():.0f} seconds'
   FROM s WHERE s.key IS NOT NULL ORDER BY s.project_id, s.key
 ), hint AS MATERIALIZED (
   SELECT CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
