@@ -23,7 +23,7 @@ from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sql
 
 
 class Alive(ResponseModel):
-    """The process answers."""
+    """The process is alive."""
 
     model_config = with_example(status="ok")
 
@@ -31,7 +31,7 @@ class Alive(ResponseModel):
 
 
 class Ready(ResponseModel):
-    """The process can serve."""
+    """The process is ready for requests."""
 
     model_config = with_example(status="ready")
 
@@ -39,36 +39,36 @@ class Ready(ResponseModel):
 
 
 class LoadedPlugins(ResponseModel):
-    """The functions of plugins that the process that answers has loaded."""
+    """Plugin functions that the responding process has loaded."""
 
     tools: list[str]
-    """Their tools, by name."""
+    """Names of the loaded tools."""
     guardrails: list[str]
-    """Their guardrails, by name."""
+    """Names of the loaded guardrails."""
     hooks: list[str]
-    """Their hooks, by name."""
+    """Names of the loaded hooks."""
 
 
 class McpAbilities(ResponseModel):
-    """What can be done with MCP servers."""
+    """Support for MCP servers."""
 
     installed: bool
-    """Whether the SDK is there."""
+    """Whether the MCP SDK is installed."""
     commands: list[str]
-    """Which commands the operator allows."""
+    """Commands that the operator allows for starting MCP servers."""
 
 
 class ModelAbilities(ResponseModel):
-    """What the models of a vendor know."""
+    """Capabilities of the models of one provider."""
 
     hosted: list[str]
-    """Kinds of tools that the vendor runs."""
+    """Kinds of hosted tools that the provider can run."""
     executors: list[str]
-    """Kinds of the vendor's own tools that a webhook or plugin can carry out."""
+    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider."""
 
 
 class Capabilities(ResponseModel):
-    """What this installation can do."""
+    """Capabilities of this deployment."""
 
     model_config = with_example(
         version="0.1.0",
@@ -90,29 +90,29 @@ class Capabilities(ResponseModel):
 
     object: Literal["capabilities"] = "capabilities"
     version: str
-    """Runward's."""
+    """Version of Runward."""
     tool_types: list[str]
-    """How tools can be executed."""
+    """Types of tools that this deployment can run."""
     builtin_tools: list[str]
-    """Tools that are always there, by name."""
+    """Names of the built-in tools."""
     agent_kinds: list[AgentKind]
-    """What agents can do."""
+    """Kinds of agents that can be registered."""
     guardrail_stages: list[ToolStage | RunStage]
-    """When guardrails can be asked."""
+    """Stages at which guardrails can be called."""
     hooks: list[Moment]
-    """What hooks can stand before or after."""
+    """Points at which hooks can be called."""
     plugins: LoadedPlugins
-    """Of the process that answers."""
+    """Plugin functions that the responding process has loaded."""
     mcp: McpAbilities
-    """What can be done with MCP servers."""
+    """Support for MCP servers."""
     model_vendors: list[str]
-    """What stands before the colon in the names of models."""
+    """Providers of models: the part of a model's name before the colon."""
     models: dict[str, ModelAbilities]
-    """What the models of each vendor know."""
+    """Capabilities of the models, by provider."""
     responses_api: bool
-    """Whether /v1/responses is there."""
+    """Whether the `/v1/responses` API is available."""
     scopes: list[Scope]
-    """What the key that asks may do."""
+    """Scopes of the API key that sent the request."""
 
 
 READY_SECONDS: Final = 5.0
@@ -121,16 +121,17 @@ probes: APIRouter = make_router("Service", prefix="")
 routes: APIRouter = make_router("Service")
 
 
-@probes.get("/healthz", summary="Is the process alive?")
+@probes.get("/healthz", summary="Check liveness")
 async def healthz() -> Alive:
-    """The process answers."""
+    """Check that the process is alive."""
     return Alive(status="ok")
 
 
-@probes.get("/readyz", summary="Can the process serve?")
+@probes.get("/readyz", summary="Check readiness")
 async def readyz(storage: StorageDep, live: LiveDep) -> Ready:
-    """The process can serve: it is not stopping, the database answers and takes writes, its schema
-    is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
+    """Check that the process is ready for requests. A process is ready if it is not stopping, its
+    database accepts writes, the database schema is not older than the process, and the secret key
+    matches. Otherwise, the response is 503."""
     if live.is_stopping():
         raise e.UnavailableError("This process is stopping.", retry_after=1)
     try:
@@ -151,15 +152,16 @@ def _describe_outage(error: Exception) -> str:
     return "The database cannot be reached."
 
 
-@probes.get("/metrics", response_class=PlainTextResponse, summary="Show Prometheus' metrics")
+@probes.get("/metrics", response_class=PlainTextResponse, summary="Get metrics")
 async def metrics() -> Response:
-    """Prometheus' text format."""
+    """Get metrics in the Prometheus text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
-@routes.get("/capabilities", summary="Show what this installation can do")
+@routes.get("/capabilities", summary="Get capabilities")
 async def capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities:
-    """What this installation can do. `plugins` are those of the process that answers."""
+    """Get the capabilities of this deployment. `plugins` lists the plugin functions of the
+    responding process only."""
     plugins, mcp = registry.plugins, registry.mcp
     abilities = (await registry.get_models(principal.project_id)).abilities()
     return Capabilities(

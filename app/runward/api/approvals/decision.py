@@ -18,7 +18,7 @@ routes = make_router("Approvals")
 
 
 @routes.post(
-    "/approvals/{approval_id}/decision", response_model=Approval, summary="Decide about a call"
+    "/approvals/{approval_id}/decision", response_model=Approval, summary="Decide on an approval"
 )
 async def decide_approval(
     principal: ApprovalsDecider,
@@ -28,8 +28,9 @@ async def decide_approval(
     approval_id: ApprovalPath,
     decision: Decision,
 ) -> Response:
-    """Decide about one call; the run goes on by itself. The first decision wins: the same again
-    is answered like the first, another with 409 and the one that won."""
+    """Decide on an approval. The run then continues by itself. The first decision wins: repeating
+    it returns the same response, and a different decision is refused with 409 and the first
+    decision."""
     by = format_id(Prefix.KEY, principal.key_id)
 
     async def decide(tx: Tx) -> Approval:

@@ -23,14 +23,22 @@ async def list_approvals(
     principal: ApprovalsReader,
     storage: StorageDep,
     pagination: Pagination,
-    status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
-    run_id: Annotated[
-        str | None, Query(max_length=64, description="Only those of one run.")
+    status: Annotated[
+        ApprovalStatus | None,
+        Query(
+            description="Return only approvals with this status. `pending` returns the approvals "
+            "that need a decision."
+        ),
     ] = None,
-    tool: Annotated[str | None, Query(max_length=64, description="Only those of one tool.")] = None,
+    run_id: Annotated[
+        str | None, Query(max_length=64, description="Return only approvals of this run.")
+    ] = None,
+    tool: Annotated[
+        str | None, Query(max_length=64, description="Return only approvals for this tool.")
+    ] = None,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Page[Approval]:
-    """List approvals. An unknown run has none."""
+    """List approvals, newest first. For an unknown run, the list is empty."""
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
         return pagination.page([], Approval.from_row, lambda approval: approval.id)
@@ -55,7 +63,7 @@ async def get_approval(
     approval_id: ApprovalPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Approval:
-    """One approval, pending or not."""
+    """Get an approval, whether it is pending or decided."""
     async with storage.read() as tx:
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:

@@ -11,7 +11,7 @@ EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
 
 
 class Event(ResponseModel):
-    """One entry of a run's log. Polling and streaming show the same."""
+    """An event of a run's log. Polling and streaming return the same events."""
 
     model_config = with_example(
         id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
@@ -30,14 +30,15 @@ class Event(ResponseModel):
     )
 
     id: str
-    """Unique everywhere."""
+    """ID of the event. Globally unique."""
     type: str
-    """Such as `tool_call.started`; docs/events.md lists them."""
+    """Type of the event, such as `tool_call.started`. docs/events.md lists the types."""
     sequence: int
-    """1, 2, 3 … without gaps in each run; also the SSE `id`."""
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
     run_id: str
-    """Whose log it is."""
+    """ID of the run."""
     created_at: datetime
-    """When it was committed, by the database's clock."""
+    """When the event was committed, according to the database's clock."""
     data: JsonObject
-    """What the type says it is."""
+    """Data of the event. Its fields depend on the event's type."""

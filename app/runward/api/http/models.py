@@ -67,11 +67,11 @@ class ConversationPage(ResponseModel):
     object: Literal["list"] = "list"
     data: list[JsonObject]
     first_id: str | None
-    """The id of the first item; null if the page is empty."""
+    """ID of the first item. Null if the page is empty."""
     last_id: str | None
-    """The id of the last item; null if the page is empty."""
+    """ID of the last item. Null if the page is empty."""
     has_more: bool
-    """Whether there is anything after this page."""
+    """Whether there are more items after this page."""
 
 
 class RequestModel(Frozen):
@@ -127,4 +127,4 @@ def _check_metadata_size(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 Metadata = Annotated[
     dict[str, JsonValue], Field(max_length=64), AfterValidator(_check_metadata_size)
 ]
-"""The caller's own notes: up to 64 keys and 16 KiB."""
+"""Custom metadata: up to 64 keys and 16 KiB as JSON."""

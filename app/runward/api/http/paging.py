@@ -27,18 +27,18 @@ class Page(BaseModel, Generic[Item]):
     )
 
     object: Literal["list"] = "list"
-    data: Annotated[list[Item], Field(description="In the order that was asked for.")]
+    data: Annotated[list[Item], Field(description="Items of the page, in the requested order.")]
     first_id: Annotated[
-        str | None, Field(description="The id of the first item; null if the page is empty.")
+        str | None, Field(description="ID of the first item. Null if the page is empty.")
     ]
     last_id: Annotated[
         str | None,
         Field(
-            description="Where the next page goes on: the id of the last item, or of the last one"
-            " that was looked at\nfor this page; null if there is none."
+            description="ID to pass as `after` to get the next page: the ID of the last item, or "
+            "of the last resource that a search examined. Null if there is none."
         ),
     ]
-    has_more: Annotated[bool, Field(description="Whether there is anything after this page.")]
+    has_more: Annotated[bool, Field(description="Whether there are more items after this page.")]
 
     @classmethod
     def from_rows(
@@ -97,7 +97,7 @@ class PageParams:
 
 
 PageLimit = Annotated[
-    int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
+    int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of items to return.")
 ]
 
 
@@ -105,10 +105,11 @@ async def _read_page_params(
     limit: PageLimit = 20,
     after: Annotated[
         str | None,
-        Query(max_length=128, description="The `last_id` of the page before this one."),
+        Query(max_length=128, description="`last_id` of the previous page."),
     ] = None,
     order: Annotated[
-        Literal["asc", "desc"], Query(description="By time of creation: `desc` is newest first.")
+        Literal["asc", "desc"],
+        Query(description="Order by creation time. `desc`: newest first. `asc`: oldest first."),
     ] = "desc",
 ) -> PageParams:
     return PageParams(limit, after, order == "desc")
@@ -118,9 +119,12 @@ async def _read_ordered_page_params(
     limit: PageLimit = 100,
     after: Annotated[
         str | None,
-        Query(max_length=600, description="The `last_id` of the page before this one."),
+        Query(max_length=600, description="`last_id` of the previous page."),
     ] = None,
-    order: Annotated[Literal["asc", "desc"], Query(description="`asc` is as it happened.")] = "asc",
+    order: Annotated[
+        Literal["asc", "desc"],
+        Query(description="Order of the items. `asc`: oldest first. `desc`: newest first."),
+    ] = "asc",
 ) -> PageParams:
     return PageParams(limit, after, order == "desc")
 

@@ -77,22 +77,22 @@ _MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
 _SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
 _TOOL: Final = _make_name("pay", e.ToolNotFoundError)
 
-RunPath = Annotated[RunId, _RUN, Path(description="The run's id.")]
-SessionPath = Annotated[SessionId, _SESSION, Path(description="The session's id.")]
-ApprovalPath = Annotated[ApprovalId, _APPROVAL, Path(description="The approval's id.")]
-KeyPath = Annotated[KeyId, _KEY, Path(description="The key's id.")]
-ProjectPath = Annotated[ProjectId, _PROJECT, Path(description="The project's id.")]
-AgentPath = Annotated[str, _AGENT, Path(description="The agent's name.")]
-McpServerPath = Annotated[str, _MCP_SERVER, Path(description="The MCP server's name.")]
-SecretPath = Annotated[str, _SECRET, Path(description="The secret's name.")]
-ToolPath = Annotated[str, _TOOL, Path(description="The tool's name.")]
+RunPath = Annotated[RunId, _RUN, Path(description="ID of the run.")]
+SessionPath = Annotated[SessionId, _SESSION, Path(description="ID of the session.")]
+ApprovalPath = Annotated[ApprovalId, _APPROVAL, Path(description="ID of the approval.")]
+KeyPath = Annotated[KeyId, _KEY, Path(description="ID of the API key.")]
+ProjectPath = Annotated[ProjectId, _PROJECT, Path(description="ID of the project.")]
+AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
+McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]
+SecretPath = Annotated[str, _SECRET, Path(description="Name of the secret.")]
+ToolPath = Annotated[str, _TOOL, Path(description="Name of the tool.")]
 NewSecretPath = Annotated[
     str,
-    Path(description="The secret's name.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
+    Path(description="Name of the secret.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
 ]
 """Where a secret is made: what is no name is refused, not unknown."""
 CallPath = Annotated[
-    CallId, Path(description="The call's id, as the model or Runward made it.", max_length=512)
+    CallId, Path(description="ID of the tool call. Unique within its run.", max_length=512)
 ]
 """For paths with `{call_id:path}`: a model's id may contain a slash."""
 
@@ -102,8 +102,9 @@ MaxArgumentsBytes = Annotated[
     Query(
         ge=0,
         le=2**31,
-        description="Leave out the arguments that do not fit into so many bytes of JSON together, "
-        "and list them in `omitted_arguments`. By default nothing is left out.",
+        description="Maximum size of a call's returned arguments together, in bytes of JSON. "
+        "Arguments that do not fit are left out and listed in `omitted_arguments`. By default, "
+        "all arguments are returned.",
     ),
 ]
 
@@ -115,14 +116,19 @@ async def _read_wait(
             ge=0,
             le=MAX_WAIT_SECONDS,
             allow_inf_nan=False,
-            description="Hold the answer for up to so many seconds: until the run settles, which "
-            "means that it has ended or that someone outside must act; or, for events, until there "
-            "is a new one.",
+            description="Maximum number of seconds to wait before responding. A request for a run "
+            "waits until the run has ended or has the status `requires_action`. A request for "
+            "events waits until there is a new event.",
         ),
     ] = None,
     prefer: Annotated[
         str | None,
-        Header(alias="Prefer", max_length=256, description="`wait=30` is the same as `?wait=30`."),
+        Header(
+            alias="Prefer",
+            max_length=256,
+            description="Preferences of the client (RFC 7240). `wait=30` is the same as "
+            "`?wait=30`.",
+        ),
     ] = None,
 ) -> float:
     if wait is not None:
@@ -158,8 +164,8 @@ async def _read_cursor(
         str | None,
         Query(
             max_length=MAX_CURSOR,
-            description="The sequence number of the last event seen; with `include=children` the "
-            "`last_id` of the page before this one.",
+            description="Sequence number of the last event that the client received. With "
+            "`include=children`, the `last_id` of the previous page.",
         ),
     ] = None,
     last_event_id: Annotated[
@@ -167,7 +173,8 @@ async def _read_cursor(
         Header(
             alias="Last-Event-ID",
             max_length=MAX_CURSOR,
-            description="What EventSource sends when it reconnects.",
+            description="ID of the last event that the client received. An EventSource sends it "
+            "when it reconnects. Overrides `after`.",
         ),
     ] = None,
 ) -> Cursor:
@@ -186,7 +193,8 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",
-        description="The same key and body within 24 hours make one resource and one answer.",
+        description="Key that makes retries safe. If a client sends the same key and body again "
+        "within 24 hours, Runward creates nothing and returns the first response.",
     ),
 ]
 """A handler's parameter, named `idempotency_key`, default None."""

@@ -23,18 +23,18 @@ from runward.store.postgres.db import is_outage, log_fields
 
 
 class ProblemError(ResponseModel):
-    """What is wrong with one value of the request."""
+    """One invalid value of a request."""
 
     path: str
-    """Where: dotted for the body (`tools.0.name`, empty for the body itself), else with its place
-    in front (`query.limit`, `header.Idempotency-Key`)."""
+    """Path of the value. Dotted for values in the body, such as `tools.0.name`, and empty for the
+    body itself. Other values have a prefix, such as `query.limit` or `header.Idempotency-Key`."""
     message: str
-    """What is expected there. It never repeats the value."""
+    """What the value must be. The message never repeats the value."""
 
 
 class Problem(ResponseModel):
-    """Why a request was refused. Compare `code`: it never changes, texts may. Some problems carry
-    more members, such as `approval` where a decision came second."""
+    """An error in the format of RFC 9457. Programs should compare `code`, because texts may change.
+    Some errors have more members, such as `approval` if another decision came first."""
 
     model_config = ConfigDict(extra="allow") | with_example(
         type="urn:runward:problem:invalid_request",
@@ -47,19 +47,20 @@ class Problem(ResponseModel):
     )
 
     type: str
-    """A URN that ends in the code."""
+    """URN of the error type. It ends with the value of `code`."""
     title: str
-    """The status in words."""
+    """Name of the HTTP status."""
     status: int
-    """The HTTP status."""
+    """HTTP status code."""
     detail: str
-    """What happened, for a person."""
+    """Description of the error, for people."""
     code: str
-    """What happened, for a program."""
+    """Stable error code, for programs."""
     request_id: str
-    """Also in `X-Request-Id` and in the service's log."""
+    """ID of the request, as in the `X-Request-Id` header and in Runward's log."""
     errors: list[ProblemError]
-    """One entry for each wrong value; empty where no single value is wrong."""
+    """Invalid values of the request, one entry each. Empty if the error is not about a single
+    value."""
 
 
 log = structlog.get_logger()

@@ -16,16 +16,24 @@ from runward.domain.events.kinds import STORED, TRANSIENT
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _OF_A_RUN: Final[Json] = {
-    "id": {"type": "string", "description": "Unique everywhere; pages are walked with it."},
+    "id": {
+        "type": "string",
+        "description": "ID of the item. Use it as `after` to get the items that follow it.",
+    },
     "agent": {
         "anyOf": [{"type": "string"}, {"type": "null"}],
-        "description": "Whose it is; null for an inline run.",
+        "description": "Name of the agent that the item belongs to. Null if the run uses no "
+        "registered agent.",
     },
-    "turn": {"type": "integer", "description": "The model's turn; 0: before the first."},
+    "turn": {
+        "type": "integer",
+        "description": "Number of the turn that the item belongs to. 0 for items before the first "
+        "turn.",
+    },
 }
 _OF_A_SESSION: Final[Json] = {
     "id": _OF_A_RUN["id"],
-    "run_id": {"type": "string", "description": "The run that it belongs to."},
+    "run_id": {"type": "string", "description": "ID of the run that the item belongs to."},
 }
 _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "ToolRequest": webhook_data.ToolRequest,
@@ -89,26 +97,27 @@ def _add_events(schemas: Json) -> None:
         schemas[kind.__name__] = _make_event(kind, transient)
     example, description = stored["examples"], stored["description"]
     schemas["Event"] = _make_event_union(STORED) | {
-        "description": f"{description} Ignore types that you do not know: new ones may come.",
+        "description": f"{description} Clients should ignore unknown types, because types may be "
+        "added.",
         "examples": example,
     }
     schemas["StreamedEvent"] = _make_event_union({**STORED, **TRANSIENT}) | {
-        "description": "What stands behind `data:` in a stream. Those without a `sequence` are "
-        "pieces of what comes whole later, and are never stored."
+        "description": "An event in a stream. Events without a `sequence` are pieces of a later "
+        "event and are never stored."
     }
     schemas["EventStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
         "contentSchema": {"$ref": _make_ref("StreamedEvent")},
-        "description": "Server-sent events. `id:` is the sequence number (pieces have none), "
-        "`event:` the type, `data:` a StreamedEvent in one line of JSON.",
+        "description": "A stream of server-sent events. `id` is the sequence number, `event` is "
+        "the type, and `data` is a StreamedEvent as one line of JSON. Pieces have no `id`.",
     }
 
     schemas["ResponseStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
-        "description": "Server-sent events of OpenAI's Responses API: `response.created` to "
-        "`response.completed`, each with its `sequence_number`.",
+        "description": "A stream of server-sent events in the format of OpenAI's Responses API, "
+        "from `response.created` to `response.completed`. Each event has a `sequence_number`.",
     }
 
 
@@ -121,7 +130,10 @@ def _make_event(kind: EventKind, like: Json) -> Json:
     data = _get_data_type(kind).__name__
     fields: Json = like["properties"] | {
         "type": {"type": "string", "const": kind.type},
-        "data": {"$ref": _make_ref(data), "description": "What it says."},
+        "data": {
+            "$ref": _make_ref(data),
+            "description": "Data of the event. Its fields depend on the event's type.",
+        },
     }
     return {
         "type": "object",
@@ -144,7 +156,7 @@ def _add_items(schemas: Json, union: str, about: Json) -> Json:
             "properties": about | bare["properties"],
             "required": [*about, *bare["required"]],
         }
-    text = "An item of a conversation: a message, which has a `role`, or what its `type` says."
+    text = "An item of a conversation: a message, or another item whose kind is its `type`."
     return {"oneOf": [{"$ref": _make_ref(name)} for name in names], "description": text}
 
 

@@ -32,7 +32,7 @@ def _describe_constant(field: Json) -> Json:
     for key, value in field.items():
         described[key] = value
         if key == "const":
-            described["description"] = f"`{value}`."
+            described["description"] = f"Always `{value}`."
     return described
 
 

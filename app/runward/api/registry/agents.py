@@ -41,20 +41,20 @@ Description = Annotated[str, Field(max_length=4096)]
 
 
 class RegisterAgent(AgentFields):
-    """An agent: the same fields as in an inline run, under a name."""
+    """An agent to register: a name and the configuration of its runs."""
 
     model_config = with_example(**_AGENT_EXAMPLE)
 
     name: ToolName
-    """What runs call it by."""
+    """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: Description | None = None
-    """For people, and for agents that may hand over to it."""
+    """Description of the agent, for people and for agents that may hand over a run to it."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """The caller's own notes: up to 64 keys and 16 KiB."""
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
 
 class Agent(RegisterAgent):
-    """A registered agent, as it is now."""
+    """A registered agent in its current version."""
 
     model_config = ConfigDict(
         strict=False, json_schema_serialization_defaults_required=True
@@ -67,11 +67,11 @@ class Agent(RegisterAgent):
 
     object: Literal["agent"] = "agent"
     version: int
-    """Counts the changes, from 1."""
+    """Version of the agent. It starts at 1 and grows by 1 with each update."""
     created_at: datetime
-    """When it was registered."""
+    """When the agent was registered."""
     updated_at: datetime
-    """When this version was made."""
+    """When this version was created."""
 
     @classmethod
     def from_row(cls, agent: RegisteredAgent) -> Self:
@@ -94,7 +94,8 @@ _AgentPatchFields = create_request_model(
 
 
 class PatchAgent(_AgentPatchFields):
-    """What to change; a field that is given replaces the old value whole."""
+    """The fields to update. A field that is given replaces the previous value completely. Other
+    fields keep their values."""
 
     def get_given(self, name: str, default: Any) -> Any:
         """What the client gave, null included, or else `default`."""
@@ -118,7 +119,7 @@ async def register_agent(
     request_key: RequestKey,
     agent: RegisterAgent,
 ) -> Response:
-    """Register an agent. Its tools are looked up when a run starts."""
+    """Register an agent. Runward looks up the agent's tools when a run starts."""
     config = agent.to_config()
     check_agent(await registry.get_models(principal.project_id), config)
     await check_hosted_tools(registry, principal.project_id, config)
@@ -148,7 +149,7 @@ async def register_agent(
 async def list_agents(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Page[Agent]:
-    """List agents by name."""
+    """List agents, ordered by name."""
     async with storage.read() as tx:
         found = await agents.list_agents(tx, principal.project_id, **pagination.by_name)
     return pagination.page(found, Agent.from_row, lambda agent: agent.name)
@@ -160,10 +161,13 @@ async def get_agent(
     storage: StorageDep,
     name: AgentPath,
     version: Annotated[
-        int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
+        int | None,
+        Query(
+            ge=1, le=MAX_VERSION, description="Version of the agent. Default: the current version."
+        ),
     ] = None,
 ) -> Agent:
-    """One agent, in its current version or an earlier one."""
+    """Get an agent in its current version or in an earlier version."""
     async with storage.read() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
@@ -177,7 +181,7 @@ async def get_agent(
     return Agent.from_row(found)
 
 
-@routes.get("/agents/{name}/versions", summary="List the versions of an agent")
+@routes.get("/agents/{name}/versions", summary="List an agent's versions")
 async def list_agent_versions(
     principal: ToolsReader,
     storage: StorageDep,
@@ -185,10 +189,10 @@ async def list_agent_versions(
     limit: PageLimit = 20,
     after: Annotated[
         int | None,
-        Query(ge=1, le=MAX_VERSION, description="The `last_id` of the page before this one."),
+        Query(ge=1, le=MAX_VERSION, description="`last_id` of the previous page."),
     ] = None,
 ) -> Page[Agent]:
-    """All versions of an agent, newest first. The id of each is its number."""
+    """List all versions of an agent, newest first. The ID of each item is its version number."""
     async with storage.read() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
             raise e.AgentNotFoundError
@@ -206,7 +210,8 @@ async def change_agent(
     name: AgentPath,
     patch: PatchAgent,
 ) -> Agent:
-    """Change an agent: that makes its next version. Runs that have started keep theirs."""
+    """Update an agent. The update creates a new version. Runs that have already started keep their
+    version."""
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await registry.get_models(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):
@@ -240,7 +245,7 @@ async def change_agent(
 async def delete_agent(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: AgentPath
 ) -> None:
-    """Delete an agent. Runs that have started go on."""
+    """Delete an agent. Runs that have already started continue."""
     async with storage.write() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError

@@ -35,7 +35,8 @@ async def create_key(
     request_key: RequestKey,
     key: CreateKey,
 ) -> Response:
-    """Make a key of this project. The answer has the key itself, this once."""
+    """Create an API key for this project. The response contains the key itself, which Runward
+    returns only once."""
     return await _create_key(
         storage, principal, request_key, principal.project_id, key, collection_path="/v1/keys"
     )
@@ -43,7 +44,7 @@ async def create_key(
 
 @routes.get("/keys")
 async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Page[Key]:
-    """List this project's keys, without their secrets."""
+    """List the API keys of this project, without their secrets."""
     async with storage.read() as tx:
         found = await keys.list_keys(tx, principal.project_id, **pagination.by_id(Prefix.KEY))
     return pagination.page(found, Key.from_row, lambda key: key.id)
@@ -51,7 +52,7 @@ async def list_keys(principal: Admin, storage: StorageDep, pagination: Paginatio
 
 @routes.get("/keys/{key_id}")
 async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
-    """One key, without its secret."""
+    """Get an API key, without its secret."""
     async with storage.read() as tx:
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
@@ -61,7 +62,7 @@ async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key
 
 @routes.delete("/keys/{key_id}")
 async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
-    """Revoke a key. It stops working within five seconds, everywhere."""
+    """Revoke an API key. The key stops working within five seconds in all processes."""
     async with storage.write() as tx:
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
@@ -77,7 +78,7 @@ async def create_project(
     request_key: RequestKey,
     project: CreateProject,
 ) -> Response:
-    """Make a project: tools, runs and keys of its own."""
+    """Create a project. The project has its own tools, runs, and API keys."""
 
     async def create(tx: Tx) -> Project:
         made = await keys.add_project(tx, project.name)
@@ -103,7 +104,7 @@ async def list_projects(
     "/projects/{project_id}/keys",
     status_code=201,
     response_model=NewKey,
-    summary="Create a key of a project",
+    summary="Create a project's key",
 )
 async def create_project_key(
     principal: Operator,
@@ -112,7 +113,7 @@ async def create_project_key(
     project_id: ProjectPath,
     key: CreateKey,
 ) -> Response:
-    """Make a key of any project, such as its first one."""
+    """Create an API key for any project, such as the first key of a new project."""
     return await _create_key(storage, principal, request_key, project_id, key)
 
 

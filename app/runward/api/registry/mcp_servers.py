@@ -49,8 +49,8 @@ async def register_mcp_server(
     request_key: RequestKey,
     server: RegisterMcpServer,
 ) -> Response:
-    """Register an MCP server. It is connected to at once, and its tools become tools of the
-    project; if it cannot be reached, nothing is stored."""
+    """Register an MCP server. Runward connects to the server and adds its tools to the project. If
+    the server cannot be reached, nothing is stored."""
     spec, given = server.to_spec(), server.to_credentials()
     filled = await check_server(storage, registry, principal.project_id, spec, given)
     listed: tuple[ListedTool, ...] = ()
@@ -77,7 +77,7 @@ async def register_mcp_server(
 async def list_mcp_servers(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Page[McpServer]:
-    """List MCP servers by name."""
+    """List MCP servers, ordered by name."""
     async with storage.read() as tx:
         found = await mcp_servers.list_servers(tx, principal.project_id, **pagination.by_name)
     return pagination.page(
@@ -89,7 +89,7 @@ async def list_mcp_servers(
 async def get_mcp_server(
     principal: ToolsReader, storage: StorageDep, name: McpServerPath
 ) -> McpServer:
-    """One MCP server, and the names of its tools."""
+    """Get an MCP server and the names of its tools."""
     return _render_server(storage, await _get_server(storage, principal.project_id, name))
 
 
@@ -101,8 +101,8 @@ async def change_mcp_server(
     name: McpServerPath,
     patch: PatchMcpServer,
 ) -> McpServer:
-    """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
-    reached, nothing is changed. Tools that this changes get their next version."""
+    """Update an MCP server. Runward connects to the server with the new configuration. If the
+    server cannot be reached, nothing changes. Tools that change get a new version."""
     before = await _get_server(storage, principal.project_id, name)
     spec, given = apply_patch(storage, before, patch)
     filled = await check_server(storage, registry, principal.project_id, spec, given)
@@ -122,7 +122,7 @@ async def change_mcp_server(
     "/mcp_servers/{name}/refresh",
     response_model=McpServer,
     responses=_UNREACHABLE_RESPONSE,
-    summary="List an MCP server's tools again",
+    summary="Refresh an MCP server",
 )
 async def refresh_mcp_server(
     principal: ToolsWriter,
@@ -131,8 +131,8 @@ async def refresh_mcp_server(
     request_key: RequestKey,
     name: McpServerPath,
 ) -> Response:
-    """List the server's tools now. Those that changed get their next version, those that are gone
-    are disabled."""
+    """List the tools of an MCP server again. Tools that have changed get a new version, and tools
+    that no longer exist are disabled."""
     before = await _get_server(storage, principal.project_id, name)
     listed: tuple[ListedTool, ...] = ()
     if not await has_stored_response(storage, request_key):
@@ -155,7 +155,7 @@ async def refresh_mcp_server(
 async def delete_mcp_server(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
 ) -> None:
-    """Delete an MCP server and its tools. Runs that name them no longer see them."""
+    """Delete an MCP server and its tools. Runs that use the tools no longer see them."""
     async with storage.write() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError

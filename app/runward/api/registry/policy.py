@@ -26,58 +26,62 @@ _POLICY: Final[dict[str, Any]] = {
 
 
 class PutPolicy(RequestModel):
-    """The whole policy; what is left out is emptied."""
+    """The complete policy of the project. Fields that are left out become empty."""
 
     model_config = with_example(**_POLICY)
 
     hooks: Hooks = ()
-    """Asked around every model's answer and every tool call, after the agent's own."""
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks."""
     guardrails: Guardrails = ()
-    """Asked around every tool call and every run, after the tool's and the agent's own."""
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of the
+    tool and the agent."""
 
 
 class Policy(ResponseModel):
-    """What is asked around every run of the project."""
+    """The hooks and guardrails that apply to every run of the project."""
 
     model_config = with_example(object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME)
 
     object: Literal["policy"] = "policy"
     hooks: list[Hook]
-    """Asked around every model's answer and every tool call, after the agent's own."""
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks."""
     guardrails: list[Guardrail]
-    """Asked around every tool call and every run, after the tool's and the agent's own."""
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of the
+    tool and the agent."""
     version: int
-    """Counts the changes; 0: it was never set."""
+    """Version of the policy. It grows by 1 with each update. 0 if the policy was never set."""
     updated_at: datetime | None
-    """When it was set last."""
+    """When the policy was last set. Null if it was never set."""
 
 
 class PolicySecret(ResponseModel):
-    """The project's new signing secret for guardrails and hooks; the one before stays valid for a
-    while."""
+    """The project's new signing secret for guardrails and hooks. The previous secret stays valid
+    for 24 hours."""
 
     model_config = with_example(secret="whsec_…")  # noqa: S106  # an example
 
     secret: str
-    """`whsec_…`. Shown this once."""
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
 routes = make_router("Policy")
 
 
-@routes.get("/policy", summary="Show the policy")
+@routes.get("/policy", summary="Get the policy")
 async def get_policy(principal: ToolsReader, storage: StorageDep) -> Policy:
-    """The project's policy as it is now."""
+    """Get the current policy of the project."""
     async with storage.read() as tx:
         return Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
 
 
-@routes.put("/policy", summary="Set the policy")
+@routes.put("/policy", summary="Replace the policy")
 async def put_policy(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, policy: PutPolicy
 ) -> Policy:
-    """Replace the policy whole. It holds for every run of the project from its next step on,
-    those that are under way too."""
+    """Replace the complete policy of the project. The new policy applies to every run from its next
+    step, including runs that have already started."""
     await ensure_guards(registry, policy.guardrails, policy.hooks)
     async with storage.write() as tx:
         stored = await policies.put_policy(
@@ -90,7 +94,7 @@ async def put_policy(
 @routes.post(
     "/policy/rotate_secret",
     response_model=PolicySecret,
-    summary="Replace the project's signing secret",
+    summary="Rotate the policy's signing secret",
 )
 async def rotate_policy_secret(
     principal: ToolsWriter,
@@ -98,8 +102,8 @@ async def rotate_policy_secret(
     registry: RegistryDep,
     request_key: RequestKey,
 ) -> Response:
-    """Make a new signing secret for the guardrails and hooks of the project and of its agents.
-    For 24 hours they are signed with the former one too."""
+    """Create a new signing secret for the guardrails and hooks of the project and its agents. For
+    24 hours, requests are also signed with the previous secret."""
 
     vault = storage.vault
 

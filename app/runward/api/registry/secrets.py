@@ -18,12 +18,12 @@ from runward.store.access import secrets
 
 
 class PutSecret(RequestModel):
-    """A secret's value. It is stored encrypted and never shown again."""
+    """The value of a secret. Runward stores it encrypted and never shows it again."""
 
     model_config = with_example(value="sk-…")
 
     value: Annotated[str, Field(min_length=1, max_length=16_384)]
-    """From 1 to 16384 characters."""
+    """Value of the secret, from 1 to 16,384 characters."""
 
 
 class Secret(ResponseModel):
@@ -38,13 +38,14 @@ class Secret(ResponseModel):
 
     object: Literal["secret"] = "secret"
     name: str
-    """Unique in the project; what other resources refer to it by."""
+    """Name of the secret. Unique in the project. Other resources refer to the secret by this
+    name."""
     version: int
-    """Counts the values that it has had, from 1."""
+    """Version of the value. It starts at 1 and grows by 1 with each new value."""
     created_at: datetime
-    """When it was made."""
+    """When the secret was created."""
     updated_at: datetime
-    """When it got this value."""
+    """When the current value was set."""
 
 
 routes = make_router("Secrets")
@@ -54,7 +55,9 @@ routes = make_router("Secrets")
     "/secrets/{name}",
     status_code=201,
     response_model=Secret,
-    responses={200: {"model": Secret, "description": "There was one: it has this value now."}},
+    responses={
+        200: {"model": Secret, "description": "The secret already existed and has the new value."}
+    },
     summary="Set a secret",
 )
 async def put_secret(
@@ -64,7 +67,8 @@ async def put_secret(
     name: NewSecretPath,
     secret: PutSecret,
 ) -> Response:
-    """Make a secret, or give it another value. What refers to it uses the new value from now on."""
+    """Create a secret, or replace its value. All references to the secret use the new value from
+    now on."""
     async with storage.write() as tx:
         stored = await secrets.put_secret(
             tx, storage.vault, principal.project_id, name, secret.value
@@ -80,15 +84,15 @@ async def put_secret(
 async def list_secrets(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Page[Secret]:
-    """List secrets by name, without their values."""
+    """List secrets, ordered by name, without their values."""
     async with storage.read() as tx:
         found = await secrets.list_secrets(tx, principal.project_id, **pagination.by_name)
     return pagination.page(found, Secret.from_attributes, lambda secret: secret.name)
 
 
-@routes.get("/secrets/{name}", summary="Show a secret, without its value")
+@routes.get("/secrets/{name}", summary="Get a secret")
 async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Secret:
-    """One secret, without its value."""
+    """Get a secret, without its value."""
     async with storage.read() as tx:
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
@@ -100,7 +104,8 @@ async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPa
 async def delete_secret(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
 ) -> None:
-    """Delete a secret. What refers to it fails from now on, and says which secret is missing."""
+    """Delete a secret. Calls that refer to the secret then fail, and the error names the missing
+    secret."""
     async with storage.write() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError

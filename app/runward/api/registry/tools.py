@@ -59,7 +59,8 @@ async def register_tool(
     request_key: RequestKey,
     tool: RegisterTool,
 ) -> Response:
-    """Register a tool. The answer has its signing secret, this once."""
+    """Register a tool. The response contains the tool's signing secret, which Runward returns only
+    once."""
     spec = tool.to_spec()
     if is_reserved(spec.name):
         raise e.InvalidRequestError(
@@ -84,7 +85,7 @@ async def register_tool(
 async def list_tools(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
 ) -> Page[Tool]:
-    """List tools by name."""
+    """List tools, ordered by name."""
     async with storage.read() as tx:
         found = await tool_registry.list_tools(tx, principal.project_id, **pagination.by_name)
     return pagination.page(found, Tool.from_row, lambda tool: tool.name)
@@ -92,7 +93,7 @@ async def list_tools(
 
 @routes.get("/tools/{name}")
 async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Tool:
-    """One tool, in its current version."""
+    """Get a tool in its current version."""
     async with storage.read() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
@@ -108,8 +109,8 @@ async def change_tool(
     name: ToolPath,
     patch: PatchTool,
 ) -> Tool:
-    """Change a tool: that makes its next version. Pending approvals of the version before become
-    void and are asked again."""
+    """Update a tool. The update creates a new version. Runward closes the pending approvals of the
+    previous version and creates new ones."""
     for _ in range(MAX_ROUNDS):
         async with storage.read() as tx:
             before = await tool_registry.get_tool(tx, principal.project_id, name)
@@ -153,8 +154,8 @@ async def _apply_change(
 async def delete_tool(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: ToolPath
 ) -> None:
-    """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
-    only be disabled."""
+    """Delete a tool. Runs that use the tool no longer see it. Tools of plugins and MCP servers
+    cannot be deleted, only disabled."""
     async with storage.write() as tx:
         found = await tool_registry.lock_tool(tx, principal.project_id, name)
         if found is not None and found.spec.type in ("plugin", "mcp"):
@@ -171,7 +172,7 @@ async def delete_tool(
 @routes.post(
     "/tools/{name}/rotate_secret",
     response_model=ToolSecret,
-    summary="Replace a tool's signing secret",
+    summary="Rotate a tool's signing secret",
 )
 async def rotate_tool_secret(
     principal: ToolsWriter,
@@ -180,7 +181,7 @@ async def rotate_tool_secret(
     request_key: RequestKey,
     name: ToolPath,
 ) -> Response:
-    """Make a new signing secret. For 24 hours calls are signed with the former one too."""
+    """Create a new signing secret. For 24 hours, calls are also signed with the previous secret."""
     secret = signing.make_secret()
 
     async def rotate(tx: Tx) -> ToolSecret:
@@ -326,9 +327,9 @@ async def try_tool(
     name: ToolPath,
     trial: TryTool,
 ) -> ToolTrial:
-    """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
-    arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
-    run."""
+    """Call a tool once, outside of any run. Runward requires no approval, does not retry, and
+    records nothing. The arguments must match the tool's schema. Tools of the types `agent`,
+    `client`, and `hosted` cannot be tested this way."""
     async with storage.read() as tx:
         versions = await tool_registry.read_current_versions(tx, principal.project_id, [name])
     if name not in versions:

@@ -55,7 +55,7 @@ MAX_SEQUENCE: Final = 2**53
 _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": RESPONSE_STREAM}}}
 }
-ResponsePath = Annotated[str, Path(max_length=64, description="The response's id.")]
+ResponsePath = Annotated[str, Path(max_length=64, description="ID of the response.")]
 
 
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
@@ -68,8 +68,9 @@ async def create_response(
     request_key: RequestKey,
     body: CreateResponse,
 ) -> Response:
-    """Start a run, or answer one that waits, and answer with its response: when that has ended,
-    with `background` at once, with `stream` as events."""
+    """Create a response: start a run, or submit what a waiting run needs. By default, Runward
+    responds when the response has ended. With `background`, it responds immediately, and with
+    `stream`, it returns a stream of events."""
     run_request.check_supported(body)
 
     async def streamed() -> Frames:
@@ -170,14 +171,23 @@ async def get_response(
     storage: StorageDep,
     live: LiveDep,
     response_id: ResponsePath,
-    stream: Annotated[bool, Query(description="Answer with its events.")] = False,
+    stream: Annotated[
+        bool, Query(description="Whether to return a stream of the response's events.")
+    ] = False,
     starting_after: Annotated[
         int | None,
-        Query(ge=0, le=MAX_SEQUENCE, description="The `sequence_number` of the last event seen."),
+        Query(
+            ge=0,
+            le=MAX_SEQUENCE,
+            description="`sequence_number` of the last event that the client received.",
+        ),
     ] = None,
-    include_obfuscation: Annotated[bool, Query(description="Events have no padding.")] = False,
+    include_obfuscation: Annotated[
+        bool, Query(description="Whether events have random padding. Runward supports only false.")
+    ] = False,
 ) -> Response:
-    """A response as it is now, or its events: those after `starting_after`, then as they come."""
+    """Get the current state of a response. With `stream`, Runward returns the events after
+    `starting_after` as a stream."""
     if include_obfuscation:
         raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
     if starting_after is not None and not stream:
@@ -195,8 +205,9 @@ async def get_response(
 async def cancel_response(
     principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
 ) -> JsonObject:
-    """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
-    has ended otherwise is 409."""
+    """Cancel a response and its run, also if the run waits for the client. Cancelling a cancelled
+    response has no effect. If the run has ended in another way, Runward refuses the request with
+    409."""
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
     await cancel(storage, queue, principal.project_id, id_.run_id)
     log = log_reader.create_log(view, id_)
@@ -208,13 +219,14 @@ async def cancel_response(
 @routes.get(
     "/responses/{response_id}/input_items",
     response_model=InputItems,
-    summary="List what a response was given",
+    summary="List a response's input items",
 )
 async def list_input_items(
     principal: RunsReader, storage: StorageDep, response_id: ResponsePath, pagination: Pagination
 ) -> Page[OutputItem]:
-    """What the response was given: its input behind the conversation that it goes on from, or
-    what was answered to the run that waited."""
+    """List the input items of a response. If the response continues a waiting run, the items are
+    what the client submitted to it. Otherwise, they are the input of the request and the
+    conversation before it."""
     view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
     async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
@@ -231,7 +243,7 @@ async def list_input_items(
     return slice_page(shown, pagination, lambda item: str(item["id"]))
 
 
-@routes.post("/responses/compact", responses={404: {}}, summary="Seal a conversation")
+@routes.post("/responses/compact", responses={404: {}}, summary="Compact a conversation")
 async def compact_response(
     principal: RunsWriter,
     storage: StorageDep,
@@ -239,8 +251,8 @@ async def compact_response(
     limits: RequestLimitsDep,
     body: CompactResponse,
 ) -> Compaction:
-    """Seal a conversation into one item, which can be sent as input in its place. Nothing is
-    summarised, and no model is asked."""
+    """Compact a conversation into one encrypted item, which can be sent as input in its place.
+    Runward does not summarize the conversation and does not call a model."""
     await run_request.resolve_model(
         storage, registry, principal.project_id, run_request.build_model_request(body.model)
     )

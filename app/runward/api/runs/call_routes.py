@@ -30,15 +30,15 @@ EARLY_RETRY_SECONDS: Final = 0.1
 
 
 class Accepted(ResponseModel):
-    """What a tool said has been taken in."""
+    """Runward has accepted the callback."""
 
     model_config = with_example(accepted=True)
 
     accepted: Literal[True]
-    """true."""
+    """Always true."""
 
 
-@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", summary="Get tool call")
+@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", summary="Get a tool call")
 async def get_tool_call(
     principal: RunsReader,
     storage: StorageDep,
@@ -46,7 +46,7 @@ async def get_tool_call(
     call_id: CallPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> ToolCall:
-    """Show one call of a run."""
+    """Get one tool call of a run."""
     async with storage.read() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
@@ -57,7 +57,7 @@ async def get_tool_call(
 @routes.post(
     "/runs/{run_id}/tool_calls/{call_id:path}/resolve",
     response_model=ToolCall,
-    summary="Settle a call whose outcome is unknown",
+    summary="Resolve an unknown outcome",
 )
 async def resolve_tool_call(
     principal: ApprovalsDecider,
@@ -68,8 +68,8 @@ async def resolve_tool_call(
     call_id: CallPath,
     resolution: Resolution,
 ) -> Response:
-    """Say what became of a call whose outcome is unknown: its result, its failure, or that it did
-    not take effect and is to be sent again."""
+    """Record the outcome of a call whose outcome is unknown. The call completed, failed, or did not
+    take effect and must be sent again."""
 
     async def resolve(tx: Tx) -> ToolCall:
         await transitions.resolve_call(
@@ -85,7 +85,7 @@ async def resolve_tool_call(
 @routes.post(
     "/runs/{run_id}/tool_calls/{call_id:path}/result",
     response_model=ToolCall,
-    summary="Give the result of a client's tool",
+    summary="Submit a tool result",
 )
 async def give_tool_result(
     principal: RunsWriter,
@@ -96,8 +96,8 @@ async def give_tool_result(
     call_id: CallPath,
     result: ClientResult,
 ) -> Response:
-    """Give the result of a tool that the client runs, or answer what a tool asks. The first result
-    wins; the same again is fine, another is 409."""
+    """Submit the result of a tool that the client runs, or the input that a tool requests. The
+    first result wins: repeating it has no effect, and a different result is refused with 409."""
 
     async def give(tx: Tx) -> ToolCall:
         policy = await policies.get_policy(tx, principal.project_id)
@@ -122,17 +122,23 @@ async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     return ToolCall.from_row(run_id, call)
 
 
-@callbacks.post("/callbacks/{token}", responses={410: {}}, summary="Deliver progress or a result")
+@callbacks.post("/callbacks/{token}", responses={410: {}}, summary="Submit a callback")
 async def call_back(
     storage: StorageDep,
     queue: RunQueueDep,
-    token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
+    token: Annotated[
+        str,
+        Path(
+            max_length=128,
+            description="Callback token from the request that Runward sent to the tool.",
+        ),
+    ],
     callback: Callback,
 ) -> Accepted:
-    """A tool that answered 202 delivers progress, its result or its failure, or asks the caller
-    something. The token is the authority: no API key. The first result wins; the same again is
-    fine, another is 409, and one that comes after the call has ended otherwise is kept and
-    answered 410."""
+    """Submit progress, a result, a failure, or a request for input for a call that the tool
+    accepted with 202. The token authorizes the request, so no API key is needed. The first result
+    wins: repeating it has no effect, and a different result is refused with 409. A result for a
+    call that has already ended is stored and answered with 410."""
     vault = storage.vault
     ref = vault.read_callback_token(token)
     if ref is None:

@@ -29,30 +29,30 @@ from runward.store.runs.views import RunView, WaitingCall
 
 
 class Usage(ResponseModel):
-    """Tokens that the run has used so far, as its models reported them."""
+    """Tokens that the run has used so far, as the providers of its models reported them."""
 
     input_tokens: int = 0
-    """Read by the model."""
+    """Number of input tokens."""
     output_tokens: int = 0
-    """Written by the model."""
+    """Number of output tokens."""
     cached_tokens: int = 0
-    """Of those read, how many the vendor had cached."""
+    """Number of input tokens that the provider read from its cache."""
     reasoning_tokens: int = 0
-    """Of those written, how many were reasoning."""
+    """Number of output tokens that the model used for reasoning."""
     total_tokens: int = 0
-    """Read and written together."""
+    """Number of input and output tokens together."""
     cost_usd: float = 0
-    """What they cost, child runs included, at the prices that this installation knows."""
+    """Cost in US dollars, including child runs. Runward uses the prices that it knows."""
 
 
 class Actor(ResponseModel):
-    """Who did it: an API key."""
+    """The API key that performed an action."""
 
     type: Literal["key"] = "key"
     id: str
-    """The key's id."""
+    """ID of the API key."""
     name: str
-    """What the key is called; it keeps its name when it is revoked."""
+    """Name of the API key. A revoked key keeps its name."""
 
     @classmethod
     def from_row(cls, key: ActingKey | None) -> Self | None:
@@ -60,26 +60,26 @@ class Actor(ResponseModel):
 
 
 class RunError(ResponseModel):
-    """Why a run failed."""
+    """The error that a run failed with."""
 
     code: str
-    """For a program."""
+    """Stable error code, for programs."""
     message: str
-    """For a person."""
+    """Description of the error, for people."""
 
 
 class IncompleteDetails(ResponseModel):
-    """Which limit ended the run."""
+    """The limit that ended a run."""
 
     reason: str
-    """`max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`, `deadline`, `output_schema`,
-    `guardrail` …"""
+    """Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
+    `deadline`, `output_schema`, or `guardrail`."""
     message: str | None = None
-    """For a person."""
+    """Description of the limit, for people."""
 
 
 class Run(ResponseModel):
-    """One execution of an agent, from its input to its last event."""
+    """One execution of an agent or a model, from its input to a final status."""
 
     model_config = with_example(
         id=RUN_ID,
@@ -121,52 +121,57 @@ class Run(ResponseModel):
     )
 
     id: str
-    """The same across all pauses."""
+    """ID of the run. It stays the same while the run pauses and resumes."""
     object: Literal["run"] = "run"
     status: RunStatus
-    """`completed`, `failed`, `cancelled`, `incomplete` and `expired` are final. In
-    `requires_action` nothing runs until someone does what `required_actions` says. A run that
-    waits only for callbacks of tools is `in_progress`."""
+    """Status of the run. `completed`, `failed`, `cancelled`, `incomplete`, and `expired` are final.
+    `requires_action` means that the run continues only after a person or a client performs one of
+    its `required_actions`. A run that waits only for callbacks has the status `in_progress`."""
     agent: str | None
-    """The agent that has the run now; null for an inline one."""
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
     model: str | list[str] | None
-    """As it was asked for; null for a workflow, which has none."""
+    """Model of the run, or several models in order of preference. Null for a workflow, which has no
+    model."""
     session_id: str | None = None
-    """The conversation it belongs to."""
+    """ID of the session that the run belongs to. Null if it belongs to none."""
     continued_from: str | None = None
-    """The run that this one goes on from."""
+    """ID of the run that this run continues. Null for other runs."""
     parent_run_id: str | None = None
-    """Of a child run: the run whose call it works on."""
+    """ID of the parent run. Set only for child runs."""
     created_by: Actor | None = None
-    """Who started it; of a child run, who started the first one above it."""
+    """API key that started the run. For a child run, the API key that started the topmost run above
+    it."""
     turn: int
-    """Model calls so far."""
+    """Number of turns so far."""
     usage: Usage
-    """Tokens and cost so far, those of its child runs included."""
+    """Tokens and cost so far, including child runs."""
     output: JsonValue
-    """The final output: text, or what a tool that ended the run returned. Null until then."""
+    """Final output: the text of the model, or the result of the tool that ended the run. Null until
+    there is an output."""
     output_parsed: JsonValue = None
-    """The output as JSON where `output_schema` asked for it."""
+    """Final output parsed as JSON. Null unless the run has an `output_schema`."""
     error: RunError | None
-    """Of a failed run."""
+    """The error that the run failed with. Set only for the status `failed`."""
     incomplete_details: IncompleteDetails | None
-    """Of an incomplete run."""
+    """The limit that ended the run. Null if no limit did."""
     required_actions: list[RequiredAction]
-    """What someone outside must do for this run or one below it, whatever the status."""
+    """Actions that a person or a client must perform for this run or a run below it, whatever its
+    status is."""
     waiting_for: list[CallbackWait]
-    """Calls of this run or one below it that wait for the callback of their tool."""
+    """Tool calls of this run or a run below it that wait for a callback of their tool."""
     last_sequence: int
-    """The number of the newest event."""
+    """Sequence number of the newest event."""
     created_at: datetime
-    """When it was accepted."""
+    """When the run was accepted."""
     started_at: datetime | None
-    """When a worker took it first."""
+    """When a worker first claimed the run. Null until then."""
     ended_at: datetime | None
-    """When it ended."""
+    """When the run ended. Null while it is open."""
     context: JsonObject | None
-    """As it was given."""
+    """Context that was given when the run was started. Rules and tools can read it. The model never
+    sees it."""
     metadata: JsonObject
-    """As it was given."""
+    """Metadata that was given when the run was started."""
 
     @classmethod
     def from_row(cls, view: RunView, waiting: Sequence[WaitingCall] = ()) -> Self:
@@ -190,10 +195,8 @@ class Run(ResponseModel):
 
 
 class ItemPage(ConversationPage):
-    """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
-    `tool_call`, `tool_result`, `reasoning` or `hosted_call` (what the model's vendor ran by
-    itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
-    of an item."""
+    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
+    the model's provider ran. `native` contains data that only one provider understands."""
 
     model_config = with_example(
         data=[
@@ -211,4 +214,4 @@ class ItemPage(ConversationPage):
     )
 
     data: list[JsonObject]
-    """In order; the calls of a response are directly followed by their results."""
+    """Items in the requested order. Tool calls are followed by their results."""

@@ -41,10 +41,10 @@ async def list_runs(
     pagination: Pagination,
     run_filter: RunFilterParams,
 ) -> Page[Run]:
-    """List runs, newest first: those that were started, or with `parent_run_id` the child runs
-    of one. An unknown run has none. With `q` a page may hold fewer runs than `limit`, or none,
-    though there are more: 2,000 runs are looked at for it. `last_id` is then the last one of
-    these, and the next page goes on after it."""
+    """List runs, newest first. The list contains no child runs unless `parent_run_id` is set. For
+    an unknown parent run, the list is empty. With `q`, Runward searches up to 2,000 runs for each
+    page, so a page may hold fewer runs than `limit`. If `has_more` is true, continue with
+    `last_id`."""
     if run_filter is None:
         return pagination.page([], Run.from_row, lambda run: run.id)
     async with storage.read() as tx:
@@ -67,28 +67,34 @@ async def list_runs(
 @routes.get(
     "/runs/{run_id}",
     response_model=Run,
-    responses={202: {"description": "With `wait`: the run has not settled.", "model": Run}},
-    summary="Show a run, or wait for it",
+    responses={
+        202: {
+            "description": "The run has neither ended nor reached the status `requires_action` "
+            "within the time in `wait`.",
+            "model": Run,
+        }
+    },
+    summary="Get a run",
 )
 async def get_run(
     principal: RunsReader, storage: StorageDep, live: LiveDep, run_id: RunPath, wait: WaitSeconds
 ) -> Response:
-    """Poll a run; with `wait`, hold until it has ended or needs someone."""
+    """Get a run. With `wait`, Runward responds when the run has ended or has the status
+    `requires_action`."""
     if wait:
         return await wait_and_respond(storage, live, principal.project_id, run_id, wait)
     return json_response(await read_run(storage, principal.project_id, run_id))
 
 
-@routes.get(
-    "/runs/{run_id}/items", response_model=ItemPage, summary="List the conversation of a run"
-)
+@routes.get("/runs/{run_id}/items", response_model=ItemPage, summary="List a run's items")
 async def list_items(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
 ) -> Page[JsonObject]:
-    """The conversation as the model sees it: the calls of a response, then their results."""
+    """List the conversation of a run as the model sees it. The tool calls of a response are
+    followed by their results."""
     async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, run_id)
     if found is None:
@@ -101,14 +107,14 @@ async def list_items(
     return slice_page(shown, pagination, lambda item: str(item["id"]))
 
 
-@routes.get("/runs/{run_id}/tool_calls", summary="List the tool calls of a run")
+@routes.get("/runs/{run_id}/tool_calls", summary="List a run's tool calls")
 async def list_tool_calls(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
 ) -> Page[ToolCall]:
-    """The ledger, in the order in which the model asked."""
+    """List the tool calls of a run in the order in which the model requested them."""
     async with storage.read() as tx:
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
@@ -121,7 +127,7 @@ async def list_tool_calls(
     "/runs/{run_id}/input",
     status_code=202,
     response_model=Run,
-    summary="Send another message to a run",
+    summary="Send a message to a run",
 )
 async def send_input(
     principal: RunsWriter,
@@ -131,8 +137,8 @@ async def send_input(
     run_id: RunPath,
     message: SendInput,
 ) -> Response:
-    """Another message for an open run; the model sees it with its next turn. It decides nothing
-    that the run waits for."""
+    """Send another message to an open run. The model reads the message in its next turn. The
+    message does not decide on pending approvals or replace results that the run waits for."""
 
     async def send(tx: Tx) -> Run:
         await transitions.add_input(tx, principal.project_id, run_id, build_messages(message.input))
@@ -147,7 +153,7 @@ async def send_input(
     "/runs/{run_id}/continue",
     status_code=202,
     response_model=Run,
-    summary="Go on from an incomplete run",
+    summary="Continue an incomplete run",
 )
 async def continue_run(
     principal: RunsWriter,
@@ -157,8 +163,9 @@ async def continue_run(
     run_id: RunPath,
     body: ContinueRun | None = None,
 ) -> Response:
-    """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
-    their results, and with limits of its own. The old one stays as it is."""
+    """Continue a run whose status is `incomplete`. Runward starts a new run that begins with the
+    items and tool calls of the previous run and has its own limits. The previous run does not
+    change."""
     accepted = await accept_continuation(
         storage, queue, principal, run_id, body or ContinueRun(), request_key
     )
@@ -177,7 +184,8 @@ async def cancel_run(
     run_id: RunPath,
     body: CancelRun | None = None,
 ) -> Run:
-    """After the answer nothing new starts. Works whether or not a worker is alive."""
+    """Cancel a run. After the response, Runward starts no new work for the run. This also works if
+    no worker is running."""
     after_turn = body is not None and body.mode == "after_turn"
     await cancel(storage, queue, principal.project_id, run_id, after_turn=after_turn)
     return await read_run(storage, principal.project_id, run_id)

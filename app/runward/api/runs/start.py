@@ -42,12 +42,15 @@ routes = make_router("Runs")
     response_model=Run,
     responses={
         200: {
-            "description": "Accepted too: with `wait`, the run has settled; or the run's events, "
-            "where Accept asks for them.",
+            "description": "The run was accepted. With `wait`, it has also ended or reached the "
+            "status `requires_action`. If the client accepts `text/event-stream`, the response is "
+            "the stream of its events.",
             "model": Run,
             "content": {"application/json": {}, "text/event-stream": {"schema": EVENT_STREAM}},
         },
-        202: {"description": "Accepted: the run and its first event are committed."},
+        202: {
+            "description": "The run was accepted. The run and its first event are stored durably."
+        },
         404: {},
     },
 )
@@ -62,10 +65,15 @@ async def start_run(  # noqa: PLR0913
     wait: WaitSeconds,
     idempotency_key: IdempotencyKey = None,
     accept_header: Annotated[
-        str, Header(alias="Accept", description="`text/event-stream` answers with the events.")
+        str,
+        Header(
+            alias="Accept",
+            description="Media type of the response. `text/event-stream` returns the stream of "
+            "the run's events.",
+        ),
     ] = "*/*",
 ) -> Response:
-    """Accept a run. The answer means that it and its first event are committed."""
+    """Start a run. When Runward responds, the run and its first event are stored durably."""
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:

@@ -39,7 +39,7 @@ async def create_session(
     request_key: RequestKey,
     session: CreateSession,
 ) -> Response:
-    """Begin a conversation. Runs join it with `session_id`."""
+    """Create a session. Runs join it with `session_id`."""
 
     async def create(tx: Tx) -> Session:
         made = await sessions.create(
@@ -71,7 +71,7 @@ async def list_sessions(
 async def get_session(
     principal: RunsReader, storage: StorageDep, session_id: SessionPath
 ) -> Session:
-    """One session, with its state as it is now."""
+    """Get a session and its current state."""
     async with storage.read() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
@@ -83,7 +83,8 @@ async def get_session(
 async def change_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: PatchSession
 ) -> Session:
-    """Change a session. The state is merged, also with what its runs change meanwhile."""
+    """Update a session. The state is merged with changes that the session's runs make at the same
+    time."""
     async with storage.write() as tx:
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
@@ -95,8 +96,8 @@ async def change_session(
 async def delete_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath
 ) -> None:
-    """Delete a session with its conversation and its state; its runs stay. Refused with 409
-    `session_busy` while one of them is open."""
+    """Delete a session with its conversation and its state. The session's runs are kept. If one of
+    them is open, Runward refuses the request with 409 `session_busy`."""
     async with storage.write() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
 
@@ -104,7 +105,7 @@ async def delete_session(
 @routes.get(
     "/sessions/{session_id}/items",
     response_model=SessionItemPage,
-    summary="List the conversation of a session",
+    summary="List a session's items",
 )
 async def list_session_items(
     principal: RunsReader,
@@ -112,7 +113,8 @@ async def list_session_items(
     session_id: SessionPath,
     pagination: ChronologicalPagination,
 ) -> Page[JsonObject]:
-    """What the session's ended runs left: what its next run goes on from."""
+    """List the items of a session's runs that have ended. The session's next run continues from
+    these items."""
     return await _load_items(storage, principal.project_id, session_id, pagination)
 
 
@@ -124,8 +126,8 @@ async def fork_session(
     session_id: SessionPath,
     fork: ForkSession | None = None,
 ) -> Response:
-    """Begin a second conversation that shares this one's past, up to a run of it; the state is
-    a copy of this one's as it is now."""
+    """Fork a session. The fork shares the conversation up to one of its runs and has a copy of the
+    current state."""
     asked = fork or ForkSession()
 
     async def make(tx: Tx) -> Session:

@@ -32,92 +32,95 @@ from runward.domain.events.run_data import (
 
 
 class RunCreatedEvent(NewEvent[RunCreatedData], type="run.created"):
-    """The run was accepted: its agent, model and tools."""
+    """The run was accepted. The data names its agent, model, and tools."""
 
 
 class RunStartedEvent(NewEvent[NothingData], type="run.started"):
-    """A worker took it for the first time."""
+    """A worker claimed the run for the first time."""
 
 
 class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
-    """Nothing can run until someone acts: `waiting_for` names what. A run that waits only for
-    callbacks has no such event."""
+    """The run cannot continue until a person or a client acts. `waiting_for` lists the calls that
+    wait. A run that waits only for callbacks has no such event."""
 
 
 class RunResumedEvent(NewEvent[NothingData], type="run.resumed"):
-    """A worker took it again, after a wait or after its former worker was lost."""
+    """A worker claimed the run again, after the run had waited or its previous worker was lost."""
 
 
 class RunCompletedEvent(NewEvent[RunEndedData], type="run.completed"):
-    """Last event: the run has its `output`."""
+    """The run completed. This is its last event, and it contains the output."""
 
 
 class RunFailedEvent(NewEvent[RunEndedData], type="run.failed"):
-    """Last event: `error` has a code and a message."""
+    """The run failed. This is its last event, and `error` contains a code and a message."""
 
 
 class RunCancelledEvent(NewEvent[RunEndedData], type="run.cancelled"):
-    """Last event: someone cancelled it."""
+    """The run was cancelled. This is its last event."""
 
 
 class RunIncompleteEvent(NewEvent[RunEndedData], type="run.incomplete"):
-    """Last event: a limit was reached; `incomplete_details` names it."""
+    """The run reached a limit. This is its last event, and `incomplete_details` names the limit."""
 
 
 class RunExpiredEvent(NewEvent[RunEndedData], type="run.expired"):
-    """Last event: its deadline passed while it waited."""
+    """The run's deadline passed while the run was waiting. This is its last event."""
 
 
 class MessageCompletedEvent(NewEvent[MessageCompletedData], type="message.completed"):
-    """The model's whole text of one turn."""
+    """The model's complete text of one turn."""
 
 
 class ReasoningCompletedEvent(NewEvent[ReasoningCompletedData], type="reasoning.completed"):
-    """The model's reasoning of one turn, as far as the vendor shows it."""
+    """The model's reasoning in one turn, if the provider returns it."""
 
 
 class ToolCallCreatedEvent(NewEvent[CallCreatedData], type="tool_call.created"):
-    """The model asked for a call; its exact arguments."""
+    """The model requested a tool call. The data contains its exact arguments."""
 
 
 class ToolCallApprovalRequestedEvent(
     NewEvent[ApprovalRequestedData], type="tool_call.approval_requested"
 ):
-    """A person is asked: approval id and digest."""
+    """Runward created an approval for the call. The data contains the approval's ID and the digest
+    of the call."""
 
 
 class ToolCallApprovalDecidedEvent(
     NewEvent[ApprovalDecidedData], type="tool_call.approval_decided"
 ):
-    """Who decided what, or that a remembered decision covered it."""
+    """A person decided about the call, or a remembered decision covered it."""
 
 
 class ToolCallStartedEvent(NewEvent[CallStartedData], type="tool_call.started"):
-    """Committed before the first byte is sent: attempt and digest."""
+    """An attempt at the call is about to start. Runward commits this event before it sends the
+    first byte."""
 
 
 class ToolCallProgressEvent(NewEvent[CallProgressData], type="tool_call.progress"):
-    """The tool accepted the call for later, or reported progress."""
+    """The call made progress, such as a tool that accepted it, requested input, or reported a
+    percentage."""
 
 
 class ToolCallCompletedEvent(NewEvent[CallEndedData], type="tool_call.completed"):
-    """The call's output."""
+    """The call completed. The data contains its output."""
 
 
 class ToolCallFailedEvent(NewEvent[CallEndedData], type="tool_call.failed"):
-    """The call has an error result, with its `reason`."""
+    """The call failed. `reason` says why, and the model reads an error."""
 
 
 class ToolCallTimedOutEvent(NewEvent[CallEndedData], type="tool_call.timed_out"):
-    """No complete answer within the call's time."""
+    """The tool did not return a complete response before the call timed out."""
 
 
 class ToolCallRejectedEvent(NewEvent[CallEndedData], type="tool_call.rejected"):
-    """A person or a guardrail refused it, or nobody answered in time."""
+    """A person or a guardrail rejected the call, or its approval expired."""
 
 
 class ToolCallOutcomeUnknownEvent(NewEvent[CallEndedData], type="tool_call.outcome_unknown"):
-    """It was sent and may or may not have taken effect."""
+    """The call was sent, but Runward does not know whether it took effect."""
 
 
 class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"):
@@ -125,45 +128,46 @@ class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"
 
 
 class AgentChangedEvent(NewEvent[AgentChangedData], type="agent.changed"):
-    """The run was handed over: `from` one agent `to` another."""
+    """An agent handed the run over to another agent. The data contains both names."""
 
 
 class StateUpdatedEvent(NewEvent[StateUpdatedData], type="state.updated"):
-    """What a call changed of the shared state, null for what it removed."""
+    """A call changed the shared state. A value of null means that the call removed the key."""
 
 
 class InputReceivedEvent(NewEvent[InputReceivedData], type="input.received"):
-    """Somebody sent another message while the run was open."""
+    """A client sent another message to the running run."""
 
 
 class UsageUpdatedEvent(NewEvent[UsageUpdatedData], type="usage.updated"):
-    """Tokens used by the run so far."""
+    """The total number of tokens that the run has used so far."""
 
 
 class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
-    """A model request failed and is tried again, or with the next model."""
+    """A model request failed or returned an invalid output. Runward retries it with the same model
+    or the next one."""
 
 
 class ModelDowngradedEvent(NewEvent[ModelDowngradedData], type="model.downgraded"):
-    """The model cannot be told a part of what was asked, which is left out."""
+    """The model does not support a part of the request, so Runward leaves that part out."""
 
 
 class MessageDeltaEvent(TransientEvent[PieceData], type="message.delta"):
-    """A piece of the model's text, as it comes."""
+    """A piece of the model's text, streamed while the model generates it."""
 
 
 class ReasoningDeltaEvent(TransientEvent[PieceData], type="reasoning.delta"):
-    """A piece of the model's reasoning, as it comes."""
+    """A piece of the model's reasoning, streamed while the model generates it."""
 
 
 class ToolCallArgumentsDeltaEvent(
     TransientEvent[ArgumentsPieceData], type="tool_call.arguments.delta"
 ):
-    """A piece of a call's arguments, as it comes."""
+    """A piece of a call's arguments, streamed while the model generates it."""
 
 
 class MessageRestartedEvent(TransientEvent[RestartedData], type="message.restarted"):
-    """The model's stream broke and starts again: what was shown is void."""
+    """The model's stream was interrupted and starts again. Discard the pieces of this turn."""
 
 
 STORED: Final = {

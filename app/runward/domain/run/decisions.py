@@ -12,14 +12,15 @@ from runward.domain.registry.tools import Frozen
 
 
 class Remember(Frozen):
-    """The decision also covers later calls of the same tool version by the same agent."""
+    """Apply the decision also to later calls of the same tool version by the same agent."""
 
     scope: Literal["run", "session"]
-    """`run`: the rest of this run; `session`: its session's later runs too."""
+    """Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
+    session."""
     exact_arguments: bool = False
-    """Only calls with the very same arguments."""
+    """Whether the decision applies only to calls with identical arguments."""
     expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """For how long."""
+    """Number of seconds that the decision is remembered. Null: it does not expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +39,48 @@ class RememberedDecision:
 
 class _Decision(Frozen):
     digest: Annotated[str, Field(max_length=128)] | None = None
-    """Of the call as it was shown; another one is refused with 409."""
+    """Digest of the call that the approver saw. If the call has changed since then, Runward refuses
+    the decision with 409. Null: Runward does not compare."""
 
 
 class Approve(_Decision):
+    """Approve the call."""
+
     decision: Literal["approve"]
-    """`approve`: the call is sent as it is."""
+    """`approve`: Runward sends the call unchanged."""
     remember: Remember | None = None
-    """Decide likewise about later calls."""
+    """Apply the approval also to later calls of the tool. Null: only to this call."""
 
 
 class Reject(_Decision):
+    """Reject the call."""
+
     decision: Literal["reject"]
-    """`reject`: the call is never sent."""
+    """`reject`: Runward never sends the call."""
     message: Annotated[str, Field(max_length=4096)] | None = None
-    """What the model is told."""
+    """Message for the model. Null: the tool's `reject_message` or a built-in message."""
     remember: Remember | None = None
-    """Decide likewise about later calls."""
+    """Apply the rejection also to later calls of the tool. Null: only to this call."""
 
 
 class Edit(_Decision):
+    """Approve the call with other arguments."""
+
     decision: Literal["edit"]
-    """`edit`: the call is sent with other arguments."""
+    """`edit`: Runward sends the call with other arguments."""
     arguments: JsonObject
-    """The new arguments, whole; the tool's schema checks them."""
+    """Complete new arguments. Runward validates them against the tool's schema."""
     message: Annotated[str, Field(max_length=4096)] | None = None
-    """Why, for the log."""
+    """Reason for the edit. It is recorded in the event log."""
 
 
 class Respond(_Decision):
+    """Set the result of the call without calling the tool."""
+
     decision: Literal["respond"]
-    """`respond`: the tool is not called; this is its result."""
+    """`respond`: Runward does not call the tool and uses `output` as its result."""
     output: JsonValue
-    """The result, any JSON."""
+    """Result of the call: any JSON value."""
 
 
 Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]

@@ -40,24 +40,28 @@ def _check_size(value: JsonValue) -> JsonValue:
 
 
 class ResolvedCompleted(Frozen):
+    """Record that the call took effect, and its output."""
+
     resolution: Literal["completed"]
-    """`completed`: it took effect."""
+    """`completed`: the call took effect."""
     output: JsonValue
-    """What it answered, for the model."""
+    """Output of the call, which the model reads."""
 
 
 class ResolvedFailed(Frozen):
+    """Record that the call did not take effect."""
+
     resolution: Literal["failed"]
-    """`failed`: it did not take effect."""
+    """`failed`: the call did not take effect."""
     message: Annotated[str, Field(max_length=4096)]
-    """What the model is told."""
+    """Error message that the model reads."""
 
 
 class ResolvedRetry(Frozen):
-    """Send the call again: the person knows that it did not take effect."""
+    """Send the call again because it did not take effect."""
 
     resolution: Literal["retry"]
-    """`retry`: it did not take effect; send it again."""
+    """`retry`: the call did not take effect. Runward sends it again."""
 
 
 Resolution: TypeAlias = Annotated[
@@ -66,37 +70,45 @@ Resolution: TypeAlias = Annotated[
 
 
 class Progress(Frozen):
+    """Progress of a call that the tool is still working on."""
+
     status: Literal["progress"]
-    """`progress`: still working."""
+    """`progress`: the tool is still working."""
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
-    """From 0 to 1."""
+    """Progress from 0 to 1. Null if the tool does not know it."""
     message: Annotated[str, Field(max_length=4096)] | None = None
-    """For whoever watches; the model does not see it."""
+    """Progress message for the event log. The model does not see it."""
 
 
 class CallbackCompleted(Frozen):
+    """The result of a call."""
+
     status: Literal["completed"]
-    """`completed`: here is the result."""
+    """`completed`: the tool has finished and returns the result."""
     output: JsonValue
-    """The result, any JSON."""
+    """Result of the call: any JSON value."""
 
 
 class CallbackFailed(Frozen):
+    """The failure of a call."""
+
     status: Literal["failed"]
-    """`failed`: there will be no result."""
+    """`failed`: the tool failed and has no result."""
     message: Annotated[str, Field(max_length=4096)]
-    """What went wrong, for the model."""
+    """Error message that the model reads."""
 
 
 class InputRequired(Frozen):
-    """The tool needs to know more, from whoever started the run."""
+    """The tool needs more input from the client that started the run."""
 
     status: Literal["input_required"]
-    """`input_required`: the caller must say more."""
+    """`input_required`: the tool needs input from the client."""
     requests: Annotated[JsonValue, AfterValidator(_check_size)]
-    ("What is to be said, in words or a form that the caller understands; at most 64 KiB of JSON.")
+    """Description of the input that the tool needs, as text or as JSON that the client understands.
+    At most 64 KiB as JSON."""
     state: Annotated[JsonValue, AfterValidator(_check_size)] = None
-    """Given back unseen with the answer; at most 64 KiB of JSON."""
+    """State that Runward returns to the tool unchanged together with the input. At most 64 KiB as
+    JSON."""
 
 
 Answer: TypeAlias = CallbackCompleted | CallbackFailed

@@ -23,6 +23,13 @@ from runward.domain.run.sessions import Place
 
 
 class CallPhase(StrEnum):
+    """Phase of a tool call. `awaiting_approval`: a person must decide. `ready`: the call can start.
+    `started`: the call is being sent. `awaiting_callback`: the tool returned 202 and will submit
+    the result. `awaiting_result`: the client must submit the result. `awaiting_input`: the client
+    must submit input that the tool requests. `awaiting_child`: a child run executes the call.
+    `awaiting_resolution`: the outcome is unknown, and a person must record it. `settled`: the call
+    has a result."""
+
     AWAITING_APPROVAL = "awaiting_approval"
     READY = "ready"  # may start now
     STARTED = "started"  # sent, or about to be, under the fence that the call bears
@@ -53,7 +60,7 @@ ACTION_PHASES: Final = CLIENT_PHASES | {CallPhase.AWAITING_RESOLUTION}
 
 
 class CallOutcome(StrEnum):
-    """How a settled call ended. `tool_call.*` events and the ledger say the same word."""
+    """How a tool call ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
