@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Page(BaseModel, Generic[Item]):
-    """A page of a list. Pass `last_id` as `after` to get the next one."""
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
 
     # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
     # for a class that is not there, while the service starts.
@@ -109,7 +109,10 @@ async def _read_page_params(
     ] = None,
     order: Annotated[
         Literal["asc", "desc"],
-        Query(description="Order by creation time. `desc`: newest first. `asc`: oldest first."),
+        Query(
+            description="Order of the list. `desc`: newest first, or Z to A if the list is "
+            "ordered by name. `asc`: the reverse."
+        ),
     ] = "desc",
 ) -> PageParams:
     return PageParams(limit, after, order == "desc")

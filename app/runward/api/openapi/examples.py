@@ -137,7 +137,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
     },
     "create_response": {
         "streamed": (
-            "Stream a response with a function",
+            "Stream a response with a client function",
             {
                 "model": "offline:rules",
                 "input": "What is the weather in Bonn?",

@@ -110,7 +110,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "OnUnknown": (OnUnknown, "What happens if Runward does not know whether a call took effect."),
     "Order": (
         Literal["asc", "desc"],
-        "Order of a list. `asc`: oldest first. `desc`: newest first.",
+        "Order of a list: ascending or descending.",
     ),
     "PartIn": (PartIn, "A part of a message, in OpenAI's format."),
     "RegisteredToolType": (

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import TypeAdapter
 from typing_extensions import get_original_bases
 
+from runward.api.http.paging import Page
 from runward.api.openapi import webhook_data
 from runward.api.openapi.item_data import ITEMS
 from runward.api.openapi.tidy import Json
@@ -58,6 +59,9 @@ def add_schemas(schemas: Json) -> None:
     ):
         schemas[item] = _add_items(schemas, item, about)
         schemas[page]["properties"]["data"]["items"] = {"$ref": _make_ref(item)}
+    for name, schema in schemas.items():
+        if name.endswith("List"):  # Pydantic gives generic classes no description
+            schema.setdefault("description", getdoc(Page))
 
 
 def build_schemas(types: Mapping[str, Any]) -> Json:

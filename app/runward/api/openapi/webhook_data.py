@@ -87,7 +87,10 @@ class ToolCallCancelled(TypedDict):
     """Why Runward no longer waits, such as `run_cancelled` or `run_ended`."""
 
 
-ToolRequest: TypeAlias = Annotated[ToolCallRequest | ToolCallCancelled, Field(discriminator="type")]
+ToolRequest: TypeAlias = Annotated[
+    ToolCallRequest | ToolCallCancelled,
+    Field(discriminator="type", description="A request to a webhook tool."),
+]
 
 
 @documented
@@ -203,7 +206,8 @@ class GuardrailFails(TypedDict):
 
 
 GuardrailAnswer: TypeAlias = Annotated[
-    GuardrailAllows | GuardrailRejects | GuardrailFails, Field(discriminator="action")
+    GuardrailAllows | GuardrailRejects | GuardrailFails,
+    Field(discriminator="action", description="The verdict of a guardrail."),
 ]
 
 

@@ -36,7 +36,7 @@ class AllowedTools(OpenAIRequestModel):
 
 
 class RunwardToolsIn(OpenAIRequestModel):
-    """Registered tools, which Runward runs. They are an `mcp` tool whose `server_label` is
+    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
     `runward`."""
 
     type: Literal["mcp"]

@@ -47,8 +47,8 @@ class ApprovalAction(ResponseModel):
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents between this run and the run that made the call. Empty if this run made
-    the call."""
+    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
+    this run made the call."""
 
 
 class ResolveAction(ResponseModel):
@@ -65,8 +65,8 @@ class ResolveAction(ResponseModel):
     arguments: JsonObject
     """Arguments of the call."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents between this run and the run that made the call. Empty if this run made
-    the call."""
+    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
+    this run made the call."""
 
 
 class ResultAction(ResponseModel):
@@ -86,8 +86,8 @@ class ResultAction(ResponseModel):
     """Input that a webhook tool requests, in the tool's own format. Null for a tool that the client
     runs."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents between this run and the run that made the call. Empty if this run made
-    the call."""
+    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
+    this run made the call."""
 
 
 RequiredAction: TypeAlias = Annotated[
@@ -112,8 +112,8 @@ class CallbackWait(ResponseModel):
     """When the call times out if no callback arrives. Null if only the end of the run limits the
     call."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents between this run and the run that made the call. Empty if this run made
-    the call."""
+    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
+    this run made the call."""
 
 
 class OmittedArgument(ResponseModel):
@@ -180,7 +180,7 @@ class ToolCall(ResponseModel):
     approval_id: str | None = None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None = None
-    """ID of the child run that runs the call. Set only if the tool is an agent."""
+    """ID of the child run that executes the call. Set only for tools of type `agent`."""
     outcome: CallOutcome | None = None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: Reason | None = None

@@ -169,7 +169,7 @@ class ContinueRun(RequestModel):
     model_config = with_example(max_turns=5)
 
     max_turns: Annotated[int, Field(ge=1, le=50)] | None = None
-    """Maximum number of turns of the new run. Null: the previous run's limit."""
+    """Maximum number of additional turns. Null: the previous run's limit."""
     input: Input | None = None
     """Message that the model reads before the run continues. Null: no message."""
 
