@@ -129,9 +129,9 @@ async def healthz() -> Alive:
 
 @probes.get("/readyz", summary="Check readiness")
 async def readyz(storage: StorageDep, live: LiveDep) -> Ready:
-    """Check that the process is ready for requests. A process is ready if it is not stopping, its
-    database accepts writes, the database schema is not older than the process, and the secret key
-    matches. Otherwise, the response is 503."""
+    """Check that the process is ready for requests. It is ready if it is not stopping, its database
+    accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
+    the response is 503."""
     if live.is_stopping():
         raise e.UnavailableError("This process is stopping.", retry_after=1)
     try:

@@ -102,7 +102,7 @@ class Approval(ResponseModel):
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents of the runs below the run that a client started, down to the run that
+    """Agents of the child runs on the way down from the run that a client started to the run that
     made the call. Empty if the started run made the call."""
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""

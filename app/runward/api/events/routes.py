@@ -62,7 +62,7 @@ async def list_events(  # noqa: PLR0913
     ] = "*/*",
 ) -> Response:
     """List or stream the events of a run that follow a sequence number. By default, the response is
-    a page of JSON; with `wait`, Runward responds as soon as there is a new event. A stream of
+    a page of JSON. With `wait`, Runward responds as soon as there is a new event. A stream of
     server-sent events ends with the run. With `include=children`, the cursor is the opaque
     `last_id` of a page or the `id` of a server-sent event."""
     log = _make_log(principal.project_id, run_id, after, with_children=include is not None)

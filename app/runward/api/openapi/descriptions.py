@@ -15,11 +15,11 @@ and more than 64 levels of nesting.
 - Errors have the media type `application/problem+json` and a stable `code`.
 - Lists return pages. Use `limit`, `after`, and `order` to read them.
 - POST requests that create a resource or submit a decision accept an `Idempotency-Key`.
-- Resources of other projects look like resources that do not exist.
+- A request for a resource of another project fails like one for a resource that does not exist.
 
-Clients of the Model Context Protocol can call the tools and agents of a project at `/mcp`, over \
-streamable HTTP and with the same API keys. Each call is a run and needs the scope \
-`runs:write`."""
+Clients of the Model Context Protocol can call the tools and agents of a project at `/mcp`. The \
+transport is streamable HTTP, and the API keys are the same. Each call starts a run and requires \
+the scope `runs:write`."""
 
 LICENSE: Final = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 SERVERS: Final = [{"url": "/", "description": "The deployment that serves this document."}]

@@ -27,7 +27,7 @@ from runward.domain.run.sessions import OnConflict
 NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "AgentKind": (
         AgentKind,
-        "Kind of an agent: `llm` asks a model, and the other kinds are workflows that run other "
+        "Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other "
         "agents.",
     ),
     "ApprovalMode": (Literal["never", "always"], "Whether calls of a tool need approval."),
@@ -107,7 +107,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         OnConflict,
         "What happens to a run that is started while another run of its session is open.",
     ),
-    "OnUnknown": (OnUnknown, "What happens if Runward does not know whether a call took effect."),
+    "OnUnknown": (OnUnknown, "What happens if it is unknown whether a call took effect."),
     "Order": (
         Literal["asc", "desc"],
         "Order of a list: ascending or descending.",
@@ -172,9 +172,9 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "Verbosity": (Literal["low", "medium", "high"], "How detailed the model's answer should be."),
     "WaitingKind": (
         Literal["approval", "callback", "tool_result", "resolve", "child_run"],
-        "What a tool call waits for: a decision (`approval`), a callback (`callback`), a result "
-        "from the client (`tool_result`), a record of its outcome (`resolve`), or a child run "
-        "(`child_run`).",
+        "What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. "
+        "`tool_result`: a result or input from the client. `resolve`: a record of the outcome. "
+        "`child_run`: a child run.",
     ),
 }
 """Name -> the type as the code has it, and what it is."""

@@ -137,8 +137,8 @@ def build_webhooks() -> Json:
             "receive_guardrail_question",
             "Policy",
             "Receive a guardrail request",
-            "Runward asks a guardrail whether a tool call, an input, or an output is allowed. Any "
-            "response without a valid verdict counts as a rejection.",
+            "Runward calls a guardrail to check a tool call, an input, or an output. Any response "
+            "without a valid verdict counts as a rejection.",
             "GuardrailRequest",
             {
                 "200": _answer("The verdict of the guardrail.", "GuardrailAnswer"),

@@ -300,7 +300,7 @@ _ToolPatchFields = create_request_model(
 class PatchTool(_ToolPatchFields):
     """The fields to update. A field that is given replaces the previous value completely. For tools
     of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
-    updated, and null restores the original value of a field."""
+    updated. Null then restores the original value."""
 
     def find_errors(self, spec: ToolSpec) -> list[FieldError]:
         """What cannot be changed so in this tool."""

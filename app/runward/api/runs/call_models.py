@@ -47,8 +47,8 @@ class ApprovalAction(ResponseModel):
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
-    this run made the call."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 class ResolveAction(ResponseModel):
@@ -65,8 +65,8 @@ class ResolveAction(ResponseModel):
     arguments: JsonObject
     """Arguments of the call."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
-    this run made the call."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 class ResultAction(ResponseModel):
@@ -86,8 +86,8 @@ class ResultAction(ResponseModel):
     """Input that a webhook tool requests, in the tool's own format. Null for a tool that the client
     runs."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
-    this run made the call."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 RequiredAction: TypeAlias = Annotated[
@@ -112,8 +112,8 @@ class CallbackWait(ResponseModel):
     """When the call times out if no callback arrives. Null if only the end of the run limits the
     call."""
     path: list[str] = Field(default_factory=list[str])
-    """Names of the agents of the runs below this run, down to the run that made the call. Empty if
-    this run made the call."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 class OmittedArgument(ResponseModel):

@@ -42,7 +42,7 @@ class Usage(ResponseModel):
     total_tokens: int = 0
     """Number of input and output tokens together."""
     cost_usd: float = 0
-    """Cost in US dollars, including child runs. Runward uses the prices that it knows."""
+    """Cost in US dollars, including child runs. Models without a known price do not count."""
 
 
 class Actor(ResponseModel):

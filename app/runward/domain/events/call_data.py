@@ -152,7 +152,7 @@ class CallEndedData(TypedDict):
     """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
     calls that the provider ran."""
     attempt: NotRequired[int]
-    """Number of attempts that were made."""
+    """Number of attempts."""
     output: NotRequired[JsonValue]
     """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
     output_bytes: NotRequired[int]

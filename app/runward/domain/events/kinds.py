@@ -99,8 +99,8 @@ class ToolCallStartedEvent(NewEvent[CallStartedData], type="tool_call.started"):
 
 
 class ToolCallProgressEvent(NewEvent[CallProgressData], type="tool_call.progress"):
-    """The call made progress, such as a tool that accepted it, requested input, or reported a
-    percentage."""
+    """The tool accepted the call, requested input, or reported progress, or a child run was
+    started."""
 
 
 class ToolCallCompletedEvent(NewEvent[CallEndedData], type="tool_call.completed"):
@@ -108,7 +108,7 @@ class ToolCallCompletedEvent(NewEvent[CallEndedData], type="tool_call.completed"
 
 
 class ToolCallFailedEvent(NewEvent[CallEndedData], type="tool_call.failed"):
-    """The call failed. `reason` says why, and the model reads an error."""
+    """The call failed, and the model reads an error. `reason` contains the cause."""
 
 
 class ToolCallTimedOutEvent(NewEvent[CallEndedData], type="tool_call.timed_out"):
@@ -120,7 +120,7 @@ class ToolCallRejectedEvent(NewEvent[CallEndedData], type="tool_call.rejected"):
 
 
 class ToolCallOutcomeUnknownEvent(NewEvent[CallEndedData], type="tool_call.outcome_unknown"):
-    """The call was sent, but Runward does not know whether it took effect."""
+    """The call was sent, but it is unknown whether it took effect."""
 
 
 class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"):

@@ -43,9 +43,9 @@ class WaitingFor(TypedDict):
     """A tool call that the run waits for."""
 
     type: Literal["approval", "callback", "tool_result", "resolve", "child_run"]
-    """What the call waits for: a decision (`approval`), a callback of the tool (`callback`), a
-    result or an input from the client (`tool_result`), a record of its outcome (`resolve`), or a
-    child run (`child_run`)."""
+    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
+    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+    `child_run`: a child run."""
     call_id: RunCallId
     tool: CalledTool
     approval_id: NotRequired[str]

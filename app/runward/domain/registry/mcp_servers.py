@@ -40,8 +40,7 @@ PREFIX_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 
 
 class ToolFilter(Frozen):
-    """A filter for the tools of an MCP server. It uses the names that the server gives its
-    tools."""
+    """A filter for the tools of an MCP server, by their names on the server."""
 
     allow: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] | None = None
     """Names of the tools to use, as the server names them. Null: all tools."""

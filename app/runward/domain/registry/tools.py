@@ -202,8 +202,8 @@ class ToolSpec(Frozen):
     """Whether the tool may safely receive the same call more than once. If true, Runward can retry
     calls whose outcome is unknown."""
     on_unknown: OnUnknown = "return_error"
-    """What happens if Runward does not know whether a call took effect. `return_error`: the model
-    reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads an
+    error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry = Retry()
     """How often Runward retries a call and how long it waits between attempts."""
     approval: ApprovalPolicy = "never"

@@ -156,8 +156,8 @@ class AgentFields(AgentConfig):
     """The configuration of an agent as a request has it: in an agent, or inline in a run."""
 
     kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Kind of the agent. `llm` asks a model. The workflows `sequential`, `parallel`, and `loop` run
-    the agents in `agents` and have no model."""
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
 
     def to_config(self) -> AgentConfig:
         """Return the configuration alone, with the fields that the request gave."""
