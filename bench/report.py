@@ -186,7 +186,7 @@ def _loads(loads: Sequence[Load]) -> Iterator[str]:
         for name, side in ((Floor.name, floor), (Service.name, ours)):
             yield _row([str(at), name, *(_spread(map(read, side)) for read in _COLUMNS.values())])
         ratios = [
-            f"{number(_typical(ours, read) / _typical(floor, read))} x" if name in _RATIOS else ""
+            _ratio(_typical(ours, read), _typical(floor, read)) if name in _RATIOS else ""
             for name, read in _COLUMNS.items()
         ]
         yield _row([str(at), "ratio", *ratios])
@@ -203,6 +203,11 @@ def _compared_at(loads: Sequence[Load]) -> int:
 
 def _typical(loads: Iterable[Load], read: Callable[[Load], float]) -> float:
     return _median([read(load) for load in loads])
+
+
+def _ratio(value: float, floor: float) -> str:
+    """A short run may use less CPU time than the clock of a process shows: zero."""
+    return f"{number(value / floor)} x" if floor else NOTHING
 
 
 def _median(values: Sequence[float]) -> float:

@@ -5,20 +5,24 @@
 Tests are plain functions or `async def`; those run on asyncio, without a marker.
 """
 
+import gc
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 
 from tests.support.postgres import Databases, TestRun
 
 if TYPE_CHECKING:
     from tests.api.project import Running
 
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
 RUN = pytest.StashKey[TestRun]()
 BROWSER = "tests/browser/"
 UNIT = "tests/unit/"
+PROVIDERS = "tests/unit/test_llm_"
 SLOWEST_FIRST = (
     BROWSER,
     "tests/environments/",
@@ -34,6 +38,10 @@ SLOWEST_FIRST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    # By default, a traceback is drawn with source code and variables, which takes half a second.
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
     given: dict[str, Any] | None = getattr(config, "workerinput", None)
     config.stash[RUN] = TestRun(**given["runward"]) if given else TestRun.begin()
 
@@ -51,8 +59,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file on one worker, so that what its tests share is made once, and all files with the
-    browser on one worker."""
+    """Keep a file on one worker, so that what its tests share is made once. All files with the
+    browser share a worker, and so do those that import the libraries of all providers."""
     # Without stubs, and imported only where it is used: `-p no:xdist` must work.
     from xdist.scheduler import (  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
         LoadFileScheduling,
@@ -61,7 +69,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FileScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return BROWSER if file.startswith(BROWSER) else file
+            shared = (one for one in (BROWSER, PROVIDERS) if file.startswith(one))
+            return next(shared, file)
 
     config.option.loadscopereorder = False  # the order is that of SLOWEST_FIRST
     return FileScheduling(config, log)
@@ -74,6 +83,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(UNIT) and item.get_closest_marker("processes") is None:
             item.add_marker("unit")
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and tests, which stay until the end, from garbage collection. Examining them
+    again would take an eighth of the CPU time."""
+    gc.freeze()
 
 
 def _rank(nodeid: str) -> int:

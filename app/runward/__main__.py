@@ -104,7 +104,7 @@ def serve(
     example tools: everything for a first run. With DATABASE_URL it migrates that database.
     """
     from runward.operating.environment import read_settings, run_command
-    from runward.quickstart import serve_everything
+    from runward.quickstart.main import serve_everything
 
     run_command(serve_everything(read_settings(), examples=examples))
 

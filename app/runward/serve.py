@@ -32,6 +32,7 @@ from runward.store.registry import plugin_sync
 from runward.tools import signing
 from runward.wiring import open_services
 from runward.worker.main import Worker
+from runward.worker.process import run_worker
 from runward.worker.watch import ChangeWatch
 
 log = structlog.get_logger()
@@ -75,10 +76,7 @@ async def run_process(
         worker = None
         if with_worker:
             worker = Worker(
-                services,
-                concurrency=settings.worker_concurrency,
-                lease=settings.lease_seconds,
-                drain=settings.drain_seconds,
+                services, concurrency=settings.worker_concurrency, lease=settings.lease_seconds
             )
             services.queue.worker = worker
         listener = _build_listener(services, worker)
@@ -89,7 +87,8 @@ async def run_process(
         opening = asyncio.create_task(_open_models(services), name="models")
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
-            parts.add(asyncio.create_task(worker.run(stop), name="worker"))
+            working = run_worker(worker, stop, settings.drain_seconds)
+            parts.add(asyncio.create_task(working, name="worker"))
         elif with_api:
             background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
         if with_api:

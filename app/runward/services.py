@@ -26,11 +26,11 @@ from runward.loop.toolbox import Toolbox, ToolSet
 from runward.store.access.vault import Vault
 from runward.store.live.listener import Feed, Follower
 from runward.store.postgres.db import Database, Tx, open_database
-from runward.store.runs.accept import AcceptedRun, NewRun
 from runward.store.runs.quarantine import Quarantine
+from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tools.base import ToolInvoker
-from runward.tools.mcp.link import ConnectableServer
-from runward.tools.mcp.sessions import McpInvoker
+from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.session import ConnectableServer
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 
@@ -212,7 +212,7 @@ class RunQueue:
 
     def notify_tools(self, abandoned: Iterable[AbandonedCall]) -> None:
         """Tell tools that nobody waits for their calls."""
-        self.notices.tell(abandoned)
+        self.notices.enqueue(abandoned)
 
 
 @dataclass(frozen=True, slots=True)

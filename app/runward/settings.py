@@ -57,7 +57,8 @@ def _lowercase(value: Any) -> Any:
 
 
 def _check_base_url(value: str) -> str:
-    """Without a slash at its end, since paths are appended."""
+    """Return the address without a slash at its end, because paths are appended. Raises
+    ValueError."""
     parts = _split_url(value)
     if parts is None or not value.isascii() or re.search(r"[\s\x00-\x1f]", value):
         raise ValueError("must be an address such as https://example.com")
@@ -69,7 +70,7 @@ def _check_base_url(value: str) -> str:
 
 
 def _split_url(value: str) -> SplitResult | None:
-    """None: it is no http or https address with a host."""
+    """Return the parts, or None if it is no http or https address with a host."""
     try:
         parts = urlsplit(value)
         parts.port  # noqa: B018  # raises ValueError
@@ -142,7 +143,7 @@ class Settings(BaseSettings):
         populate_by_name=True,
     )
 
-    database_url: SecretStr | None = Field(None, validation_alias=AliasChoices("DATABASE_URL"))
+    database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     """PostgreSQL 15 or newer. Without it, `serve` starts the embedded one."""
     data_dir: Path | None = None
     """Where the embedded PostgreSQL keeps its data. `.runward`; as root `/var/lib/runward`."""
@@ -209,43 +210,33 @@ class Settings(BaseSettings):
     """What models cost, in US dollars per million tokens, where the built-in table does not know
     or is wrong: {"openai:NAME": {"input": 1.25, "output": 10, "cached_input": 0.125}}. A name may
     end in `*`."""
-    openai_api_key: SecretStr | None = Field(None, validation_alias=AliasChoices("OPENAI_API_KEY"))
+    openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     """For models named `openai:…`."""
-    openai_base_url: BaseUrl | None = Field(None, validation_alias=AliasChoices("OPENAI_BASE_URL"))
+    openai_base_url: BaseUrl | None = Field(None, validation_alias="OPENAI_BASE_URL")
     """An OpenAI-compatible endpoint to use instead of OpenAI's, ending in /v1."""
-    anthropic_api_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("ANTHROPIC_API_KEY")
-    )
+    anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
     """For models named `anthropic:…`."""
-    anthropic_base_url: BaseUrl | None = Field(
-        None, validation_alias=AliasChoices("ANTHROPIC_BASE_URL")
-    )
+    anthropic_base_url: BaseUrl | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
     """An endpoint to use instead of Anthropic's, without /v1."""
     gemini_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("GEMINI_API_KEY", "GOOGLE_API_KEY")
     )
     """For models named `gemini:…`."""
-    gemini_base_url: BaseUrl | None = Field(None, validation_alias=AliasChoices("GEMINI_BASE_URL"))
+    gemini_base_url: BaseUrl | None = Field(None, validation_alias="GEMINI_BASE_URL")
     """An endpoint to use instead of Google's, without /v1beta."""
-    aws_region: str | None = Field(None, validation_alias=AliasChoices("AWS_REGION"))
+    aws_region: str | None = Field(None, validation_alias="AWS_REGION")
     """Where models named `bedrock:…` are asked."""
-    aws_access_key_id: str | None = Field(None, validation_alias=AliasChoices("AWS_ACCESS_KEY_ID"))
+    aws_access_key_id: str | None = Field(None, validation_alias="AWS_ACCESS_KEY_ID")
     """With `AWS_SECRET_ACCESS_KEY`, for models named `bedrock:…`."""
-    aws_secret_access_key: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("AWS_SECRET_ACCESS_KEY")
-    )
+    aws_secret_access_key: SecretStr | None = Field(None, validation_alias="AWS_SECRET_ACCESS_KEY")
     """Belongs to `AWS_ACCESS_KEY_ID`."""
-    aws_session_token: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("AWS_SESSION_TOKEN")
-    )
+    aws_session_token: SecretStr | None = Field(None, validation_alias="AWS_SESSION_TOKEN")
     """Of a key pair that is only lent."""
     aws_bearer_token_bedrock: SecretStr | None = Field(
-        None, validation_alias=AliasChoices("AWS_BEARER_TOKEN_BEDROCK")
+        None, validation_alias="AWS_BEARER_TOKEN_BEDROCK"
     )
     """For models named `bedrock:…`, instead of the key pair."""
-    bedrock_base_url: BaseUrl | None = Field(
-        None, validation_alias=AliasChoices("BEDROCK_BASE_URL")
-    )
+    bedrock_base_url: BaseUrl | None = Field(None, validation_alias="BEDROCK_BASE_URL")
     """An endpoint to use instead of Amazon's of that region."""
 
     @field_validator("public_url")
@@ -278,7 +269,7 @@ LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def find_unknown_variables(names: Iterable[str]) -> list[str]:
-    """A line for each variable that looks like one of ours and is none, with the nearest one."""
+    """Return a line for each unknown variable with our prefix, with the nearest known one."""
     known = [field.upper() for field in Settings.model_fields]
     return [
         f"{name}: there is no such variable" + _suggest_variable(name, known)

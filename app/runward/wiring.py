@@ -10,8 +10,7 @@ from pydantic import SecretStr
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
-from runward.domain.run.calls import Call
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
 from runward.llm.prices import Price, Prices
@@ -53,20 +52,21 @@ from runward.store.postgres.db import (
 )
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
-from runward.store.runs.group_commit import GroupCommit
+from runward.store.runs.gate import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.writers import AcceptWriter, StepWriter
 from runward.tools import signing
-from runward.tools.base import AgentInvoker, ClientInvoker, HostedInvoker, ToolInvoker
+from runward.tools.base import AGENT_INVOKER, CLIENT_INVOKER, HOSTED_INVOKER, ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.mcp import sdk
-from runward.tools.mcp.link import ConnectableServer, ensure_valid_credentials
-from runward.tools.mcp.sessions import McpInvoker
+from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.session import ConnectableServer, ensure_valid_credentials
 from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
 from runward.tools.signing import SignedPostClient
-from runward.tools.webhook.invoker import ReadSecrets, WebhookInvoker
+from runward.tools.webhook.headers import ReadSecrets
+from runward.tools.webhook.invoker import WebhookInvoker
 
 
 @asynccontextmanager
@@ -211,9 +211,9 @@ def _build_executors(
     made: dict[str, ToolInvoker] = {
         "webhook": webhook,
         "plugin": plugins,
-        "agent": AgentInvoker(),
-        "client": ClientInvoker(),
-        "hosted": HostedInvoker(),
+        "agent": AGENT_INVOKER,
+        "client": CLIENT_INVOKER,
+        "hosted": HOSTED_INVOKER,
     }
     return {**made, "mcp": mcp} if sdk.is_installed() else made
 

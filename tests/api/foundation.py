@@ -65,7 +65,7 @@ async def start_run(
 async def list_runs(
     who: RunsReader, walk: Pagination, status: Annotated[str | None, Query(max_length=20)] = None
 ) -> Page[str]:
-    walk.after_id(Prefix.RUN)
+    walk.by_id(Prefix.RUN)
     names = [f"{status}-{n}" for n in range(walk.limit + 1)]
     return Page[str].from_rows(names, walk.limit, str.upper, str)
 

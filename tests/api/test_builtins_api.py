@@ -7,6 +7,7 @@ import pytest
 
 from runward.domain.run import texts
 from tests.api.project import Project, call, result_of
+from tests.hostile.mcp_peer import McpPeer, listing
 from tests.support.models.chat_server import Call, calls, text
 from tests.support.services.client import Json
 from tests.support.tools.server import Behaviour
@@ -75,15 +76,18 @@ def test_read_result_is_unknown_while_nothing_was_cut(project: Project) -> None:
 # -- search_tools ---------------------------------------------------------------------------------
 
 
-def register_many(project: Project) -> list[str]:
-    """One of them can refund."""
-    names = [f"report_{n}" for n in range(MANY - 1)]
-    for n, name in enumerate(names):
-        tool = {"name": name, "url": "http://127.0.0.1:9/x", "parameters": OBJECT}
-        words = f"Shows report number {n} on quarterly figures. " + "More words. " * 20
-        project.client.call("POST", "/v1/tools", {**tool, "description": words})
+def register_many(project: Project, peer: McpPeer) -> list[str]:
+    """Return the tools of an MCP server, which one request registers, and one that can refund."""
+    words = "Shows report number {} on quarterly figures. " + "More words. " * 20
+    reports: list[Json] = [
+        {"name": f"number_{n}", "description": words.format(n), "inputSchema": OBJECT}
+        for n in range(MANY - 1)
+    ]
+    peer.answers["reports", "tools/list"] = listing(*reports)
+    server = {"name": "reports", "url": peer.url_of("reports")}
+    made = project.client.call("POST", "/v1/mcp_servers", server)
     project.tool("refund", description="Gives a customer the money for an order back.")
-    return [*names, "refund"]
+    return [*made["tool_names"], "refund"]
 
 
 def numbers(n: int) -> str:
@@ -97,7 +101,9 @@ def bytes_of_tools(body: Json) -> int:
 
 @pytest.mark.timeout(120)
 def test_of_500_tools_a_model_is_shown_those_that_it_searched_for(project: Project) -> None:
-    names = register_many(project)
+    with McpPeer() as peer:
+        names = register_many(project, peer)
+    assert len(names) == MANY
     run = project.run(
         calls(call(1, "refund")),
         calls(asks(2, "search_tools", query="money back for an order", limit=3)),

@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from runward.console import pages, session
 from runward.domain.errors import RequestTimeoutError
-from runward.domain.run.approvals import STATUS_AFTER
+from runward.domain.run.decisions import STATUS_AFTER
 from runward.domain.run.status import RunStatus
 from tests.api.project import ALL_SCOPES, Project, call
 from tests.support.models.chat_server import calls, text

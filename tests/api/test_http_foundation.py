@@ -606,7 +606,7 @@ def test_openapi_names_every_operation_and_its_problems(http: httpx2.Client) -> 
     start = document["paths"]["/v1/runs"]["post"]
     assert start["operationId"] == "start_run"
     assert start["security"] == [{"bearer": ["runs:write"]}]
-    assert start["description"] == "Needs the scope `runs:write`."
+    assert start["description"] == "Requires the scope `runs:write`."
     wanted = {"202", "400", "401", "403", "408", "409", "413", "415", "422", "429"}
     assert start["responses"].keys() == wanted | {"500", "503"}
     assert start["responses"]["422"] == {"$ref": "#/components/responses/UnprocessableEntity"}

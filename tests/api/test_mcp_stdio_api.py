@@ -2,10 +2,12 @@
 again."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.api.project import Project, call
+from tests.support.mcp import plain
 from tests.support.models.chat_server import calls, text
 from tests.support.services.client import Json
 
@@ -28,7 +30,8 @@ for line in sys.stdin:
         sys.stdout.buffer.flush()
 """
 ARGS = ["-m", "tests.support.mcp.process", "stdio"]
-
+"""A server of the SDK."""
+PLAIN = [str(Path(plain.__file__))]
 
 LONG_LINE = "it wrote a line of more than 11534336 bytes to its standard output."
 ENDLESS = """
@@ -39,12 +42,12 @@ while True:
 
 
 def register(project: Project, **fields: object) -> Json:
-    body = {"name": "box", "command": sys.executable, "args": ARGS, **fields}
+    body = {"name": "box", "command": sys.executable, "args": PLAIN, **fields}
     return project.client.call("POST", "/v1/mcp_servers", body)
 
 
 def test_a_command_is_started_and_its_tools_called(project: Project) -> None:
-    made = register(project, approval="never")
+    made = register(project, args=ARGS, approval="never")
     assert (made["command"], made["args"], made["url"]) == (sys.executable, ARGS, None)
     run = project.run(
         calls(call(1, "box_add", '{"a":2,"b":3}'), call(2, "box_echo", '{"text":"hi"}')),
@@ -83,7 +86,7 @@ def test_a_process_that_dies_in_a_call_leaves_it_unknown_and_is_started_again(
 def test_other_arguments_are_another_version_of_its_tools(project: Project) -> None:
     register(project)
     before = project.client.call("GET", "/v1/tools/box_add")
-    project.client.call("PATCH", "/v1/mcp_servers/box", {"args": [*ARGS, "die"]})
+    project.client.call("PATCH", "/v1/mcp_servers/box", {"args": [*PLAIN, "die"]})
     after = project.client.call("GET", "/v1/tools/box_add")
     assert (before["version"], after["version"]) == (1, 2)
     assert project.client.call("GET", "/v1/tools/box_die")["enabled"] is False

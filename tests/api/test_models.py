@@ -23,8 +23,8 @@ from runward.api.runs import request_models
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import StartRun
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.approvals import Decision
 from runward.domain.run.config import AgentConfig
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import MediaPart, Message, TextPart
 from runward.domain.run.resolve import Callback, Resolution
 from runward.store.registry.tool_registry import RegisteredTool

@@ -1,18 +1,18 @@
 """Tools in Python, over HTTP: in every project, with a policy of the code's that a project may
 change for itself; and tools that are agents."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.api.contract import Contract
-from tests.api.project import CheckedClient, Project, Running, call, of_type
+from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, Running, call, of_type
 from tests.support.models.chat_server import ModelServer, calls, text
 from tests.support.postgres import Databases
 from tests.support.services.client import Json
+from tests.support.services.forks import shared_forks
 from tests.support.services.service import BOOTSTRAP_KEY, Service
 from tests.support.tools.server import ToolServer
 from tests.unit import plugin_samples
@@ -237,23 +237,20 @@ def test_a_plugins_guardrail_stands_before_its_tool(project: Project) -> None:
 
 
 def test_a_plugin_that_cannot_be_loaded_stops_the_service_with_a_sentence(
-    database_url: str,
+    running: Running, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "runward", "api"],
-        env={
-            "DATABASE_URL": database_url,
-            "RUNWARD_SECRET_KEY": "k" * 32,
-            "RUNWARD_PLUGINS": "nowhere.at_all",
-        },
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "Plugin nowhere.at_all (RUNWARD_PLUGINS): nowhere.at_all cannot be imp" in done.stderr
-    assert "Traceback" not in done.stderr
+    env = {
+        "DATABASE_URL": running.service.database_url,
+        "RUNWARD_SECRET_KEY": "k" * 32,
+        "RUNWARD_PLUGINS": "nowhere.at_all",
+    }
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        service = shared_forks().start("runward", "api", env=env, output=file.fileno())
+    assert service.wait(PATIENCE_SECONDS) != 0
+    printed = output.read_text("utf-8")
+    assert "Plugin nowhere.at_all (RUNWARD_PLUGINS): nowhere.at_all cannot be imp" in printed
+    assert "Traceback" not in printed
 
 
 # -- tools that are agents ------------------------------------------------------------------------

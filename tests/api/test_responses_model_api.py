@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from aiohttp import web
 
-from tests.api.contract import Contract
-from tests.api.project import CheckedClient, Project, Running, of_type, types_of
+from tests.api.project import Project, Running, of_type, types_of
 from tests.support.models import chat_server
-from tests.support.models.chat_server import ModelServer
 from tests.support.models.responses_items import (
     Call,
     Computer,
@@ -34,10 +31,9 @@ from tests.support.models.responses_server import (
     answer,
     text,
 )
-from tests.support.postgres import Databases
 from tests.support.services.client import Json
-from tests.support.services.service import BOOTSTRAP_KEY, ROOT, Service
-from tests.support.tools.server import Behaviour, ToolServer
+from tests.support.services.service import ROOT
+from tests.support.tools.server import Behaviour
 
 PNG = {"type": "image", "data": "aWNvbg==", "media_type": "image/png"}
 PICTURE = "data:image/png;base64,aWNvbg=="
@@ -51,44 +47,10 @@ ASKED = Item(
 )
 
 
-class Both(ResponsesServer):
-    """One address that speaks Chat Completions too, as OpenAI's does."""
-
-    def __init__(self, chat: ModelServer) -> None:
-        super().__init__()
-        self.chat = chat
-
-    def app(self) -> web.Application:
-        app = super().app()
-        for route in self.chat.app().router.routes():
-            app.router.add_route(route.method, "/v1/chat/completions", route.handler)
-        return app
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Both]:
-    with Both(ModelServer()) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def running(migrated_databases: Databases, server: Both) -> Iterator[Running]:
-    """A service of its own, whose OpenAI speaks both protocols."""
-    with (
-        migrated_databases.migrated() as database_url,
-        ToolServer() as tools,
-        Service("serve", database_url, openai_base_url=server.base_url) as service,
-        service.client() as plain,
-    ):
-        contract = Contract(plain.call("GET", "/openapi.json"))
-        with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
-            yield Running(service, operator, contract, server.chat, tools)
-
-
 class Model:
     """This project's model behind the Responses API."""
 
-    def __init__(self, project: Project, server: Both) -> None:
+    def __init__(self, project: Project, server: ResponsesServer) -> None:
         self._project = project
         self._server = server
 
@@ -111,7 +73,9 @@ class Model:
 
 
 @pytest.fixture
-def model(project: Project, server: Both) -> Iterator[Model]:
+def model(project: Project) -> Iterator[Model]:
+    assert project.running.providers is not None
+    server = project.running.providers.responses
     before = len(server.violations)
     model = Model(project, server)
     yield model

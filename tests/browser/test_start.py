@@ -131,7 +131,7 @@ def test_a_run_is_run_again_with_changes(project: Project, opens: Opens) -> None
     window = opens(at=f"#/runs/{first['id']}")
     page = window.page
     page.get_by_role("link", name="Run again with changes").click()
-    expect(page.get_by_label("Input", exact=True)).to_have_value("Look here.")
+    expect(page.get_by_role("textbox", name="Input", exact=True)).to_have_value("Look here.")
     assert field(page, "Model") == model
     expect(page.get_by_role("checkbox", name="look")).to_be_checked()
     assert '"gold"' in field(page, "Context")

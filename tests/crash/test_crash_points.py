@@ -28,7 +28,7 @@ def test_every_point_is_in_the_code_and_has_a_name_of_its_own() -> None:
 
 
 def test_a_point_whose_function_is_gone_stops_the_build() -> None:
-    for target in ("runward.store.runs.claims:gone", "runward.store.runs.gate:Gone.write"):
+    for target in ("runward.store.runs.queue:gone", "runward.store.runs.gate:Gone.write"):
         with pytest.raises(SystemExit, match="is gone"):
             found(target)
 

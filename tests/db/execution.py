@@ -9,11 +9,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from runward.domain.ids import ProjectId
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Outcome
-from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.state import CallPhase, RunState, Segment, SegmentKind
 from runward.llm.base import ModelRequest, ModelResponse, OnDelta
 from runward.llm.catalog import Models
 from runward.llm.offline.model import OfflineModel

@@ -17,7 +17,7 @@ from runward.domain.ids import ApprovalId, RunId
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
-from runward.domain.run.plan import Turn
+from runward.domain.run.parsed_calls import Turn
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.settle import conclude, start
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
@@ -28,10 +28,9 @@ from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx, mint, open_database
 from runward.store.registry import tool_registry
-from runward.store.runs import claims, queries
-from runward.store.runs.accept import NewRun
-from runward.store.runs.gate import Committed, Ending, Step, StepOutcome
-from runward.store.runs.group_commit import FlushResult
+from runward.store.runs import queries, queue
+from runward.store.runs.gate import Committed, Ending, FlushResult, Step, StepOutcome
+from runward.store.runs.queue import NewRun
 from runward.store.runs.writers import AcceptWriter, StepWriter
 from tests.unit.domain_cases import take_response
 
@@ -92,7 +91,7 @@ class Store:
 
     async def claim(self, count: int = 100, lease: timedelta = LEASE) -> list[RunState]:
         async with self.autocommit.connect() as tx:
-            claimed = await claims.claim(tx, count, lease)
+            claimed = await queue.claim(tx, count, lease)
         assert claimed.unreadable == []
         return claimed.states
 

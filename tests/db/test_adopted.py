@@ -8,7 +8,7 @@ from runward.api.runs.start import accept_immediately
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Message
 from runward.domain.run.state import RunState, Segment, SegmentKind
-from runward.store.runs.accept import AcceptedRun, NewRun
+from runward.store.runs.queue import AcceptedRun, NewRun
 from tests.db.store import MODEL, Store, new_run
 
 ROOM: Final = 1024

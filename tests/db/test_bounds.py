@@ -16,15 +16,14 @@ from runward.domain.errors import ConflictError
 from runward.domain.ids import CallId, KeyId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import bounds
-from runward.domain.run.approvals import Edit
-from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.decisions import Edit
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
 from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outcome, conclude
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import CallOutcome, CallPhase, Changes, RunState
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import client_results, continuation, decisions, transitions

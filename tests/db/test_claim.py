@@ -11,12 +11,11 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.approvals import Approve, Reject
-from runward.domain.run.calls import CallPhase
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.decisions import Approve, Reject
+from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import open_database
-from runward.store.runs import claims, decisions, sweep, transitions
+from runward.store.runs import decisions, failed_claims, queue, sweep, transitions
 from runward.store.runs.gate import Ending
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
@@ -136,7 +135,7 @@ async def claiming(store: Store) -> AsyncGenerator[asyncio.Task[list[RunState]]]
     async def claim() -> list[RunState]:
         async with store.pool.begin() as tx:
             await tx.execute(text(f"SET LOCAL search_path = {STOPPED_CLOCK}"))
-            return (await claims.claim(tx, 10, LEASE)).states
+            return (await queue.claim(tx, 10, LEASE)).states
 
     async with store.stopped_clock() as go_on:
         task = asyncio.create_task(claim())
@@ -177,7 +176,7 @@ async def test_a_run_whose_workers_are_lost_is_claimed_three_times_and_then_fail
     store: Store,
 ) -> None:
     [run_id] = await store.accept()
-    for _ in range(claims.MAX_CLAIMS):
+    for _ in range(queue.MAX_CLAIMS):
         await crash(store)
     assert await store.claim() == []
     async with store.pool.begin() as tx:
@@ -197,12 +196,12 @@ async def lose(store: Store, run_id: RunId) -> None:
     state = await crash(store)
     assert state.id == run_id
     async with store.pool.begin() as tx:
-        await sweep.revert_claims(tx, [claims.HeldLease(PROJECT, state.id, state.fence)])
+        await sweep.revert_claims(tx, [queue.HeldLease(PROJECT, state.id, state.fence)])
 
 
 async def test_leases_that_living_workers_lose_do_not_end_a_run(store: Store) -> None:
     [run_id] = await store.accept()
-    for _ in range(2 * claims.MAX_CLAIMS):
+    for _ in range(2 * queue.MAX_CLAIMS):
         await lose(store, run_id)
     async with store.pool.begin() as tx:
         assert await sweep.list_crash_loops(tx, LAPSED) == []
@@ -214,7 +213,7 @@ async def test_leases_that_living_workers_lose_do_not_end_a_run(store: Store) ->
 
 async def test_a_run_that_slows_down_every_worker_is_taken_away_from_them(store: Store) -> None:
     [run_id] = await store.accept()
-    for _ in range(claims.MAX_LOST_LEASES):
+    for _ in range(queue.MAX_LOST_LEASES):
         await lose(store, run_id)
     assert await store.claim() == []
     async with store.pool.begin() as tx:
@@ -224,9 +223,9 @@ async def test_a_run_that_slows_down_every_worker_is_taken_away_from_them(store:
 async def test_the_report_of_a_worker_that_lives_takes_its_last_claim_back(store: Store) -> None:
     """The sweep had found three claims already, and waits for a lease before it ends the run."""
     [run_id] = await store.accept()
-    states = [await crash(store) for _ in range(claims.MAX_CLAIMS)]
+    states = [await crash(store) for _ in range(queue.MAX_CLAIMS)]
     async with store.pool.begin() as tx:
-        await sweep.revert_claims(tx, [claims.HeldLease(PROJECT, run_id, states[-1].fence)])
+        await sweep.revert_claims(tx, [queue.HeldLease(PROJECT, run_id, states[-1].fence)])
         assert await sweep.list_crash_loops(tx, LAPSED) == []
     assert [state.id for state in await store.claim()] == [run_id]
 
@@ -234,11 +233,11 @@ async def test_the_report_of_a_worker_that_lives_takes_its_last_claim_back(store
 async def test_a_claim_that_is_taken_back_after_the_sweep_saves_the_run(store: Store) -> None:
     """The report arrives between the sweep's search and the end of what it found."""
     [run_id] = await store.accept()
-    states = [await crash(store) for _ in range(claims.MAX_CLAIMS)]
+    states = [await crash(store) for _ in range(queue.MAX_CLAIMS)]
     async with store.pool.begin() as tx:
         [found] = await sweep.list_crash_loops(tx, LAPSED)
     async with store.pool.begin() as tx:
-        await sweep.revert_claims(tx, [claims.HeldLease(PROJECT, run_id, states[-1].fence)])
+        await sweep.revert_claims(tx, [queue.HeldLease(PROJECT, run_id, states[-1].fence)])
     async with store.pool.begin() as tx:
         assert await transitions.quarantine(tx, *found) is None
     assert [state.id for state in await store.claim()] == [run_id]
@@ -249,7 +248,7 @@ async def test_a_report_about_a_run_that_has_ended_or_waits_changes_nothing(stor
     await store.committed(step(ended, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
     before = [await store.head(state.id) for state in (ended, parked)]
     async with store.pool.begin() as tx:
-        held = [claims.HeldLease(PROJECT, state.id, state.fence) for state in (ended, parked)]
+        held = [queue.HeldLease(PROJECT, state.id, state.fence) for state in (ended, parked)]
         await sweep.revert_claims(tx, held)
     assert [await store.head(state.id) for state in (ended, parked)] == before
 
@@ -266,7 +265,7 @@ async def test_progress_forgives_the_claims_before_it(store: Store) -> None:
 async def test_hand_backs_do_not_count_as_claims(store: Store) -> None:
     [run_id] = await store.accept()
     await crash(store)
-    for _ in range(2 * claims.MAX_CLAIMS):
+    for _ in range(2 * queue.MAX_CLAIMS):
         [state] = await store.claim()
         await store.committed(step(state, ending=Ending(Move.RELEASE, keep_claim=True)))
     assert (await store.head(run_id)).claims == 1
@@ -287,15 +286,15 @@ async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
 async def test_runs_that_are_claimed_one_by_one_when_the_connection_breaks_can_be_given_back(
     store: Store,
 ) -> None:
-    proxy, mark, accepted = Proxy(store.url), claims.make_mark(), await store.accept(3)
+    proxy, mark, accepted = Proxy(store.url), queue.make_mark(), await store.accept(3)
     async with proxy.open() as url:
         through = open_database(url, pool_size=1)
         proxy.break_at("WHERE r.project_id = $", Break.BEFORE)
         with pytest.raises(DBAPIError):
-            await claims.claim_one_by_one(through.autocommit, 10, LEASE, mark)
+            await failed_claims.claim_one_by_one(through.autocommit, 10, LEASE, mark)
         assert proxy.broken == 1
         async with through.autocommit.connect() as tx:
-            assert set(await claims.return_claims(tx, [mark])) == set(accepted)
+            assert set(await failed_claims.return_claims(tx, [mark])) == set(accepted)
         await through.close()
 
 

@@ -1,13 +1,12 @@
 """What a run that goes on takes over, in one transaction."""
 
 from runward.domain.events.run_data import LimitSaid
-from runward.domain.run.calls import CallOutcome, Result
 from runward.domain.run.items import Message
-from runward.domain.run.state import SegmentKind
+from runward.domain.run.state import CallOutcome, Result, SegmentKind
 from runward.domain.run.status import Move
 from runward.store.runs import continuation
-from runward.store.runs.accept import ACCEPT, NewRun, accept_values
 from runward.store.runs.gate import Ending
+from runward.store.runs.queue import ACCEPT, NewRun, accept_values
 from tests.db.store import LEASE, PROJECT, Store, pay, step
 
 PAID = Result(CallOutcome.COMPLETED, {"paid": True})

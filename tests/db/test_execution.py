@@ -13,14 +13,13 @@ import pytest
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import Allow, GuardrailVerdict
-from runward.domain.run.calls import CallOutcome
 from runward.domain.run.config import Limits
 from runward.domain.run.family import Member
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import OnConflict
 from runward.domain.run.settle import start
-from runward.domain.run.state import Changes
+from runward.domain.run.state import CallOutcome, Changes
 from runward.llm import failures
 from runward.llm.base import (
     Abilities,
@@ -31,7 +30,7 @@ from runward.llm.base import (
     TextDelta,
 )
 from runward.llm.offline.model import OfflineModel
-from runward.loop import breaker, turn
+from runward.loop import breaker
 from runward.loop.execution import Execution
 from runward.store.access import secrets
 from runward.store.live.drafts import Delta
@@ -488,7 +487,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaker, "FIRST_SECONDS", 0.001)
-    monkeypatch.setattr(turn, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(breaker, "FIRST_DELAY", 0.001)
     breakers, key = loop.engine.models.breakers, (PROJECT, "offline:rules")
     for _ in range(breaker.FAILURES):
         breakers.record_failure(key, failures.unreachable())
@@ -499,7 +498,7 @@ async def test_waiting_for_another_run_to_try_the_model_is_no_attempt(
     def count(asked: breaker.BreakerKey) -> ModelError | None:
         nonlocal refused
         refused += 1
-        if refused == 3 * turn.ATTEMPTS:
+        if refused == 3 * breaker.ATTEMPTS:
             breakers.record_success(asked)
         return refusal(asked)
 

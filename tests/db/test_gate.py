@@ -13,14 +13,19 @@ from sqlalchemy.exc import DBAPIError
 from runward.domain.events.kinds import RunCompletedEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
-from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.open_calls import close_open_calls
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import mint, sqlstate
 from runward.store.runs import sweep, writers
-from runward.store.runs.gate import Committed, Ending, Step, StepOutcome, VersionChanged
-from runward.store.runs.group_commit import GroupCommit
+from runward.store.runs.gate import (
+    Committed,
+    Ending,
+    GroupCommit,
+    Step,
+    StepOutcome,
+    VersionChanged,
+)
 from tests.db.store import Store, pay, step, taken
 
 SHORT = timedelta(seconds=0.3)
@@ -219,7 +224,7 @@ async def test_under_concurrent_changes_every_decision_holds_on_the_row_as_it_is
     """Others change six runs while their worker, with the version that it saw last, starts calls.
     Replayed from the log: each start stands exactly where the version was the one it names."""
     states = [await store.leased() for _ in range(6)]
-    rounds, changers = 12, 3
+    rounds, changers = 6, 3
 
     async def change(state: RunState) -> None:
         for _ in range(rounds):
@@ -261,7 +266,7 @@ def versions_in(log: list[str]) -> int:
 
 
 async def test_events_are_numbered_without_gaps_under_many_writers(store: Store) -> None:
-    states = [await store.leased() for _ in range(20)]
+    states = [await store.leased() for _ in range(10)]
 
     async def work(state: RunState, commit_one: GroupCommit[Step, StepOutcome]) -> None:
         for number in range(10):

@@ -14,8 +14,8 @@ from runward.domain.run.config import AgentConfig
 from runward.domain.run.family import Lineage
 from runward.store.access import idempotency
 from runward.store.runs import queries, transitions
-from runward.store.runs.accept import ACCEPT, AcceptedRun, NewRun, accept_values
-from runward.store.runs.group_commit import GroupCommit
+from runward.store.runs.gate import GroupCommit
+from runward.store.runs.queue import ACCEPT, AcceptedRun, NewRun, accept_values
 from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run
 
 KEY = text(

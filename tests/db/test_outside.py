@@ -11,10 +11,8 @@ from sqlalchemy import text
 from runward.domain import errors as e
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
-from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Respond
-from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Remember, Respond
 from runward.domain.run.failures import AwaitResolution
-from runward.domain.run.remembered_decisions import Remember
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -24,7 +22,7 @@ from runward.domain.run.resolve import (
     ResolvedRetry,
 )
 from runward.domain.run.settle import AwaitCallback
-from runward.domain.run.state import RunState
+from runward.domain.run.state import CallOutcome, CallPhase, RunState
 from runward.domain.run.status import Move
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx, mint
@@ -114,7 +112,7 @@ async def test_a_decision_reads_the_approval_before_and_after_it(store: Store) -
 
 
 async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: Store) -> None:
-    racers = 16
+    racers = 6
     states = [await store.waiting(*(pay(f"c{n}") for n in range(4))) for _ in range(4)]
     asked = [one for state in states for one in await store.pending(state.id)]
 
@@ -294,7 +292,7 @@ async def test_a_decision_and_a_park_at_the_same_moment_never_miss_each_other(
     store: Store,
 ) -> None:
     """Whoever comes second sees the first: the run never waits for what was decided."""
-    states = [await store.asked(pay("c1")) for _ in range(24)]
+    states = [await store.asked(pay("c1")) for _ in range(12)]
     asked = [(await store.pending(state.id))[0] for state in states]
 
     async def park(state: RunState) -> None:
@@ -329,12 +327,12 @@ async def test_a_swept_approval_is_a_rejected_call_and_a_run_that_goes_on(store:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, second = await store.pending(state.id)
     assert await alone(store, sweep.list_due_approvals) == []
-    assert not await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, first))
+    assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     await overdue(store)
     due = await alone(store, sweep.list_due_approvals)
     assert set(due) == {(PROJECT, first), (PROJECT, second)}
-    assert await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, first))
-    assert not await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, first))
+    assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
+    assert not await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, first))
     call = (await store.load(state.id)).calls[C1]
     assert call.result is not None
     assert call.result.outcome is CallOutcome.REJECTED
@@ -373,7 +371,7 @@ async def test_deciding_about_what_a_run_left_behind_is_refused(store: Store) ->
             await decide(store, approval, decision)
         assert named(late.value)["status"] == "withdrawn"
     assert (await store.load(state.id)).calls[C1].phase is CallPhase.SETTLED
-    assert await alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, approval))
+    assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
     assert await store.pending(state.id) == []
 
 
@@ -441,7 +439,7 @@ async def test_a_run_nobody_works_on_has_no_turn_to_wait_for(store: Store) -> No
 
 
 async def test_an_end_and_a_cancel_at_the_same_moment_are_one_end(store: Store) -> None:
-    states = [await store.leased() for _ in range(24)]
+    states = [await store.leased() for _ in range(12)]
 
     async def finish(state: RunState) -> None:
         await store.write(step(state, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
@@ -703,7 +701,7 @@ async def test_a_sweep_waits_for_a_decision_that_is_just_being_made(store: Store
         await decisions.decide(tx, store.vault, PROJECT, approval, APPROVE, "in time")
         await tx.execute(text("UPDATE approvals SET expires_at = clock_timestamp()"))
         sweeping = asyncio.create_task(
-            alone(store, lambda tx: decisions.expire_approval(tx, PROJECT, approval))
+            alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
         )
         await store.until_blocked()
     assert not await sweeping

@@ -13,9 +13,8 @@ from typing import Any, Final
 from sqlalchemy import event, text
 
 from runward.domain.ids import RunId, SessionId
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import RunState
+from runward.domain.run.state import CallPhase, RunState
 from runward.domain.run.status import RunStatus
 from runward.store.access import keys
 from runward.store.live import events

@@ -11,11 +11,12 @@ from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
 from runward.settings import Settings
-from runward.store.runs import approvals, claims, queries, sweep, views
+from runward.store.runs import approvals, failed_claims, queries, queue, sweep, views
 from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
 from runward.wiring import open_services
 from runward.worker.main import Worker
+from runward.worker.process import run_worker
 from runward.worker.reaper import Reaper
 from tests.db.store import LEASE, PROJECT, Store, pay, step, with_option
 
@@ -55,7 +56,7 @@ async def test_a_claim_gives_the_runs_that_can_be_read_and_names_the_other(
     before, bad, after = [await queued(store) for _ in range(3)]
     await spoil(store, bad, value)
     async with store.autocommit.connect() as tx:
-        claimed = await claims.claim(tx, 10, LEASE)
+        claimed = await queue.claim(tx, 10, LEASE)
     assert [state.id for state in claimed.states] == [before.id, after.id]
     assert [(held.run_id, held.fence) for held in claimed.unreadable] == [(bad.id, 1)]
 
@@ -63,7 +64,7 @@ async def test_a_claim_gives_the_runs_that_can_be_read_and_names_the_other(
 async def test_a_claim_after_one_that_failed_gives_the_same_run_by_run(store: Store) -> None:
     before, bad, after = [await queued(store) for _ in range(3)]
     await spoil(store, bad)
-    claimed = await claims.claim_one_by_one(store.autocommit, 10, LEASE)
+    claimed = await failed_claims.claim_one_by_one(store.autocommit, 10, LEASE)
     assert [state.id for state in claimed.states] == [before.id, after.id]
     assert [(held.run_id, held.fence) for held in claimed.unreadable] == [(bad.id, 1)]
 
@@ -80,8 +81,8 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
     settings = Settings.model_validate({"secret_key": "k" * 32})
     stop = asyncio.Event()
     async with open_services(settings, store.url) as services:
-        worker = Worker(services, concurrency=8, lease=LEASE, drain=LEASE)
-        working = asyncio.create_task(worker.run(stop))
+        worker = Worker(services, concurrency=8, lease=LEASE)
+        working = asyncio.create_task(run_worker(worker, stop, LEASE))
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
         assert services.queue.quarantine.count == 2

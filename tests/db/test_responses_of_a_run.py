@@ -6,7 +6,7 @@ import pytest
 
 from runward.api.responses import continuation, log_reader
 from runward.api.responses.continuation import PreviousResponse
-from runward.api.responses.ids import ResponseId
+from runward.api.responses.parts import ResponseId
 from runward.store.live import events
 from runward.store.runs import views
 from tests.db.store import PROJECT, Store

@@ -3,7 +3,7 @@
 from sqlalchemy import event
 
 from runward.api.responses import log_reader
-from runward.api.responses.ids import ResponseId
+from runward.api.responses.parts import ResponseId
 from runward.store.runs import views
 from tests.db.store import PROJECT, Store, pay
 

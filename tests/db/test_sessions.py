@@ -327,15 +327,15 @@ class Workers:
 
 async def test_many_come_and_go_at_once_and_never_two_are_at_work(store: Store) -> None:
     talks = [await talk_of(store) for _ in range(3)]
-    workers = Workers(60)
+    workers = Workers(30)
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         for talk in talks:
-            for _ in range(20):
+            for _ in range(10):
                 group.create_task(talk.start())
         for _ in range(4):
             group.create_task(workers.work(talks))
     for talk in talks:
-        assert [seq for of, seq in workers.done if of == talk.id] == list(range(1, 21))
+        assert [seq for of, seq in workers.done if of == talk.id] == list(range(1, 11))
 
 
 # What a run does that finds others before it.

@@ -19,18 +19,19 @@ from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
-from runward.loop.leased_run import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
+from runward.loop.unreadable_secrets import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import open_database
 from runward.store.runs import sweep
-from runward.store.runs.claims import MAX_CLAIMS, HeldLease
 from runward.store.runs.gate import Ending
+from runward.store.runs.queue import MAX_CLAIMS, HeldLease
 from runward.tools.base import Invocation
 from runward.wiring import open_services
 from runward.worker import leases as leases_module
 from runward.worker.leases import Heartbeat, HeartbeatStoppedError
 from runward.worker.main import Worker
+from runward.worker.process import run_worker
 from tests.db.proxy import Break, Proxy
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, new_run, step, until
 
@@ -298,14 +299,14 @@ class Bench:
         self.lease = LEASE
         self.stop = asyncio.Event()
 
-    def worker(self, drain: timedelta = LEASE) -> Worker:
-        return Worker(self.services, concurrency=8, lease=self.lease, drain=drain)
+    def worker(self) -> Worker:
+        return Worker(self.services, concurrency=8, lease=self.lease)
 
     @asynccontextmanager
     async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
         """It has been drained when this is left."""
-        worker = self.worker(drain)
-        task = asyncio.create_task(worker.run(self.stop))
+        worker = self.worker()
+        task = asyncio.create_task(run_worker(worker, self.stop, drain))
         yield worker
         self.stop.set()
         await task

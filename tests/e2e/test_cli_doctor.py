@@ -1,22 +1,21 @@
 """What docs/reference/cli.md shows of doctor is what it prints: on a whole set-up, and on broken
 ones."""
 
+import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
 
+from runward.store import migrations
 from tests.e2e.command_line import CommandLine
 from tests.e2e.recorded import compare, steady
 from tests.support.postgres import Databases
 from tests.support.programs import missing
-from tests.support.services.service import ROOT, SECRET_KEY, Service
+from tests.support.services.service import SECRET_KEY, Service
 from tests.support.tools.server import ToolServer
 
 pytestmark = pytest.mark.timeout(180)
@@ -115,15 +114,7 @@ def test_a_database_that_is_not_migrated(
 def test_a_database_of_an_earlier_version_and_no_model(
     tmp_path: Path, service: Service, empty_database_url: str
 ) -> None:
-    migrated = subprocess.run(
-        [sys.executable, "-m", "alembic", "upgrade", "0005"],
-        cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": empty_database_url},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert migrated.returncode == 0, migrated.stderr
+    asyncio.run(migrations.upgrade(empty_database_url, revision="0005"))
     without = ("OPENAI_API_KEY",)
     code, printed = examined(tmp_path, service, without=without, DATABASE_URL=empty_database_url)
     assert code == 1

@@ -41,7 +41,7 @@ def test_the_demo_is_as_it_is_shown(tmp_path: Path) -> None:
 def test_the_demo_runs_without_anybody_and_leaves_nothing(tmp_path: Path) -> None:
     folder = scratch_folder()
     try:
-        done = CommandLine(tmp_path).run_process("demo", TMPDIR=str(folder))
+        done = CommandLine(tmp_path).run_fork("demo", TMPDIR=str(folder))
         assert done.code == 0, done.err
         assert "● completed" in done.out
         assert list(folder.iterdir()) == []

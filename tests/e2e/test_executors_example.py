@@ -20,6 +20,7 @@ from tests.support import packages
 from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.models.responses_items import Patch, Reasoning, Shell, Text
 from tests.support.models.responses_server import ResponsesServer, answer
+from tests.support.programs import chromium
 from tests.support.services.client import Client
 
 EXITED = {"type": "exit", "exit_code": 0}
@@ -227,4 +228,4 @@ def test_a_notice_that_nobody_waits_ends_the_webhooks_command(
 
 @pytest.mark.timeout(300)
 def test_the_packages_own_tests_pass(site: Path) -> None:
-    packages.run_own_tests(site, "executors")
+    packages.run_own_tests(site, "executors", EXECUTORS_BROWSER=chromium())

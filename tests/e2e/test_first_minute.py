@@ -90,10 +90,14 @@ def test_an_empty_folder_becomes_a_service_whose_banner_tells_the_truth(
     assert machine.postgres_is_gone()
 
 
-def test_a_second_start_keeps_the_keys_and_what_waits(machine: OwnMachine) -> None:
+def test_a_second_start_keeps_the_keys_the_tools_and_what_waits(machine: OwnMachine) -> None:
     machine.start()
     key = machine.key
     run = waiting_run(machine)
+    own = "http://127.0.0.1:9/mine"
+    with machine.client() as client:
+        client.call("DELETE", "/v1/tools/lookup_order")
+        client.register_tool("lookup_order", own)
     assert machine.hang_up() == 0
     assert machine.postgres_is_gone()
     machine.start()
@@ -104,6 +108,11 @@ def test_a_second_start_keeps_the_keys_and_what_waits(machine: OwnMachine) -> No
     with machine.client() as client:
         [approval] = client.approvals(status=None, run_id=run["id"])
         assert approval["status"] == "approved"
+        assert client.call("GET", "/v1/tools/lookup_order")["url"] == own
+        found = client.call("GET", "/v1/tools/refund")
+    assert (found["version"], found["metadata"]) == (1, {"runward_example": True})
+    assert machine.stop_impatiently() == 0
+    assert machine.postgres_is_gone()
 
 
 def test_its_secrets_are_for_their_owner_alone(started_machine: OwnMachine) -> None:
@@ -115,30 +124,16 @@ def test_its_secrets_are_for_their_owner_alone(started_machine: OwnMachine) -> N
     assert left == {"api-key", "secret-key", "postgres", *locks}
 
 
-def test_a_tool_that_somebody_made_is_left_alone(machine: OwnMachine) -> None:
-    machine.start()
-    own = "http://127.0.0.1:9/mine"
-    with machine.client() as client:
-        client.call("DELETE", "/v1/tools/refund")
-        client.register_tool("refund", own)
-    assert machine.stop_impatiently() == 0
-    assert machine.postgres_is_gone()
-    machine.start()
-    with machine.client() as client:
-        assert client.call("GET", "/v1/tools/refund")["url"] == own
-        found = client.call("GET", "/v1/tools/lookup_order")
-    assert (found["version"], found["metadata"]) == (1, {"runward_example": True})
-
-
 def test_the_page_at_the_root_needs_nothing_from_elsewhere(started_machine: OwnMachine) -> None:
     service = started_machine.service
     assert service is not None
-    page = httpx2.get(f"{service.url}/", trust_env=False)
+    page = httpx2.get(f"{service.url}/", trust_env=False, timeout=30)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "://" not in page.text
     for link in re.findall(r'href="([^"]+)"', page.text):
-        assert httpx2.get(f"{service.url}/{link}", trust_env=False).status_code == 200, link
+        answer = httpx2.get(f"{service.url}/{link}", trust_env=False, timeout=30)
+        assert answer.status_code == 200, link
 
 
 def environment(data_dir: Path, port: int) -> dict[str, str]:

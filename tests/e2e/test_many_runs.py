@@ -22,7 +22,7 @@ from tests.support.postgres import Databases
 from tests.support.services.client import PAGE, TERMINAL, Client, Json, frames
 from tests.support.tools.server import ToolServer
 
-RUNS = int(os.environ.get("RUNWARD_MANY_RUNS", "200"))
+RUNS = int(os.environ.get("RUNWARD_MANY_RUNS", "100"))
 AT_ONCE = 32
 STREAMS_AT_ONCE = 12
 SMALL_PAGE = 3

@@ -77,8 +77,10 @@ def database(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -
             yield register(project, url=server.url)
 
 
-def test_a_database_is_changed_only_once_a_person_agreed(project: Project, database: Json) -> None:
-    """Its annotations say which tools only read."""
+def test_a_database_is_changed_only_once_a_person_agreed_and_its_refusals_are_read_by_the_model(
+    project: Project, database: Json
+) -> None:
+    """The annotations of the server say which tools only read."""
     asked = {
         name: project.client.call("GET", f"/v1/tools/{name}")["approval"]
         for name in database["tool_names"]
@@ -102,16 +104,16 @@ def test_a_database_is_changed_only_once_a_person_agreed(project: Project, datab
     assert '"name": "paid"' in shown["output"]["result"]
     assert result_of(project.asked(), "c2").count("paid") == 1
 
-
-def test_what_the_database_refuses_is_read_by_the_model(project: Project, database: Json) -> None:
-    assert "x_execute_query" in database["tool_names"]
     ask = calls(call(1, "x_execute_query", '{"sql": "SELECT nothing FROM nowhere"}'))
-    run = project.run(ask, text("fine"), tools=["x_execute_query"])
+    run = project.start(
+        model=project.script(ask, text("fine"), name="refused"), tools=["x_execute_query"]
+    )
+    project.settle(run)
     project.client.decide_call(run["id"], "c1", "approve")
     project.settle(run)
     [refused] = results(project, run)
     assert refused["is_error"] is True
-    assert "nowhere does not exist" in result_of(project.asked(), "c1")
+    assert "nowhere does not exist" in result_of(project.asked("refused"), "c1")
 
 
 def test_every_kind_of_answer_of_the_reference_server(project: Project, everything: Json) -> None:

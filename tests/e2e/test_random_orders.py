@@ -20,7 +20,7 @@ from tests.support.services.client import Client
 from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour, ToolServer
 
-ORDERS = int(os.environ.get("RUNWARD_ORDERS", "24"))
+ORDERS = int(os.environ.get("RUNWARD_ORDERS", "12"))
 AT_ONCE = 6
 ANY = {"type": "object"}
 DECISIONS = ("approve", "reject", "edit", "respond")

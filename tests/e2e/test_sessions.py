@@ -17,7 +17,7 @@ from tests.e2e.conftest import Processes
 from tests.support.services.client import TERMINAL, Client, Json
 from tests.support.services.service import ROOT
 
-RUNS = int(os.environ.get("RUNWARD_SESSION_RUNS", "100"))
+RUNS = int(os.environ.get("RUNWARD_SESSION_RUNS", "50"))
 AT_ONCE = 16
 RUN_SECONDS = 60 + RUNS
 PLUGINS = {"RUNWARD_PLUGINS": "tests.support.plugins.counter"}

@@ -38,6 +38,16 @@ async def plain(_request: web.Request, asked: Any) -> web.Response:
     return web.Response(body=rpc(asked["id"], result=result), content_type="application/json")
 
 
+def listing(*tools: Json) -> Answer:
+    """Return an answer to `tools/list`."""
+
+    async def answer(_request: web.Request, asked: Any) -> web.Response:
+        body = rpc(asked["id"], result={"tools": tools})
+        return web.Response(body=body, content_type="application/json")
+
+    return answer
+
+
 class McpPeer(Server):
     """`answers`: by name of the peer (`/NAME/mcp`) and method; any other is answered well.
     `tokens`: what the requests of a peer must bear. `token`: what `/token` answers."""

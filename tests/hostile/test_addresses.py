@@ -13,14 +13,14 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from runward.domain.registry.mcp_auth import OAuthClient
+from runward.domain.registry.mcp_auth import OAuthClient, UnstoredRefreshTokens
 from runward.egress.client import Egress
 from runward.egress.responses import NoAnswer
 from runward.llm.base import ModelError, ModelRequest
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from runward.services import Services
 from runward.tools.mcp.http import NotAuthorizedError
-from runward.tools.mcp.oauth import AccessTokens, UnstoredRefreshTokens
+from runward.tools.mcp.oauth import AccessTokens
 from tests.hostile.addresses import urls
 from tests.hostile.figures import record
 from tests.hostile.inside import OPENED, Canaries, Names, api, canaries

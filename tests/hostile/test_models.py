@@ -62,7 +62,7 @@ STEPS: Final[dict[str, tuple[bytes, ...]]] = {
     "broken-chunk": (CHUNKED, b"zz\r\n"),
     "chunk-in-parts": (CHUNKED, b"1\r\n{", b"\r\nzz\r\n{}\r\n"),
     "gzip-bomb": (
-        answer(gzip.compress(b" " * 80 * MEGABYTE, 1), "200 OK", "Content-Encoding: gzip"),
+        answer(gzip.compress(b" " * 48 * MEGABYTE, 1), "200 OK", "Content-Encoding: gzip"),
     ),
     "stream-of-nothing": (SSE + b"\r\n",),
     "stream-of-comments": (SSE + b"\r\n" + b": ping\n\n" * 50_000,),
@@ -165,9 +165,20 @@ def test_every_behavior_of_a_model_server_ends_its_run_with_a_documented_error(
     record(model_growth_mb=round(growth / 1e6))
 
 
-@pytest.mark.parametrize("protocol", ["openai", "openai-responses", "anthropic", "gemini"])
-async def test_an_answer_is_refused_once_it_is_too_large_decompressed(protocol: str) -> None:
-    bomb = says(STEPS["gzip-bomb"][0], closes=True)
+@pytest.mark.parametrize(
+    ("protocol", "piece"),
+    [
+        ("openai", b" "),
+        ("openai-responses", b" "),
+        ("anthropic", b" " * 65_534 + b"\n\n"),  # whose SDK takes quadratic time for a long line
+        ("gemini", b" "),
+    ],
+)
+async def test_an_answer_is_refused_once_it_is_too_large_decompressed(
+    protocol: str, piece: bytes
+) -> None:
+    body = gzip.compress(piece * (48 * MEGABYTE // len(piece)), 1)
+    bomb = says(answer(body, "200 OK", "Content-Encoding: gzip"), closes=True)
     async with RawServer(bomb) as server:
         url = server.url.removesuffix("/tool")
         async with aclosing(PROTOCOLS[protocol](url)) as model:

@@ -6,18 +6,17 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from runward.domain.ids import RunId
-from runward.domain.run.calls import Call
 from runward.domain.run.family import ChildRun
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.loop.engine import Engine, Guards, ToolAccess, ToolPolicies
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
-from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step
-from runward.tools.base import AgentInvoker, ClientInvoker
+from runward.store.runs.queue import HeldLease
+from runward.tools.base import AGENT_INVOKER, CLIENT_INVOKER
 from tests.model.scopes import Scope
 from tests.model.twin import LEASE
 from tests.model.worker import (
@@ -41,7 +40,7 @@ def engine_of(
         tools=ToolAccess(
             toolbox=cast("Any", _Toolbox(vault)),
             policies=ToolPolicies(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
-            invokers={"webhook": Webhook(), "client": ClientInvoker(), "agent": AgentInvoker()},
+            invokers={"webhook": Webhook(), "client": CLIENT_INVOKER, "agent": AGENT_INVOKER},
             callback=lambda state, call: ("", ""),
             timeout=timedelta(seconds=400),
         ),
@@ -54,7 +53,7 @@ class _Stub:
     def is_followed(self, _: Any) -> bool:
         return False
 
-    def tell(self, _: Any) -> None: ...
+    def enqueue(self, _: Any) -> None: ...
 
 
 class _Storage:

@@ -12,7 +12,7 @@ from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import RunState
 from runward.loop import execution, turn
 from runward.loop.checks import Checks
-from runward.loop.leased_run import LeasedRun
+from runward.loop.signals import RunSignals
 from tests.model import properties as must
 from tests.model.operations import on_the_twin, replacing
 from tests.model.properties import ViolationError
@@ -48,7 +48,7 @@ def modeled(scope: Scope) -> Generator[System]:
                 (turn, "ask_model", _ask_model),
                 (execution, "mint", system.driver.mint),
                 (execution, "CallsInFlight", Flights),
-                (LeasedRun, "wait", wait),
+                (RunSignals, "wait", wait),
                 (Checks, "pre_approval", _pre_approval),
             ),
         ):

@@ -8,9 +8,8 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from runward.domain.events.kinds import STORED
-from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.runs.gate import Step
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.run import approvals, decide, failures, open_calls, settle, team
-from runward.domain.run.calls import WAITING, CallPhase
+from runward.domain.run import decisions as decision_models
 from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback
-from runward.domain.run.state import Changes
+from runward.domain.run.state import WAITING, CallPhase, Changes
 from runward.domain.run.status import MOVES, Edge, Move, RunStatus
 from runward.loop import execution
 from runward.loop.execution import Execution
@@ -28,8 +28,6 @@ from tests.model.rows import RunRow
 from tests.model.twin import ALREADY, CLAIMABLE, DUE, GATE, ON_CLAIM, Twin
 
 Plant = tuple[Any, str, Any]
-# Names of the code that a mutant takes the place of.
-_IS_ABANDONED: Final = "_is_abandoned"
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ async def _catch_up_without_reading(it: Any) -> None:
     it._wake.clear()
     if it.lost:
         raise LeaseLostError
-    if it.changes.empty:
+    if it.changes.is_empty:
         await it.reload()
     else:
         await it.record()
@@ -196,14 +194,14 @@ def _recover_unknown(state: Any, changes: Any, tool_of: Any) -> Any:
 
 def _start_uncounted(state: Any, changes: Any, call: Any, *, seconds: Any) -> Any:
     started = replace(call, phase=CallPhase.STARTED, fence=state.fence, timeout_seconds=seconds)
-    changes.put(started)
+    changes.put_call(started)
     return state.with_call(started), started
 
 
 def _start_unfenced(state: Any, changes: Any, call: Any, *, seconds: Any) -> Any:
     _, started = settle.start(state, Changes(), call, seconds=seconds)
     started = replace(started, fence=1)
-    changes.put(started)
+    changes.put_call(started)
     return state.with_call(started), started
 
 
@@ -551,7 +549,7 @@ _NEW: Final = [
         "decide",
         "gate",
         "only an approved call starts",
-        lambda: [(approvals.STATUS_AFTER, "approve", ApprovalStatus.REJECTED)],
+        lambda: [(decision_models.STATUS_AFTER, "approve", ApprovalStatus.REJECTED)],
     ),
     Mutant(
         "a second decision takes effect",
@@ -560,7 +558,7 @@ _NEW: Final = [
         "a settled call stays as it is",
         lambda: [
             (approvals_store, "get", _get_pending),
-            (decisions, _IS_ABANDONED, _never),
+            (decisions, "is_abandoned", _never),
         ],
     ),
     Mutant(

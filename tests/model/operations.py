@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from runward.domain.errors import AppError
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.run.approvals import Decision
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Message
 from runward.domain.run.resolve import Answer, Callback, Resolution
 from runward.domain.run.status import RunStatus
@@ -67,7 +67,7 @@ def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
 
 
 def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
-    """Like `runward.api.approvals.routes`, which closes what an ended run has left behind."""
+    """Like `runward.api.approvals.decision`, which closes what an ended run has left behind."""
     work = decisions.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
     return run_now(work).status
 
@@ -152,7 +152,7 @@ def _expire_run(twin: Twin, _: Vault, run_id: RunId) -> None:
 
 
 def _expire_approval(twin: Twin, _: Vault, approval_id: ApprovalId) -> None:
-    run_now(decisions.expire_approval(_tx(twin), PROJECT, approval_id))
+    run_now(transitions.expire_approval(_tx(twin), PROJECT, approval_id))
 
 
 def _end_lease(twin: Twin, _: Vault, run_id: RunId) -> None:

@@ -8,19 +8,17 @@ from uuid import UUID
 from runward.domain.errors import AppError
 from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.run.approvals import Decision
-from runward.domain.run.calls import Call
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Message
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, Changes, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx
 from runward.store.registry import tool_registry
-from runward.store.runs import claims, client_results, decisions, queries, sweep, transitions
-from runward.store.runs.accept import NewRun
-from runward.store.runs.claims import HeldLease
+from runward.store.runs import client_results, decisions, queries, queue, sweep, transitions
 from runward.store.runs.gate import Step, StepOutcome
+from runward.store.runs.queue import HeldLease, NewRun
 from tests.db.store import Store
 from tests.model.operations import Operation, Refused
 from tests.model.rows import PROJECT, RunRow, Tools
@@ -82,7 +80,7 @@ class Postgres:
         oldest = "UPDATE runs SET available_at = available_at - interval '1 hour' WHERE id = :id"
         await self._store.sql(oldest, id=run_id)
         async with self._store.autocommit.connect() as tx:
-            claimed = await claims.claim(tx, 1, LEASE)
+            claimed = await queue.claim(tx, 1, LEASE)
         [state] = claimed.states
         assert state.id == run_id
         return state
@@ -126,7 +124,7 @@ class Postgres:
         return await self._in(lambda tx: transitions.expire_run(tx, PROJECT, run_id))
 
     async def expire_approval(self, approval_id: ApprovalId) -> Any:
-        return await self._in(lambda tx: decisions.expire_approval(tx, PROJECT, approval_id))
+        return await self._in(lambda tx: transitions.expire_approval(tx, PROJECT, approval_id))
 
     async def expire_answer(self, run_id: RunId, call_id: CallId) -> Any:
         vault = self._store.vault

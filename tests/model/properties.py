@@ -7,7 +7,7 @@ from typing import Final
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId
-from runward.domain.run.calls import CallPhase
+from runward.domain.run.state import CallPhase
 from runward.domain.run.status import RunStatus
 from runward.loop.execution import INTERNAL
 from runward.store.runs.gate import Step

@@ -6,10 +6,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from runward.domain.run.calls import Call
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.family import Lineage
-from runward.domain.run.state import ApprovalRequest, Segment
+from runward.domain.run.state import ApprovalRequest, Call, Segment
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.keys import DEFAULT_PROJECT

@@ -6,8 +6,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from runward.domain.ids import RunId
-from runward.domain.run.approvals import Approve, Decision, Edit, Reject, Respond
 from runward.domain.run.config import AgentConfig
+from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Respond
 from runward.domain.run.family import Lineage, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits

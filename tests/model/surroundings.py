@@ -6,15 +6,15 @@ from typing import Final
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, RunId
-from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import (
     CallbackCompleted,
     InputRequired,
     ResolvedCompleted,
     ResolvedRetry,
 )
+from runward.domain.run.state import Call, CallPhase
 from runward.domain.run.tools import CompiledTool, compile_tool
-from runward.store.runs.claims import MAX_CLAIMS
+from runward.store.runs.queue import MAX_CLAIMS
 from tests.model.operations import Refused
 from tests.model.properties import ENDED, require
 from tests.model.rows import RunRow

@@ -7,9 +7,9 @@ from typing import Any, Final
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import RunId
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.state import Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store.runs.gate import Committed, Step
 from tests.model import properties as must

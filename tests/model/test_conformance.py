@@ -9,7 +9,7 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.run.state import RunState
-from runward.store.runs import claims, gate, queries, sweep
+from runward.store.runs import gate, queries, queue, sweep
 from runward.store.runs.gate import Committed, VersionChanged
 from tests.db.store import Store
 from tests.model.explore import modeled
@@ -126,12 +126,12 @@ EDITS: Final = {
         of(queries, "CHANGE", "version = r.version + 1", "version = r.version"),
     ),
     "a cancel": ("cancel", of(queries, "CHANGE", "CASE WHEN s.fences THEN 1 ELSE 0 END", "0")),
-    "a claim's fence": ("freeze", of(claims, "CLAIM", "fence = r.fence + 1,", "fence = r.fence,")),
+    "a claim's fence": ("freeze", of(queue, "CLAIM", "fence = r.fence + 1,", "fence = r.fence,")),
     "a claim's write id": (
         "crashes",
-        of(claims, "CLAIM", "last_write_id = CAST(:mark AS uuid),", ""),
+        of(queue, "CLAIM", "last_write_id = CAST(:mark AS uuid),", ""),
     ),
-    "a claim's count": ("crashes", of(claims, "CLAIM", "claims = r.claims + 1,", "")),
+    "a claim's count": ("crashes", of(queue, "CLAIM", "claims = r.claims + 1,", "")),
     "a freed lease": ("freeze", of(sweep, "_LEASES", "status = 'queued', ", "")),
     "a crash loop": (
         "callback",

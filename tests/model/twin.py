@@ -14,15 +14,14 @@ from uuid import UUID
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.decisions import Remember, RememberedDecision
 from runward.domain.run.family import Child, Lineage
-from runward.domain.run.remembered_decisions import Remember, RememberedDecision
-from runward.domain.run.state import Changes, RunState, Segment
+from runward.domain.run.state import Call, CallPhase, Changes, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
-from runward.store.runs import claims, gate, related_changes
-from runward.store.runs.accept import NewRun
+from runward.store.runs import gate, queue, related_changes
 from runward.store.runs.approvals import Approval
 from runward.store.runs.gate import Step, StepOutcome
+from runward.store.runs.queue import NewRun
 from runward.store.runs.records import Records
 from tests.model.rows import PROJECT, ApprovalRow, Rows, RunRow, Tools
 
@@ -50,8 +49,8 @@ ALREADY: dict[str, Guard] = {
 CLAIMABLE: dict[str, Callable[[RunRow], bool]] = {
     "status": lambda row: row.status is RunStatus.QUEUED,
     "available": lambda row: row.available,
-    "claims": lambda row: row.claims < claims.MAX_CLAIMS,
-    "lost leases": lambda row: row.lost_leases < claims.MAX_LOST_LEASES,
+    "claims": lambda row: row.claims < queue.MAX_CLAIMS,
+    "lost leases": lambda row: row.lost_leases < queue.MAX_LOST_LEASES,
 }
 ON_CLAIM: dict[str, Callable[[RunRow], Any]] = {
     "status": lambda row: RunStatus.IN_PROGRESS,
@@ -65,7 +64,7 @@ DUE: dict[str, Callable[[RunRow], bool]] = {
     "lease": lambda row: row.status is RunStatus.IN_PROGRESS and row.lease == "expired",
     "crash loop": lambda row: (
         row.status is RunStatus.QUEUED
-        and (row.claims >= claims.MAX_CLAIMS or row.lost_leases >= claims.MAX_LOST_LEASES)
+        and (row.claims >= queue.MAX_CLAIMS or row.lost_leases >= queue.MAX_LOST_LEASES)
     ),
     "deadline": lambda row: (
         row.status in (RunStatus.QUEUED, RunStatus.REQUIRES_ACTION) and row.overdue

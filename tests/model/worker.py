@@ -13,9 +13,8 @@ from typing import Any, Final, TypeAlias, cast
 from uuid import UUID
 
 from runward.domain.ids import CallId
-from runward.domain.run.calls import Call
 from runward.domain.run.outcomes import Outcome
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, Changes, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.loop.calls_in_flight import CallsInFlight, _unfailing  # pyright: ignore[reportPrivateUsage]
 from runward.loop.execution import Execution

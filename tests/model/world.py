@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.state import Call, CallPhase
 from runward.domain.run.tools import CompiledTool
 from runward.store.runs.gate import Step, VersionChanged
 from tests.model import properties as must

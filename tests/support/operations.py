@@ -17,11 +17,12 @@ class Operations:
 @contextmanager
 def counted_operations() -> Generator[Operations]:
     """Count what this thread does inside the block."""
-    count = Operations()
+    count, lines = Operations(), 0
 
     def trace(_frame: Any, event: str, _arg: Any) -> Any:
+        nonlocal lines
         if event == "line":
-            count.lines += 1
+            lines += 1
         return trace
 
     before = sys.gettrace()
@@ -30,6 +31,7 @@ def counted_operations() -> Generator[Operations]:
         yield count
     finally:
         sys.settrace(before)
+        count.lines = lines
 
 
 @contextmanager

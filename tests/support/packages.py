@@ -25,15 +25,21 @@ def install_runward(target: Path) -> Path:
     return target
 
 
-def run_own_tests(site: Path, name: str) -> None:
-    """The package's own tests pass with what is installed in `site`."""
+def run_own_tests(site: Path, name: str, **env: str) -> None:
+    """Run the package's own tests with the packages that are installed in `site`."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
-    _checked(command, cwd=EXAMPLES / name / "tests", path=f"{site}{os.pathsep}{EXAMPLES.parent}")
+    path = f"{site}{os.pathsep}{EXAMPLES.parent}"
+    _checked(command, folder=EXAMPLES / name / "tests", PYTHONPATH=path, **env)
 
 
-def _checked(command: list[str], *, cwd: Path | None = None, path: str | None = None) -> None:
-    env = dict(os.environ) if path is None else os.environ | {"PYTHONPATH": path}
+def _checked(command: list[str], *, folder: Path | None = None, **env: str) -> None:
     done = subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=240, check=False
+        command,
+        cwd=folder,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,7 +12,13 @@ import pytest
 from tests.support.services.service import ROOT
 
 NODE_BINARIES: Final = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
-CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUMS: Final = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+)
+"""The first has no windows and no profiles, and takes half the CPU time of the others."""
 MCP_BINARIES: Final = Path(__file__).parents[2] / ".venv" / "mcp-servers" / "bin"
 
 
@@ -55,10 +61,10 @@ def conformance(*args: str, seconds: float, **env: str) -> subprocess.CompletedP
 
 
 def chromium() -> str:
-    """The path of Debian's Chromium, or of another one on the PATH."""
+    """Return the path of the first of `CHROMIUMS` that is on the PATH."""
     found = [path for name in CHROMIUMS if (path := shutil.which(name)) is not None]
     if not found:
-        missing("Chromium is not installed: apt-get install chromium")
+        missing("Chromium is not installed: apt-get install chromium-headless-shell")
     return found[0]
 
 

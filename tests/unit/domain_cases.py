@@ -12,14 +12,24 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import GuardrailVerdict
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import plan
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.config import AgentConfig
+from runward.domain.run.decisions import RememberedDecision
 from runward.domain.run.family import Child, Member
 from runward.domain.run.items import Message
-from runward.domain.run.plan import ParsedCall, Turn, parse_response
-from runward.domain.run.remembered_decisions import RememberedDecision
+from runward.domain.run.parsed_calls import ParsedCall, Turn
+from runward.domain.run.plan import parse_response
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+    compute_call_digest,
+)
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import (
     CompiledTool,

@@ -9,17 +9,7 @@ from typing import Any, Final, TypeAlias
 from runward.domain.events.base import AnyEvent
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.approvals import (
-    Approve,
-    Decision,
-    Edit,
-    Reject,
-    Respond,
-    decide,
-    expire,
-    remember_decision,
-)
-from runward.domain.run.calls import Call, CallPhase
+from runward.domain.run.approvals import decide, expire
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import (
     Action,
@@ -31,14 +21,16 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
+from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Remember, Respond
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
 from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.domain.run.plan import Turn, UnusableResponseError
+from runward.domain.run.parsed_calls import Turn
+from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.recheck import recheck
-from runward.domain.run.remembered_decisions import Remember
+from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
@@ -57,7 +49,7 @@ from runward.domain.run.settle import (
     put_back,
     start,
 )
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import Call, CallPhase, Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.domain.run.team import (
     add_child_usage,
@@ -231,7 +223,7 @@ class Drive:
         made = {**self.tools, **build_handoff_tools(self.run.config, self.run.team)}
         answered = {make_request_key("ask", {"n": n}): n > 1 for n in range(10)}
         usable = {} if ask.tools_off else made
-        turn = Turn(usable, self.mint, shown=len(shown))
+        turn = Turn(usable, self.mint, segments_before=len(shown))
         try:
             after, changes = take_response(self.run, self._response(list(made)), turn, answered)
         except UnusableResponseError as error:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,7 +17,6 @@ import typer.core
 import typer.main
 
 from runward.__main__ import app
-from runward.api.routers import build_openapi
 from runward.cli import event_stream, printing
 from runward.cli.connection import Runward
 from runward.cli.editor import diff_lines
@@ -25,7 +25,7 @@ from runward.cli.event_stream import follow_run, parse_frames, split_lines
 from runward.cli.plan import AgentSchema, plan_changes
 from runward.cli.printing import Columns, format_age, print_table
 
-CONTRACT = AgentSchema(build_openapi())
+CONTRACT = AgentSchema(json.loads(Path("openapi/openapi.json").read_text()))
 
 
 @pytest.mark.processes

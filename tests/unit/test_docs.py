@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import AliasChoices
 
 from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.events.values import ApprovalStatus, Reason
@@ -126,7 +127,9 @@ def documented(default: Any) -> str | None:
 def settings() -> Iterator[tuple[str, Any]]:
     for name, field in Settings.model_fields.items():
         alias: Any = field.validation_alias
-        yield (alias.choices[0] if alias else f"RUNWARD_{name.upper()}"), field.default
+        if isinstance(alias, AliasChoices):
+            alias = alias.choices[0]
+        yield (alias or f"RUNWARD_{name.upper()}"), field.default
 
 
 def test_every_setting_is_listed_with_its_unit_and_default() -> None:

@@ -10,17 +10,18 @@ from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, CallId
 from runward.domain.json import compute_digest
 from runward.domain.run import texts
-from runward.domain.run.approvals import (
-    Decision,
-    DecisionRecord,
-    Reject,
-    decide,
-    expire,
-    remember_decision,
+from runward.domain.run.approvals import DecisionRecord, decide, expire
+from runward.domain.run.decisions import Decision, Reject
+from runward.domain.run.remembered_decisions import find_remembered_decision, remember_decision
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    compute_call_digest,
 )
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
-from runward.domain.run.remembered_decisions import find_remembered_decision
-from runward.domain.run.state import Changes, RunState
 from tests.unit.domain_cases import AGENT, URL, call, event, state, tool, types
 
 DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)

@@ -24,7 +24,6 @@ from runward.domain.run.bounds import (
     bounded_progress,
     bounded_response,
 )
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.items import (
     HostedCall,
     MediaPart,
@@ -38,7 +37,7 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import classify_outcome, conclude, settle
-from runward.domain.run.state import Changes
+from runward.domain.run.state import CallOutcome, CallPhase, Changes, Result
 from runward.store.runs.records import rows_to_json
 from tests.unit.domain_cases import (
     call,

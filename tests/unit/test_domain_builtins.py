@@ -19,13 +19,12 @@ from runward.domain.run.builtins import (
     invoke,
     visible_tools,
 )
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import MAX_VISIBLE_TOOLS
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.settle import make_completed_result
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Result, RunState
 from runward.domain.run.tools import is_enabled, needs_approval
-from runward.domain.schema.validator import strict_form
+from runward.domain.schema.strict import strict_form
 from tests.unit.domain_cases import call, state, tool
 
 TEXT = "".join(f"Zeile {i}: häßlich €\n" for i in range(5000))

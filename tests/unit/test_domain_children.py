@@ -8,7 +8,6 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
@@ -17,7 +16,7 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Wait
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, fits_limit
 from runward.domain.run.settle import StartChild, classify_outcome, conclude
-from runward.domain.run.state import Changes
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.domain.run.team import (
     add_child_usage,
@@ -61,7 +60,7 @@ def test_a_call_of_an_agent_waits_for_the_child_run_that_is_started_with_it() ->
     assert verdict == StartChild()
     before, changes = state([started]), Changes()
     assert conclude(before, changes, started, verdict) is before
-    assert changes.empty
+    assert changes.is_empty
     run = start_child(before, changes, started, opened())
     assert (phase_of(run), run.calls[started.id].child) == (AT_CHILD, HELPER)
     assert changes.children == [opened()]

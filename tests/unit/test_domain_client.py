@@ -9,9 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 from runward.domain.events.values import Reason
 from runward.domain.run import texts
 from runward.domain.run.abandoned import AbandonedCall, Closed, find_abandoned, merge_closed
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
 from runward.domain.run.open_calls import close_open_calls, recover
-from runward.domain.run.outcomes import Failed, FailureKind, Waits
+from runward.domain.run.outcomes import Failed, FailureKind, InputRequest, Waits
 from runward.domain.run.resolve import (
     MAX_INPUT_BYTES,
     Answer,
@@ -34,7 +33,7 @@ from runward.domain.run.settle import (
     settle,
     start,
 )
-from runward.domain.run.state import Changes
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result
 from tests.unit.domain_cases import call, event, phase_of, reason_of, state, tool, types
 
 CALLBACK: TypeAdapter[Callback] = TypeAdapter(Callback)

@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from runward.domain.ids import CallId
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.conversation import build_conversation, remove_refused
 from runward.domain.run.items import Item, MediaPart, Message, TextPart, ToolCall, ToolResult
-from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from tests.unit.domain_cases import AGENT, DONE, call, settled, state, taken, tool, wants
 
 HELLO = Segment(SegmentKind.INPUT, 0, AGENT, (Message("user", "Hello."),))

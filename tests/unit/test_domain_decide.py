@@ -8,11 +8,10 @@ import pytest
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.decide import AskModel, Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.items import Message, ToolCall
 from runward.domain.run.response import Usage
-from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.state import CallOutcome, CallPhase, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, DONE, call, failed, row_of, said, state

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -24,7 +23,17 @@ from runward.domain.run.decide import (
 )
 from runward.domain.run.items import Message, ToolCall
 from runward.domain.run.response import Usage
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    WAITING,
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import hand_over
 from runward.domain.schema.validator import Validator
@@ -154,15 +163,31 @@ def phases(case: Case) -> dict[CallId, CallPhase]:
     return {one.id: one.phase for one in case.run.turn_calls}
 
 
+@settings(max_examples=300)
 @given(cases())
-def test_the_model_is_never_asked_while_a_call_is_open(case: Case) -> None:
+def test_whatever_the_state_of_a_run_its_next_action_keeps_every_promise(case: Case) -> None:
+    the_model_is_never_asked_while_a_call_is_open(case)
+    a_run_parks_only_when_nothing_can_run_or_is_in_flight(case)
+    only_ready_calls_start_and_none_twice(case)
+    no_start_exceeds_the_caps_of_the_run_of_a_tool_or_of_a_group(case)
+    a_serial_call_runs_alone_after_all_before_it_and_before_all_after_it(case)
+    whoever_has_room_starts(case)
+    a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(case)
+    a_run_ends_with_open_calls_only_where_it_must_stop(case)
+    an_end_is_one_that_a_working_run_may_have_and_says_why(case)
+    the_model_is_asked_only_within_the_run_s_limits(case)
+    an_error_is_never_the_final_output(case)
+    a_run_is_handed_over_only_between_turns_and_to_another_agent_of_its_team(case)
+    who_takes_over_asks_its_model_or_ends_at_a_limit_and_hands_nothing_back(case)
+
+
+def the_model_is_never_asked_while_a_call_is_open(case: Case) -> None:
     if isinstance(case.decide(), AskModel):
         assert not case.run.open_calls
         assert not case.stops
 
 
-@given(cases())
-def test_a_run_parks_only_when_nothing_can_run_or_is_in_flight(case: Case) -> None:
+def a_run_parks_only_when_nothing_can_run_or_is_in_flight(case: Case) -> None:
     action = case.decide()
     if not isinstance(action, Park) or case.stops:
         return
@@ -176,8 +201,7 @@ def test_a_run_parks_only_when_nothing_can_run_or_is_in_flight(case: Case) -> No
             assert case.cap(one).serial or any(case.cap(other).serial for other in before)
 
 
-@given(cases())
-def test_only_ready_calls_start_and_none_twice(case: Case) -> None:
+def only_ready_calls_start_and_none_twice(case: Case) -> None:
     action = case.decide()
     if isinstance(action, RunTools):
         assert {phases(case)[one] for one in action.start} <= {CallPhase.READY}
@@ -185,8 +209,7 @@ def test_only_ready_calls_start_and_none_twice(case: Case) -> None:
         assert action.start or case.waits
 
 
-@given(cases())
-def test_no_start_exceeds_the_caps_of_the_run_of_a_tool_or_of_a_group(case: Case) -> None:
+def no_start_exceeds_the_caps_of_the_run_of_a_tool_or_of_a_group(case: Case) -> None:
     action = case.decide()
     if not isinstance(action, RunTools):
         return
@@ -202,8 +225,7 @@ def test_no_start_exceeds_the_caps_of_the_run_of_a_tool_or_of_a_group(case: Case
             assert use[case.cap(one).group or f"tool {one.tool}"] <= case.cap(one).limit
 
 
-@given(cases())
-def test_a_serial_call_runs_alone_after_all_before_it_and_before_all_after_it(case: Case) -> None:
+def a_serial_call_runs_alone_after_all_before_it_and_before_all_after_it(case: Case) -> None:
     action = case.decide()
     if not isinstance(action, RunTools):
         return
@@ -217,8 +239,7 @@ def test_a_serial_call_runs_alone_after_all_before_it_and_before_all_after_it(ca
             assert CallPhase.STARTED not in phases(case).values()
 
 
-@given(cases())
-def test_whoever_has_room_starts(case: Case) -> None:
+def whoever_has_room_starts(case: Case) -> None:
     """A worker is never idle beside a ready call that nothing holds back."""
     action = case.decide()
     if case.stops or any(case.cap(one).serial for one in case.run.turn_calls):
@@ -234,8 +255,7 @@ def test_whoever_has_room_starts(case: Case) -> None:
             assert full or use[case.cap(one).group or f"tool {one.tool}"] >= case.cap(one).limit
 
 
-@given(cases())
-def test_a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(case: Case) -> None:
+def a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(case: Case) -> None:
     action = case.decide()
     if not case.stops:
         return
@@ -249,16 +269,14 @@ def test_a_run_that_must_stop_starts_nothing_and_lets_what_is_in_flight_finish(c
         assert action.status is not RunStatus.COMPLETED
 
 
-@given(cases())
-def test_a_run_ends_with_open_calls_only_where_it_must_stop(case: Case) -> None:
+def a_run_ends_with_open_calls_only_where_it_must_stop(case: Case) -> None:
     action = case.decide()
     if isinstance(action, Finish) and case.run.open_calls:
         assert case.stops
         assert not case.waits
 
 
-@given(cases())
-def test_an_end_is_one_that_a_working_run_may_have_and_says_why(case: Case) -> None:
+def an_end_is_one_that_a_working_run_may_have_and_says_why(case: Case) -> None:
     action = case.decide()
     if not isinstance(action, Finish):
         return
@@ -273,8 +291,7 @@ def test_an_end_is_one_that_a_working_run_may_have_and_says_why(case: Case) -> N
             assert case.run.cancel_after_turn
 
 
-@given(cases())
-def test_the_model_is_asked_only_within_the_run_s_limits(case: Case) -> None:
+def the_model_is_asked_only_within_the_run_s_limits(case: Case) -> None:
     action = case.decide()
     if not isinstance(action, AskModel):
         return
@@ -287,8 +304,7 @@ def test_the_model_is_asked_only_within_the_run_s_limits(case: Case) -> None:
         assert not action.repair
 
 
-@given(cases())
-def test_an_error_is_never_the_final_output(case: Case) -> None:
+def an_error_is_never_the_final_output(case: Case) -> None:
     action = case.decide()
     calls = case.run.turn_calls
     if not isinstance(action, Finish) or action.status is not RunStatus.COMPLETED or not calls:
@@ -301,8 +317,7 @@ def test_an_error_is_never_the_final_output(case: Case) -> None:
     assert gave_up or summary or action.output in good or action.parsed in (*good, {})
 
 
-@given(cases())
-def test_a_run_is_handed_over_only_between_turns_and_to_another_agent_of_its_team(
+def a_run_is_handed_over_only_between_turns_and_to_another_agent_of_its_team(
     case: Case,
 ) -> None:
     action = case.decide()
@@ -315,8 +330,7 @@ def test_a_run_is_handed_over_only_between_turns_and_to_another_agent_of_its_tea
     assert action.agent in [one.transfer_to for one in results if one]
 
 
-@given(cases())
-def test_who_takes_over_asks_its_model_or_ends_at_a_limit_and_hands_nothing_back(
+def who_takes_over_asks_its_model_or_ends_at_a_limit_and_hands_nothing_back(
     case: Case,
 ) -> None:
     action = case.decide()

@@ -3,42 +3,40 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
 from runward.domain.events.kinds import STORED, TRANSIENT
-from runward.domain.run.calls import CALL_ENDINGS, CallOutcome
+from runward.domain.run.run_events import CALL_ENDINGS
+from runward.domain.run.state import CallOutcome
 from runward.domain.run.status import RUN_ENDINGS, TERMINAL
+from tests.support.sources import PACKAGE, nodes_of, read_sources
 
-PRODUCING = ("app/runward/domain/run", "app/runward/loop", "app/runward/store", "app/runward/api")
+PRODUCING = tuple(PACKAGE / folder for folder in ("domain/run", "loop", "store", "api"))
 TYPE = re.compile(r"(run|message|reasoning|tool_call|agent|state|input|usage|model)(\.[a-z_]+)+")
 IN_SQL = re.compile(rf"'({TYPE.pattern})'")
 
 
-@cache
-def sources() -> tuple[ast.Module, ...]:
-    paths = (path for folder in PRODUCING for path in sorted(Path(folder).rglob("*.py")))
-    return tuple(ast.parse(path.read_text()) for path in paths)
+def produced_nodes() -> Iterator[ast.AST]:
+    for path, source in read_sources().items():
+        if any(path.is_relative_to(each) for each in PRODUCING):
+            yield from nodes_of(source)
 
 
 def named_kinds() -> Iterator[str]:
-    for tree in sources():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                yield node.id
+    for node in produced_nodes():
+        if isinstance(node, ast.Name):
+            yield node.id
 
 
 def named_types() -> Iterator[str]:
     """Whatever looks like a type, alone or quoted in a statement."""
-    for tree in sources():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if TYPE.fullmatch(node.value):
-                    yield node.value
-                yield from (match[1] for match in IN_SQL.finditer(node.value))
+    for node in produced_nodes():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if TYPE.fullmatch(node.value):
+                yield node.value
+            yield from (match[1] for match in IN_SQL.finditer(node.value))
 
 
 def test_every_kind_that_is_stored_is_written_by_something() -> None:

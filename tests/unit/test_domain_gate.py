@@ -9,12 +9,11 @@ from runward.domain.events.values import Reason
 from runward.domain.json import compute_digest
 from runward.domain.registry.guards import Allow, Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Finish, next_action
 from runward.domain.run.plan import parse_response
 from runward.domain.run.remembered_decisions import find_remembered_decision
 from runward.domain.run.response import RequestedCall
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, make_request_key
 from tests.unit.domain_cases import (

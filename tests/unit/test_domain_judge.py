@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from runward.domain.events.values import Reason
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.items import TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Waits
 from runward.domain.run.settle import AwaitCallback, Disposition, TryAgain, classify_outcome
+from runward.domain.run.state import CallOutcome, CallPhase, Result
 from tests.unit.domain_cases import call, tool
 
 STARTED = call("c1", CallPhase.STARTED)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
 from runward.domain.registry.tools import SecretRef
-from runward.tools.mcp.link import credential_problems
+from runward.tools.mcp.session import credential_problems
 
 URL = "https://mcp.example.com/mcp"
 KEY = SecretRef(secret="key", prefix="Bearer ")

@@ -12,14 +12,13 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, RunTools, next_action
 from runward.domain.run.items import Message, Reasoning, ToolCall, ToolResult
 from runward.domain.run.plan import UnusableResponseError
 from runward.domain.run.repeated_calls import STOP_AT
 from runward.domain.run.response import RequestedCall, Usage
-from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.state import CallOutcome, CallPhase, Result, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
 from tests.unit.domain_cases import (
     AGENT,
@@ -145,7 +144,7 @@ def user(text: str, turn: int = 0) -> Segment:
 
 def test_a_response_stands_after_what_the_model_was_shown_and_before_what_came_later() -> None:
     before = state(segments=(user("One."), user("Two."), user("Three.")))
-    shown = replace(turn_with(), shown=1)
+    shown = replace(turn_with(), segments_before=1)
     run, changes = take_response(before, response(text="First."), shown)
     assert [text_of(one) for one in run.segments] == ["One.", "First.", "Two.", "Three."]
     [written] = changes.segments
@@ -155,7 +154,7 @@ def test_a_response_stands_after_what_the_model_was_shown_and_before_what_came_l
 
 def test_the_model_is_asked_again_about_what_came_while_it_answered() -> None:
     before = state(segments=(user("One."), user("Two.")))
-    run, _ = take_response(before, response(text="First."), replace(turn_with(), shown=1))
+    run, _ = take_response(before, response(text="First."), replace(turn_with(), segments_before=1))
     assert next_action(run) == AskModel()
     again, changes = take_response(run, response(text="Second."), turn_with())
     assert [one.segments_before for one in changes.segments] == [3]
@@ -167,7 +166,7 @@ def test_what_came_meanwhile_is_answered_once_the_calls_have_their_results(behav
     config = {"tool_use_behavior": behavior}
     before = state(segments=(user("One."), user("Two.")), config=config)
     asked = response(wants("lookup"))
-    run, _ = take_response(before, asked, replace(turn_with(LOOKUP), shown=1))
+    run, _ = take_response(before, asked, replace(turn_with(LOOKUP), segments_before=1))
     assert next_action(run) == RunTools((CallId("c1"),))
     done = settled(run, "c1")
     assert next_action(done) == AskModel()
@@ -178,7 +177,7 @@ def test_what_came_meanwhile_is_answered_once_the_calls_have_their_results(behav
 def test_a_message_that_came_too_late_for_the_last_turn_leaves_the_run_incomplete() -> None:
     config = {"limits": {"max_turns": 1}}
     before = state(segments=(user("One."), user("Two.")), config=config)
-    run, _ = take_response(before, response(text="First."), replace(turn_with(), shown=1))
+    run, _ = take_response(before, response(text="First."), replace(turn_with(), segments_before=1))
     action = next_action(run)
     assert isinstance(action, Finish)
     assert (action.status, action.code) == (RunStatus.INCOMPLETE, "max_turns")
@@ -482,7 +481,7 @@ def test_whatever_a_model_writes_every_call_has_a_place_or_the_response_is_refus
 
 
 def test_a_tool_that_was_not_searched_for_is_not_just_unknown() -> None:
-    turn = replace(turn_with(tool("search_tools")), hidden=frozenset({"pay"}))
+    turn = replace(turn_with(tool("search_tools")), hidden_tools=frozenset({"pay"}))
     run, _ = take_response(state(), response(wants("pay")), turn)
     result = only(run).result
     assert result is not None

@@ -15,7 +15,6 @@ from runward.domain.registry.provider_tools import (
 )
 from runward.domain.registry.tools import Hosted
 from runward.domain.run import texts
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import History
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.history import search, trimmed_history
@@ -31,7 +30,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.open_calls import recover
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.state import APPROVE_OR_REJECT, Changes
+from runward.domain.run.state import APPROVE_OR_REJECT, CallPhase, Changes
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     call,

@@ -9,9 +9,16 @@ import pytest
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.recheck import recheck
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    compute_call_digest,
+)
 from runward.domain.run.tools import CompiledTool
 from tests.unit.domain_cases import (
     URL,
@@ -52,7 +59,7 @@ def rechecked(one: Call, *now: CompiledTool, **fields: Any) -> tuple[RunState, C
 def test_a_call_that_is_still_the_same_may_start(one: Call, now: CompiledTool) -> None:
     run, changes = rechecked(one, now)
     assert run.calls[one.id] == one
-    assert changes.empty
+    assert changes.is_empty
 
 
 @pytest.mark.parametrize("policy", ["always", {"when": "args.amount > 100"}])
@@ -72,7 +79,7 @@ def test_a_call_is_not_asked_about_because_of_a_policy_that_stays_or_asks_nobody
         changes, now = Changes(), {FREE.tool: tool(version=2, approval=after)}
         made_for = tool(approval=before)
         assert recheck(state([FREE]), changes, FREE, now, Mint(), made_for).calls[FREE.id] == FREE
-        assert changes.empty
+        assert changes.is_empty
 
 
 @pytest.mark.parametrize("one", [FREE, APPROVED])

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 
 from runward.domain.events.values import Reason
 from runward.domain.run import texts
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import (
     Callback,
@@ -22,7 +21,7 @@ from runward.domain.run.resolve import (
     matches_result,
     parse_kept_answer,
 )
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import CallOutcome, CallPhase, Changes, Result, RunState
 from tests.unit.domain_cases import call, event, state, tool, types
 
 RESOLUTION: TypeAdapter[Resolution] = TypeAdapter(Resolution)

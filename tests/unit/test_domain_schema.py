@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from runward.domain.errors import FieldError
 from runward.domain.json import JsonObject
-from runward.domain.schema.strict import NullRemover
+from runward.domain.schema.strict import NullRemover, strict_form
 from runward.domain.schema.subschemas import (
     MAX_STEPS,
     Effort,
@@ -15,11 +16,9 @@ from runward.domain.schema.subschemas import (
 )
 from runward.domain.schema.validator import (
     SchemaError,
-    SchemaProblem,
     Validator,
     check_schema,
     parse_arguments,
-    strict_form,
 )
 
 CARD: JsonObject = {
@@ -219,8 +218,8 @@ def test_a_mistake_behind_thousands_of_parts_that_fit_is_found() -> None:
     [problem] = Validator({"type": "object", "properties": {"a": schema}}).problems(
         {"a": [*([1] * 3 * MAX_STEPS), "x"]}
     )
-    assert problem == SchemaProblem("arguments", "does not match the tool's schema")
+    assert problem == FieldError("arguments", "does not match the tool's schema")
 
 
 def test_arguments_that_are_no_object_have_one_problem() -> None:
-    assert parse_arguments("5") == [SchemaProblem("arguments", "must be a JSON object; it is 5")]
+    assert parse_arguments("5") == [FieldError("arguments", "must be a JSON object; it is 5")]

@@ -12,11 +12,10 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.open_calls import close_open_calls, recover
 from runward.domain.run.settle import AwaitCallback, Disposition, TryAgain, conclude, settle, start
-from runward.domain.run.state import Changes
+from runward.domain.run.state import CallOutcome, CallPhase, Changes, Result
 from tests.unit.domain_cases import call, event, row_of, state, tool, types
 
 STARTED = call("c1", CallPhase.STARTED)
@@ -73,7 +72,7 @@ def test_a_verdict_is_written_down_and_a_retry_writes_nothing() -> None:
     before = state([STARTED])
     changes = Changes()
     assert conclude(before, changes, STARTED, TryAgain(1)) is before
-    assert changes.empty
+    assert changes.is_empty
     done = conclude(before, changes, STARTED, Result(CallOutcome.COMPLETED, 1))
     assert done.calls[STARTED.id].phase is CallPhase.SETTLED
 

@@ -8,14 +8,14 @@ import pytest
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import RunConfig
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish, HandOver, Park, RunTools, next_action
 from runward.domain.run.family import list_tool_names
 from runward.domain.run.items import Message, ToolResult
 from runward.domain.run.response import RequestedCall
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
+from runward.domain.run.run_events import add_run_created
+from runward.domain.run.state import CallPhase, Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import (
     UNREGISTERED,

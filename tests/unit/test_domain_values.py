@@ -23,10 +23,9 @@ from runward.domain.json import canonical, clean_json, compact, compute_digest, 
 from runward.domain.registry.scopes import READ_RUNS, Principal, Scope
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.response import Usage
-from runward.domain.run.state import ApprovalRequest, Changes, Segment, SegmentKind
+from runward.domain.run.state import ApprovalRequest, CallPhase, Changes, Segment, SegmentKind
 from runward.domain.run.tools import is_enabled, needs_approval
 from tests.unit.domain_cases import AGENT, call, state, tool
 
@@ -229,19 +228,19 @@ def test_a_call_s_last_state_is_written_where_its_row_is() -> None:
     new, old = call("c1"), call("c2")
     changes.inserted[new.id] = new
     started = call("c1", CallPhase.STARTED)
-    changes.put(started)
-    changes.put(old)
+    changes.put_call(started)
+    changes.put_call(old)
     assert changes.inserted == {CallId("c1"): started}
     assert changes.updated == {CallId("c2"): old}
 
 
 def test_nothing_to_write_is_nothing() -> None:
     changes = Changes()
-    assert changes.empty
+    assert changes.is_empty
     changes.progress = True
-    assert changes.empty
+    assert changes.is_empty
     changes.add(RunStartedEvent({}))
-    assert not changes.empty
+    assert not changes.is_empty
     assert changes.events == [RunStartedEvent({})]
 
 
@@ -260,9 +259,9 @@ def test_what_is_added_to_a_copy_is_not_in_the_original() -> None:
 def test_every_kind_of_row_is_something_to_write() -> None:
     segment = Segment(SegmentKind.INPUT, 0, AGENT, ())
     one = call("c1")
-    assert not Changes(segments=[segment]).empty
-    assert not Changes(inserted={one.id: one}).empty
-    assert not Changes(updated={one.id: one}).empty
+    assert not Changes(segments=[segment]).is_empty
+    assert not Changes(inserted={one.id: one}).is_empty
+    assert not Changes(updated={one.id: one}).is_empty
 
 
 def test_a_person_may_do_four_things_unless_told_otherwise() -> None:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from runward.domain.events.base import AnyEvent
 from runward.domain.events.values import Reason
-from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.items import Message, ToolCall, ToolResult
-from runward.domain.run.state import SegmentKind
+from runward.domain.run.state import CallOutcome, CallPhase, SegmentKind
 from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import AGENT, member, state

@@ -12,12 +12,19 @@ from pydantic import JsonValue
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallOutcome, CallPhase, Result
 from runward.domain.run.decide import Action, Delegate, Finish, Park, RunTools, next_action
 from runward.domain.run.items import MediaPart, Message, TextPart
-from runward.domain.run.plan import Turn
+from runward.domain.run.parsed_calls import Turn
 from runward.domain.run.response import Usage
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import build_handoff_tools, build_step_tools, hand_over
 from runward.domain.run.workflow import join_input_text

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.egress.addresses import parse_ports, reserved_purpose
+from runward.egress.addresses import TargetError, parse_ports, reserved_purpose
 from runward.egress.client import Egress
 from runward.egress.responses import (
     MAX_MEMBERS,
@@ -31,7 +31,6 @@ from runward.egress.responses import (
     MissingAnswer,
     NoAnswer,
 )
-from runward.egress.targets import TargetError
 from tests.unit.raw_server import Line, RawServer, answer, keeping_alive, saying
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)

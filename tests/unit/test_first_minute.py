@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from runward.operating.database_findings import describe_error
 from runward.operating.environment import read_migration_url
-from runward.operating.findings import check_settings
+from runward.operating.findings import check_settings, describe_error
 from runward.quickstart.banner import Banner, configured_providers
 from runward.settings import Settings
 from runward.store.postgres.embedded import explain_initdb_failure

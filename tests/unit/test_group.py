@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runward.store.runs.group_commit import MAX_BATCH, FlushResult, GroupCommit
+from runward.store.runs.gate import MAX_BATCH, FlushResult, GroupCommit
 
 
 class Flushes:

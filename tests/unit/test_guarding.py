@@ -25,12 +25,19 @@ from runward.domain.registry.guards import (
     Reject,
 )
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.items import MediaPart, Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.settle import AwaitCallback, Disposition, make_completed_result
-from runward.domain.run.state import RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from runward.egress.client import Egress
 from runward.loop.calls_in_flight import CallEnd, CallsInFlight
 from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response

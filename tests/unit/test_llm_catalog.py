@@ -165,17 +165,18 @@ EVENTS = {
 }
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_clients_of_a_project_close_with_the_last_user_of_its_models(provider: str) -> None:
-    closed, answer = asyncio.Event(), asyncio.Event()
+async def test_clients_of_a_project_close_with_the_last_user_of_its_models() -> None:
+    answer = asyncio.Event()
+    closed = {provider: asyncio.Event() for provider in EVENTS}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        provider = "anthropic" if b"/v1/messages" in head else "openai"
         await answer.wait()
         writer.write(HEAD % len(EVENTS[provider]) + EVENTS[provider])
         while await reader.read(65536):
             pass
-        closed.set()
+        closed[provider].set()
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
@@ -186,19 +187,24 @@ async def test_clients_of_a_project_close_with_the_last_user_of_its_models(provi
             providers={"anthropic": ProviderAccess(None, url)},
         )
         request = ModelRequest("x", "", (Message("user", "go"),))
-        model = at(of(known, OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-a"), f"{provider}:x")
-        gone = weakref.ref(model)
-        asking = asyncio.create_task(model.respond(request, lambda _: None))
-        del model
-        for n in range(2 * MAX_PROJECT_MODELS):
+        own = of(known, OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-a")
+        models = {provider: at(own, f"{provider}:x") for provider in EVENTS}
+        gone = {provider: weakref.ref(model) for provider, model in models.items()}
+        asking = {
+            provider: asyncio.create_task(model.respond(request, lambda _: None))
+            for provider, model in models.items()
+        }
+        del own, models
+        for n in range(MAX_PROJECT_MODELS + 1):
             of(known, OPENAI_API_KEY=f"sk-{n}")
             await asyncio.sleep(0)
         gc.collect()
-        assert gone() is not None  # a request is in flight
+        assert all(model() is not None for model in gone.values())  # a request is in flight
         answer.set()
-        assert (await asyncio.wait_for(asking, 30)).text == "hi"
-        del asking
+        for provider in EVENTS:
+            assert (await asyncio.wait_for(asking.pop(provider), 30)).text == "hi", provider
         gc.collect()
-        await asyncio.wait_for(closed.wait(), 30)
-        assert gone() is None
+        for provider in EVENTS:
+            await asyncio.wait_for(closed[provider].wait(), 30)
+            assert gone[provider]() is None, provider
         await known.aclose()

@@ -339,12 +339,13 @@ async def test_four_times_the_answer_takes_four_times_the_work(
 ) -> None:
     count, make = LARGE[kind]
     script(provider, make(1), make(count), make(4 * count))
+    await provider.ask(user())  # whatever is done only once
     work: list[int] = []
-    for _ in range(3):
+    for _ in range(2):
         with counted_operations() as operations:
             await provider.ask(user())
         work.append(operations.lines)
-    assert work[2] <= 5 * work[1]
+    assert work[1] <= 5 * work[0]
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -24,9 +24,9 @@ from runward.domain.schema.validator import check_schema
 from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.mcp import http
-from runward.tools.mcp.link import MAX_CALLS, ConnectableServer
+from runward.tools.mcp.invoker import RELIST_PAUSE_SECONDS, McpInvoker
 from runward.tools.mcp.outcome import error_outcome
-from runward.tools.mcp.sessions import RELIST_PAUSE_SECONDS, McpInvoker
+from runward.tools.mcp.session import MAX_CALLS, ConnectableServer
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
 from tests.support.mcp.server import McpServer
 from tests.support.serving import Server as HttpServer
@@ -307,9 +307,9 @@ async def test_an_idle_session_is_closed_and_the_next_call_opens_another() -> No
         async with hosting(server.url, idle_seconds=0.05) as host:
             for _ in range(2):
                 assert await host.call("add", a=1, b=1) == Done({"sum": 2})
-                [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+                [session] = host.mcp._sessions.values()  # pyright: ignore[reportPrivateUsage]
                 async with asyncio.timeout(10):
-                    await link.task
+                    await session.task
             assert host.taken.qsize() == 2
 
 

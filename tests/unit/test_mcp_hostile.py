@@ -12,7 +12,7 @@ from runward.domain.errors import McpUnreachableError
 from runward.domain.json import MAX_VALUES
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.tools.base import LEASE_LOST
-from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.session import ConnectableServer
 from tests.hostile.mcp_peer import TOOL, McpPeer, rpc
 from tests.support.services.client import Json
 from tests.unit.test_mcp import PROJECT, hosting, invocation
@@ -46,7 +46,7 @@ async def test_the_lease_is_asked_for_when_the_session_is_ready() -> None:
             ready: list[bool] = []
 
             async def may_send() -> bool:
-                ready.append(all(link.is_open for link in host.mcp._links.values()))  # pyright: ignore[reportPrivateUsage]
+                ready.append(all(session.is_open for session in host.mcp._sessions.values()))  # pyright: ignore[reportPrivateUsage]
                 return False
 
             call = replace(invocation("act", 20.0, {}), may_send=may_send)
@@ -58,13 +58,13 @@ async def test_a_session_that_is_replaced_serves_the_call_that_has_chosen_it() -
     with McpPeer() as peer:
         async with hosting(peer.url_of("a")) as host:
             await host.call("act")
-            [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+            [session] = host.mcp._sessions.values()  # pyright: ignore[reportPrivateUsage]
 
             async def may_send() -> bool:
                 server = host.server
                 host.server = ConnectableServer(PROJECT, server.id, 2, server.spec, {})
                 host.mcp.forget(PROJECT)
-                await asyncio.wait({link.task}, timeout=0.3)
+                await asyncio.wait({session.task}, timeout=0.3)
                 return True
 
             call = replace(invocation("act", 20.0, {}), may_send=may_send)
@@ -80,12 +80,12 @@ async def test_a_session_whose_registration_cannot_be_read_is_closed(
     with McpPeer() as peer:
         async with hosting(peer.url_of("a")) as host:
             await host.call("act")
-            [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
+            [session] = host.mcp._sessions.values()  # pyright: ignore[reportPrivateUsage]
             with monkeypatch.context() as patch:
                 patch.setattr(host.mcp, "_load", fail)
                 host.mcp.forget(PROJECT)
-                await asyncio.wait({link.task}, timeout=10)
-            assert link.task.done()
+                await asyncio.wait({session.task}, timeout=10)
+            assert session.task.done()
             assert await host.call("act") == Done("fine")
 
 
@@ -122,7 +122,7 @@ async def test_an_answer_of_too_many_values_is_not_parsed(*, streams: bool) -> N
             assert failed.why is FailureKind.INVALID_RESPONSE
             assert "of more than" in failed.detail, "it was refused before it was parsed"
             assert "500,000 values" in failed.detail
-            assert [link.loss for link in host.mcp._links.values()] == [""]  # pyright: ignore[reportPrivateUsage]
+            assert [session.loss for session in host.mcp._sessions.values()] == [""]  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_session_that_ends_before_its_list_is_read_again_is_no_unseen_error() -> None:
@@ -130,10 +130,10 @@ async def test_a_session_that_ends_before_its_list_is_read_again_is_no_unseen_er
     with McpPeer() as peer:
         async with hosting(peer.url_of("a")) as host:
             await host.call("act")
-            [link] = host.mcp._links.values()  # pyright: ignore[reportPrivateUsage]
-            link.listed_at = 0.0
-            host.mcp._relist(link)  # pyright: ignore[reportPrivateUsage]
-            reading = host.mcp._tasks[link]  # pyright: ignore[reportPrivateUsage]
-            await link.aclose()
+            [session] = host.mcp._sessions.values()  # pyright: ignore[reportPrivateUsage]
+            session.listed_at = 0.0
+            host.mcp._relist(session)  # pyright: ignore[reportPrivateUsage]
+            reading = host.mcp._tasks[session]  # pyright: ignore[reportPrivateUsage]
+            await session.aclose()
             await asyncio.wait({reading})
             assert reading.exception() is None

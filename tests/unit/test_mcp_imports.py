@@ -15,8 +15,8 @@ from uuid import uuid4
 from runward.domain.errors import McpUnreachableError
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.egress.client import Egress
-from runward.tools.mcp.sessions import McpInvoker
-from runward.tools.mcp.link import ConnectableServer
+from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.session import ConnectableServer
 
 held_up = []
 

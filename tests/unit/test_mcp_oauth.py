@@ -10,10 +10,10 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from runward.domain.registry.mcp_auth import OAuthClient
+from runward.domain.registry.mcp_auth import OAuthClient, UnstoredRefreshTokens
 from runward.egress.client import Egress
 from runward.tools.mcp.http import NotAuthorizedError
-from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport, UnstoredRefreshTokens
+from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport
 from tests.support.mcp.oauth_server import CLIENT, SECRET, AuthServer
 from tests.support.serving import Hold, Server
 

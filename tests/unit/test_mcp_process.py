@@ -12,8 +12,13 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification
 
 from runward.tools.mcp import process
-from runward.tools.mcp.process import Lines, LongLineError, process_streams
-from runward.tools.mcp.stderr import StandardError, without_credentials
+from runward.tools.mcp.process import (
+    Lines,
+    LongLineError,
+    StandardError,
+    process_streams,
+    without_credentials,
+)
 
 pytestmark = pytest.mark.processes
 

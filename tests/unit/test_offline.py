@@ -14,10 +14,10 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, TextPart, ToolCall, ToolResult
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ArgumentsDelta, ModelDelta, ModelRequest, TextDelta
-from runward.llm.offline.arguments import fill_arguments
+from runward.llm.offline.arguments import MAX_TEXT, fill_arguments
 from runward.llm.offline.calls import only_calls, written_calls
-from runward.llm.offline.guesses import MAX_TEXT
-from runward.llm.offline.model import LABEL, MAX_QUOTE, OfflineModel
+from runward.llm.offline.model import OfflineModel
+from runward.llm.offline.texts import LABEL, MAX_QUOTE
 
 
 def spec(name: str, description: str = "", **properties: Any) -> ToolSpec:

@@ -7,7 +7,8 @@ import pytest
 from pydantic_core import from_json, to_json
 
 from runward.domain.ids import CallId
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
+from runward.domain.run.outcomes import InputRequest
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Result
 from runward.store import codec
 from runward.store.postgres.columns import RowMapping, insert_select, recordset
 from runward.store.postgres.tables import approvals, runs, tool_calls

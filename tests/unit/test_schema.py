@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runward.domain.errors import FieldError
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.tools import compile_tool
+from runward.domain.schema.strict import strict_form
 from runward.domain.schema.validator import (
     MAX_SCHEMA_BYTES,
     SchemaError,
-    SchemaProblem,
     Validator,
     check_schema,
     parse_arguments,
-    strict_form,
 )
 
 ORDER: JsonObject = {
@@ -251,13 +251,13 @@ def test_the_strict_form_does_not_change_the_schema_and_is_its_own_strict_form()
 def test_a_problem_names_the_path_what_was_expected_and_what_came(
     arguments: JsonObject, problem: tuple[str, str]
 ) -> None:
-    assert Validator(ORDER, strict=True).problems(arguments) == [SchemaProblem(*problem)]
+    assert Validator(ORDER, strict=True).problems(arguments) == [FieldError(*problem)]
 
 
 def test_a_problem_inside_a_union_is_found_where_it_is() -> None:
     inner: Any = {"where": {"op": "and", "args": ["x", {"op": "not", "args": [5]}]}}
     assert Validator(UNION).problems(inner) == [
-        SchemaProblem(
+        FieldError(
             "arguments.where.args.1.args.0",
             "must be an object with op, args or text; it is 5",
         )
@@ -381,7 +381,7 @@ def test_a_null_that_means_something_stays() -> None:
 
 def test_a_null_for_a_required_property_is_a_problem() -> None:
     assert Validator(ORDER, strict=True).problems({"amount": None}) == [
-        SchemaProblem("arguments.amount", "must be a number; it is null")
+        FieldError("arguments.amount", "must be a number; it is null")
     ]
 
 

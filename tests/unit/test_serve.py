@@ -1,18 +1,15 @@
 """Processes: no task ends without the process saying so, and signals work without a log."""
 
-import ast
 import asyncio
 import errno
 import io
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -179,25 +176,6 @@ def test_the_line_at_the_start_names_the_settings_and_no_secret() -> None:
     assert given["secret_key"] == given["openai_base_url"] == "(set)"
     assert "worker_threads" not in given
     assert "hunter2" not in repr(about)
-
-
-def test_log_lines_show_ids_as_the_api_does() -> None:
-    """As `run=show(Prefix.RUN, run_id)`, so that a line can be found by what a client has."""
-    calls = [
-        node
-        for path in Path("app/runward").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log.")
-    ]
-    values = {
-        ast.unparse(word.value)
-        for call in calls
-        for word in call.keywords
-        if word.arg not in {"request_id", "id", "why"}
-    }
-    assert len(calls) > 30
-    plain = re.compile(r"str\((?!error\))|.*(\b|_|\.)u?u?id$")
-    assert not [value for value in values if plain.match(value)]
 
 
 # Signals and the log.

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import MAX_VISIBLE_TOOLS
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Result, RunState
 from runward.domain.run.tool_search import (
     MAX_FOUND,
     list_loaded_tools,

@@ -568,7 +568,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 def test_a_large_answer_of_many_values_is_read_about_as_fast_as_it_is_parsed() -> None:
     """It takes about 4 times as long."""
-    body = b"[" + b",".join([b"{}"] * 500_000) + b"]"
+    body = b"[" + b",".join([b"{}"] * 100_000) + b"]"
     response = EgressResponse(200, {"content-type": "application/json"}, body)
     assert isinstance(read_outcome(response), Done)
     assert cpu_seconds(lambda: read_outcome(response)) < 8 * cpu_seconds(lambda: from_json(body))

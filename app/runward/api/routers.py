@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from runward.api import service
 from runward.api.app import create_app
-from runward.api.approvals import inbox
+from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
 from runward.api.events import routes as events
 from runward.api.mcp import endpoint
@@ -22,6 +22,7 @@ ROUTERS: Final = (
     sessions.routes,
     events.routes,
     approvals.routes,
+    decision.routes,
     inbox.routes,
     call_routes.routes,
     call_routes.callbacks,

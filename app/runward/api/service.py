@@ -6,13 +6,11 @@ from typing import Final, Literal, get_args
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import ConfigDict
 from sqlalchemy.exc import DBAPIError
 
 from runward.api.http.auth import AnyKey
 from runward.api.http.dependencies import LiveDep, RegistryDep, StorageDep
 from runward.api.http.models import ResponseModel, with_example
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.openapi.descriptions import VERSION
 from runward.domain import errors as e
@@ -25,102 +23,96 @@ from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sql
 
 
 class Alive(ResponseModel):
-    """The process answers."""
+    """The process is alive."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(status="ok"))
+    model_config = with_example(status="ok")
 
     status: Literal["ok"]
-    """`ok`."""
 
 
 class Ready(ResponseModel):
-    """The process can serve."""
+    """The process is ready for requests."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(status="ready"))
+    model_config = with_example(status="ready")
 
     status: Literal["ready"]
-    """`ready`."""
 
 
 class LoadedPlugins(ResponseModel):
-    """The functions of plugins that the process that answers has loaded."""
+    """Plugin functions that the responding process has loaded."""
 
     tools: list[str]
-    """Their tools, by name."""
+    """Names of the loaded tools."""
     guardrails: list[str]
-    """Their guardrails, by name."""
+    """Names of the loaded guardrails."""
     hooks: list[str]
-    """Their hooks, by name."""
+    """Names of the loaded hooks."""
 
 
 class McpAbilities(ResponseModel):
-    """What can be done with MCP servers."""
+    """Support for MCP servers."""
 
     installed: bool
-    """Whether the SDK is there."""
+    """Whether the MCP SDK is installed."""
     commands: list[str]
-    """Which commands the operator allows."""
+    """Commands that the operator allows for starting MCP servers."""
 
 
 class ModelAbilities(ResponseModel):
-    """What the models of a vendor know."""
+    """Capabilities of the models of one provider."""
 
     hosted: list[str]
-    """Kinds of tools that the vendor runs."""
+    """Kinds of hosted tools that the provider can run."""
     executors: list[str]
-    """Kinds of the vendor's own tools that a webhook or plugin can carry out."""
+    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider."""
 
 
 class Capabilities(ResponseModel):
-    """What this installation can do."""
+    """Capabilities of this deployment."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="capabilities",
-            version="0.1.0",
-            tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],
-            builtin_tools=["search_tools"],
-            agent_kinds=["llm", "sequential", "parallel", "loop"],
-            guardrail_stages=["pre_approval", "input", "output", "run_input", "run_output"],
-            hooks=["before_model", "after_model", "before_tool", "after_tool"],
-            plugins={"tools": [], "guardrails": [], "hooks": []},
-            mcp={"installed": False, "commands": []},
-            model_vendors=["offline", "openai"],
-            models={
-                "offline": {"hosted": [], "executors": []},
-                "openai": {"hosted": [], "executors": []},
-            },
-            responses_api=True,
-            scopes=["runs:read", "runs:write"],
-        )
+    model_config = with_example(
+        version="0.1.0",
+        tool_types=["agent", "builtin", "client", "handoff", "hosted", "plugin", "webhook"],
+        builtin_tools=["search_tools"],
+        agent_kinds=["llm", "sequential", "parallel", "loop"],
+        guardrail_stages=["pre_approval", "input", "output", "run_input", "run_output"],
+        hooks=["before_model", "after_model", "before_tool", "after_tool"],
+        plugins={"tools": [], "guardrails": [], "hooks": []},
+        mcp={"installed": False, "commands": []},
+        model_vendors=["offline", "openai"],
+        models={
+            "offline": {"hosted": [], "executors": []},
+            "openai": {"hosted": [], "executors": []},
+        },
+        responses_api=True,
+        scopes=["runs:read", "runs:write"],
     )
 
     object: Literal["capabilities"] = "capabilities"
-    """`capabilities`."""
     version: str
-    """Runward's."""
+    """Version of Runward."""
     tool_types: list[str]
-    """How tools can be executed."""
+    """Types of tools that this deployment can run."""
     builtin_tools: list[str]
-    """Tools that are always there, by name."""
+    """Names of the built-in tools."""
     agent_kinds: list[AgentKind]
-    """What agents can do."""
+    """Kinds of agents that can be registered."""
     guardrail_stages: list[ToolStage | RunStage]
-    """When guardrails can be asked."""
+    """Stages at which guardrails can be called."""
     hooks: list[Moment]
-    """What hooks can stand before or after."""
+    """Points at which hooks can be called."""
     plugins: LoadedPlugins
-    """Of the process that answers."""
+    """Plugin functions that the responding process has loaded."""
     mcp: McpAbilities
-    """What can be done with MCP servers."""
+    """Support for MCP servers."""
     model_vendors: list[str]
-    """What stands before the colon in the names of models."""
+    """Providers of models: the part of a model's name before the colon."""
     models: dict[str, ModelAbilities]
-    """What the models of each vendor know."""
+    """Capabilities of the models, by provider."""
     responses_api: bool
-    """Whether /v1/responses is there."""
+    """Whether the `/v1/responses` API is available."""
     scopes: list[Scope]
-    """What the key that asks may do."""
+    """Scopes of the API key that sent the request."""
 
 
 READY_SECONDS: Final = 5.0
@@ -129,16 +121,17 @@ probes: APIRouter = make_router("Service", prefix="")
 routes: APIRouter = make_router("Service")
 
 
-@probes.get("/healthz", response_model=Alive, summary="Is the process alive?")
-async def healthz() -> Response:
-    """The process answers."""
-    return json_response({"status": "ok"})
+@probes.get("/healthz", summary="Check liveness")
+async def healthz() -> Alive:
+    """Check that the process is alive."""
+    return Alive(status="ok")
 
 
-@probes.get("/readyz", response_model=Ready, summary="Can the process serve?")
-async def readyz(storage: StorageDep, live: LiveDep) -> Response:
-    """The process can serve: it is not stopping, the database answers and takes writes, its schema
-    is this version's or a newer one's, and the secret key is its own. Otherwise 503."""
+@probes.get("/readyz", summary="Check readiness")
+async def readyz(storage: StorageDep, live: LiveDep) -> Ready:
+    """Check that the process is ready for requests. It is ready if it is not stopping, its database
+    accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
+    the response is 503."""
     if live.is_stopping():
         raise e.UnavailableError("This process is stopping.", retry_after=1)
     try:
@@ -150,7 +143,7 @@ async def readyz(storage: StorageDep, live: LiveDep) -> Response:
         if not is_outage(error):
             raise
         raise e.UnavailableError(_describe_outage(error), retry_after=1) from error
-    return json_response({"status": "ready"})
+    return Ready(status="ready")
 
 
 def _describe_outage(error: Exception) -> str:
@@ -159,43 +152,36 @@ def _describe_outage(error: Exception) -> str:
     return "The database cannot be reached."
 
 
-@probes.get("/metrics", response_class=PlainTextResponse, summary="Show Prometheus' metrics")
+@probes.get("/metrics", response_class=PlainTextResponse, summary="Get metrics")
 async def metrics() -> Response:
-    """Prometheus' text format."""
+    """Get metrics in the Prometheus text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
-@routes.get(
-    "/capabilities", response_model=Capabilities, summary="Show what this installation can do"
-)
-async def capabilities(principal: AnyKey, registry: RegistryDep) -> Response:
-    """What this installation can do. `plugins` are those of the process that answers."""
+@routes.get("/capabilities", summary="Get capabilities")
+async def capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities:
+    """Get the capabilities of this deployment. `plugins` lists the plugin functions of the
+    responding process only."""
     plugins, mcp = registry.plugins, registry.mcp
     abilities = (await registry.get_models(principal.project_id)).abilities()
-    return json_response(
-        {
-            "object": "capabilities",
-            "version": VERSION,
-            "tool_types": sorted(registry.executors),
-            "builtin_tools": sorted(BUILTINS),
-            "agent_kinds": list(get_args(AgentKind)),
-            "guardrail_stages": [*get_args(ToolStage), *get_args(RunStage)],
-            "hooks": list(get_args(Moment)),
-            "plugins": {
-                "tools": sorted(spec.name for spec in plugins.specs),
-                "guardrails": sorted(plugins.guardrail_names),
-                "hooks": sorted(plugins.hook_names),
-            },
-            "mcp": {
-                "installed": "mcp" in registry.executors,
-                "commands": sorted(mcp.commands),
-            },
-            "model_vendors": [*abilities],
-            "models": {
-                provider: {"hosted": sorted(can.hosted), "executors": sorted(can.executors)}
-                for provider, can in abilities.items()
-            },
-            "responses_api": True,
-            "scopes": sorted(principal.scopes),
-        }
+    return Capabilities(
+        version=VERSION,
+        tool_types=sorted(registry.executors),
+        builtin_tools=sorted(BUILTINS),
+        agent_kinds=list(get_args(AgentKind)),
+        guardrail_stages=[*get_args(ToolStage), *get_args(RunStage)],
+        hooks=list(get_args(Moment)),
+        plugins=LoadedPlugins(
+            tools=sorted(spec.name for spec in plugins.specs),
+            guardrails=sorted(plugins.guardrail_names),
+            hooks=sorted(plugins.hook_names),
+        ),
+        mcp=McpAbilities(installed="mcp" in registry.executors, commands=sorted(mcp.commands)),
+        model_vendors=[*abilities],
+        models={
+            provider: ModelAbilities(hosted=sorted(can.hosted), executors=sorted(can.executors))
+            for provider, can in abilities.items()
+        },
+        responses_api=True,
+        scopes=sorted(principal.scopes),
     )

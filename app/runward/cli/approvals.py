@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from runward.cli.completion import complete_from
 from runward.cli.connection import JsonBody, Runward, build_path, connect
 from runward.cli.editor import edit_json, print_difference
 from runward.cli.exits import Exit, fail
@@ -15,6 +14,7 @@ from runward.cli.options import (
     Limit,
     Url,
     Yes,
+    complete_from,
     format_examples,
     read_json,
     read_object,
@@ -70,10 +70,8 @@ def list_approvals(
     """List approvals, oldest first."""
     wanted = None if status == "all" else status
     with connect(url, key) as runward:
-        found = list(
-            runward.list_all(
-                "/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc"
-            )
+        found = runward.list_all(
+            "/v1/approvals", limit, status=wanted, run_id=run, tool=tool, order="asc"
         )
     columns = {
         title: cell for title, cell in COLUMNS.items() if wanted is None or title != "status"
@@ -144,7 +142,7 @@ def _fetch_approvals(runward: Runward, approval_id: str | None) -> list[JsonBody
     """The one that is named; otherwise all, oldest first."""
     if approval_id is not None:
         return [runward.get(build_path("approvals", approval_id))]
-    found = list(runward.list_all("/v1/approvals", MAX_PENDING, status="pending", order="asc"))
+    found = runward.list_all("/v1/approvals", MAX_PENDING, status="pending", order="asc")
     if not found:
         typer.echo("Nothing waits for a decision.", err=True)
     return found

@@ -75,7 +75,7 @@ def list_calls(
 ) -> None:
     """The ledger of a run: every call, with its attempts and its outcome."""
     with connect(url, key) as runward:
-        found = list(runward.list_all(build_path("runs", run_id, "tool_calls"), limit, order="asc"))
+        found = runward.list_all(build_path("runs", run_id, "tool_calls"), limit, order="asc")
     print_list(found, DETAILED_COLUMNS, empty_text="The run has made no calls.", as_json=as_json)
 
 

@@ -1,7 +1,7 @@
 """The HTTP client of the commands: where to, with which key, and what an error means."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
@@ -65,16 +65,14 @@ class Runward:
         response = self._request("GET", path)
         return None if response.status_code == NOT_FOUND else self._parse(response)
 
-    def list_all(self, path: str, limit: int, **params: Any) -> Iterator[JsonBody]:
-        """The items of a list, over as many pages as it takes."""
-        after = None
-        while limit > 0:
-            page = self.get(path, limit=min(PAGE_SIZE, limit), after=after, **params)
-            yield from page["data"]
-            limit -= len(page["data"])
-            if not page["has_more"]:
-                return
-            after = page["last_id"]
+    def list_all(self, path: str, limit: int, **params: Any) -> list[JsonBody]:
+        """Return up to `limit` items of a list, from as many pages as it takes."""
+        found: list[JsonBody] = []
+        page: JsonBody = {"has_more": True, "last_id": None}
+        while page["has_more"] and (left := limit - len(found)) > 0:
+            page = self.get(path, limit=min(PAGE_SIZE, left), after=page["last_id"], **params)
+            found += page["data"]
+        return found
 
     def _send(self, method: str, path: str, body: Any = None, **options: Any) -> JsonBody:
         return self._parse(self._request(method, path, body, **options))

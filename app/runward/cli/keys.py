@@ -27,7 +27,7 @@ COLUMNS: Final[Columns] = {
 
 def list_keys(url: str | None, key: str | None, *, limit: int, as_json: bool) -> None:
     with connect(url, key) as runward:
-        found = list(runward.list_all("/v1/keys", limit))
+        found = runward.list_all("/v1/keys", limit)
     print_keys(found, as_json=as_json)
 
 

@@ -1,18 +1,46 @@
-"""The options that every command has, and values that are given as text or as a file."""
+"""The options that every command has, what a shell completes in them, and values that are given as
+text or as a file."""
 
+import io
 import json
 import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeAlias
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
+import httpx2
 import typer
 import yaml
 from rich.markup import escape
 
-from runward.cli.completion import complete_from
+from runward.cli.connection import connect
 from runward.cli.exits import Exit, fail
+
+TIMEOUT: Final = httpx2.Timeout(2)
+"""Seconds: somebody is typing."""
+MAX_SUGGESTED: Final = 100
+SAFE_WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""What a shell may be given, which evaluates it."""
+
+Completion = Callable[[typer.Context, str], list[str]]
+
+
+def complete_from(path: str, field: str = "name", **params: str) -> Completion:
+    """The `field` of the things at `path`. Nothing where Runward cannot be asked: a shell has no
+    place for the reason, and the command itself will say it."""
+
+    def suggest(ctx: typer.Context, incomplete: str) -> list[str]:
+        with redirect_stderr(io.StringIO()), suppress(typer.Exit):
+            with connect(ctx.params.get("url"), ctx.params.get("key"), TIMEOUT) as runward:
+                found = [str(one[field]) for one in runward.list_all(path, MAX_SUGGESTED, **params)]
+            return [one for one in found if one.startswith(incomplete) and SAFE_WORD.fullmatch(one)]
+        return []
+
+    return suggest
+
 
 Url: TypeAlias = Annotated[
     str | None,

@@ -97,7 +97,7 @@ def print_resource(resource: JsonBody, *, as_json: bool) -> None:
 
 
 def print_result(result: Any, text: str, *, as_json: bool) -> None:
-    """What was done: `thing` for programs, `text` for people."""
+    """Print what was done: `result` for programs, `text` for people."""
     if as_json:
         print_json(result)
     else:

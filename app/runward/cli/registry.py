@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from runward.cli.completion import complete_from
 from runward.cli.connection import build_path, connect
 from runward.cli.exits import Exit, fail
-from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes
+from runward.cli.options import AsJson, KeyOption, Limit, Url, Yes, complete_from
 from runward.cli.printing import Columns, print_list, print_resource, print_result
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """`where`: below /v1. `begin` is said where there is none; `lost`, before one is deleted."""
+    """`path`: below /v1. `empty_text` is printed if there is none, and `delete_warning` before one
+    is deleted."""
 
     path: str
     noun: str
@@ -42,7 +42,7 @@ def add_list_command(
         limit: Limit = limit, url: Url = None, key: KeyOption = None, as_json: AsJson = False
     ) -> None:
         with connect(url, key) as runward:
-            found = list(runward.list_all(f"/v1/{kind.path}", limit, order=order))
+            found = runward.list_all(f"/v1/{kind.path}", limit, order=order)
         print_list(found, kind.columns, empty_text=kind.empty_text, as_json=as_json)
 
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from runward.cli import calls
-from runward.cli.completion import complete_from
 from runward.cli.connection import JsonBody, Runward, build_path, connect
 from runward.cli.event_printer import EventPrinter
 from runward.cli.event_stream import follow_run
@@ -17,6 +16,7 @@ from runward.cli.options import (
     Limit,
     RunId,
     Url,
+    complete_from,
     format_examples,
     read_fields,
     read_object,
@@ -143,10 +143,8 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     with connect(url, key) as runward:
-        found = list(
-            runward.list_all(
-                "/v1/runs", limit, status=status, agent=agent, session_id=session, q=search
-            )
+        found = runward.list_all(
+            "/v1/runs", limit, status=status, agent=agent, session_id=session, q=search
         )
     print_list(found, COLUMNS, empty_text="There are no such runs.", as_json=as_json)
 
@@ -156,8 +154,8 @@ def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson 
     """Show a run, its calls and what it waits for."""
     with connect(url, key) as runward:
         run = runward.get(build_path("runs", run_id))
-        made = list(
-            runward.list_all(build_path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc")
+        made = runward.list_all(
+            build_path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc"
         )
     if as_json:
         print_json(run | {"tool_calls": made})

@@ -67,9 +67,7 @@ def show(
     """Show a session and what was said last."""
     with connect(url, key) as runward:
         found = runward.get(build_path("sessions", session))
-        said = list(
-            runward.list_all(build_path("sessions", session, "items"), items, order="desc")
-        )[::-1]
+        said = runward.list_all(build_path("sessions", session, "items"), items, order="desc")[::-1]
     if as_json:
         print_json(found | {"items": said})
         return

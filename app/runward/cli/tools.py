@@ -180,7 +180,7 @@ def list_calls(
 ) -> None:
     """List a tool's calls in all runs, newest first, with times and errors."""
     with connect(url, key) as runward:
-        found = list(runward.list_all(build_path("tools", name, "calls"), limit))
+        found = runward.list_all(build_path("tools", name, "calls"), limit)
     print_list(found, CALLS, empty_text="It was not called yet.", as_json=as_json)
 
 

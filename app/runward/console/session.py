@@ -40,12 +40,12 @@ async def sign_in(request: Request) -> Response:
     services = _services(request)
     storage, access = services.storage, services.access
     vault = storage.vault
-    who = await access.authenticate(await read_key(request))
-    if who is None:
+    principal = await access.authenticate(await read_key(request))
+    if principal is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
     token = console_sessions.make_token()
     async with storage.write() as tx:
-        await console_sessions.open_session(tx, who, vault.session_digest(token))
+        await console_sessions.open_session(tx, principal, vault.session_digest(token))
     answer = await _describe_session(storage, token)
     if answer is None:
         raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
@@ -94,12 +94,15 @@ async def _describe_session(storage: Storage, token: str) -> JSONResponse | None
         session = await console_sessions.get_session(tx, vault.session_digest(token))
     if session is None:
         return None
-    who = session.principal
+    principal = session.principal
     shown: dict[str, Any] = {
         "object": "console_session",
-        "key": {"id": format_id(Prefix.KEY, who.key_id), "name": session.key_name},
-        "project": {"id": format_id(Prefix.PROJECT, who.project_id), "name": session.project_name},
-        "scopes": sorted(who.scopes),
+        "key": {"id": format_id(Prefix.KEY, principal.key_id), "name": session.key_name},
+        "project": {
+            "id": format_id(Prefix.PROJECT, principal.project_id),
+            "name": session.project_name,
+        },
+        "scopes": sorted(principal.scopes),
         "expires_at": session.expires_at.isoformat(),
     }
     return JSONResponse(shown)

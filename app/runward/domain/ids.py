@@ -41,7 +41,8 @@ def format_optional_id(prefix: Prefix, value: UUID | None) -> str | None:
 
 
 def parse_id(prefix: Prefix, text: str) -> UUID | None:
-    """None: `text` is not an id of this kind, which callers answer like an unknown one."""
+    """Return the UUID, or None if `text` is not an ID of this kind. Callers answer it like an
+    unknown one."""
     head, _, digits = text.partition("_")
     if head != prefix or len(digits) != 32 or not _HEX_DIGITS.issuperset(digits):
         return None

@@ -31,22 +31,28 @@ class UnstorableError(ValueError):
 
 
 def compact(value: Any) -> str:
-    """One line of JSON, keys in the order given, non-ASCII text as it is."""
+    """Return one line of JSON, with the keys in their order and non-ASCII text as it is."""
     return to_json(value, inf_nan_mode="null").decode()
 
 
+def as_text(value: JsonValue) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else compact(value)
+
+
 def canonical(value: JsonValue) -> str:
-    """The same text for equal values: keys sorted, no spaces. What digests are taken of."""
+    """Return the same text for equal values, with sorted keys and no spaces. Digests are taken of
+    it."""
     return compact(_sort_keys(value))
 
 
 def compute_digest(value: JsonValue) -> str:
-    """`sha256:` and 64 hexadecimal digits of the canonical form."""
+    """Return `sha256:` and 64 hexadecimal digits of the canonical form."""
     return "sha256:" + hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def is_same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Equal as JSON: to Python, `true` is 1 too."""
+    """Return whether two values are equal as JSON. To Python, `true` is 1, too."""
     return one == other and canonical(one) == canonical(other)
 
 
@@ -56,7 +62,7 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
     value: JsonValue = from_json(text, allow_inf_nan=False)
     if text.count("[") + text.count("{") > max_depth and is_nested_deeper(value, max_depth):
         raise ValueError(f"it is nested deeper than {max_depth} levels")
-    if may_hold_huge_number(text) and _has_huge_number(value):
+    if _may_hold_huge_number(text.encode(errors="replace")) and _has_huge_number(value):
         raise ValueError("a number is too large")
     return value
 
@@ -65,7 +71,7 @@ def clean_json(value: JsonValue) -> tuple[JsonValue, bool]:
     """Return `value` as it can be stored and read back, and whether that changed it. NUL and lone
     surrogates are replaced; NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises
     UnstorableError for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
-    if holds_more_than(value, MAX_VALUES):
+    if has_too_many_values(value):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     if is_nested_deeper(value, MAX_DEPTH):
         raise UnstorableError(f"it is nested deeper than {MAX_DEPTH} levels")
@@ -88,9 +94,9 @@ def is_nested_deeper(value: JsonValue, levels: int) -> bool:
     return True
 
 
-def holds_more_than(value: JsonValue, limit: int) -> bool:
-    """Return whether more than `limit` values are inside. Looks at no more than that."""
-    level: list[Any] = [value]
+def has_too_many_values(value: JsonValue) -> bool:
+    """Return whether more than `MAX_VALUES` are inside. Looks at no more than that."""
+    level, limit = list[Any]([value]), MAX_VALUES
     while level:
         holders = cast(list[Any], [one for one in level if isinstance(one, dict | list)])
         limit -= sum(map(len, holders))
@@ -107,17 +113,19 @@ def holds_more_than(value: JsonValue, limit: int) -> bool:
 def holds_too_many_values(data: bytes) -> bool:
     """Return whether the JSON holds more than `MAX_VALUES`. Use this before parsing foreign JSON of
     several MiB: a parser holds the interpreter until it has made all values."""
-    if _count_marks(data) <= MAX_VALUES:
+    if count_values(data) <= MAX_VALUES:
         return False
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     if plain.count(b'"') > 4 * MAX_VALUES:  # two texts for each member of an object
         return True
     outside = b'"'.join(plain.split(b'"')[::2]).translate(None, b" \t\r\n")
     empty = outside.count(b"[]") + outside.count(b"{}")
-    return _count_marks(outside) - empty > MAX_VALUES
+    return count_values(outside) - empty > MAX_VALUES
 
 
-def _count_marks(data: bytes) -> int:
+def count_values(data: bytes) -> int:
+    """Return an upper bound for the number of values in the JSON. Commas and brackets in texts
+    count, too."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
@@ -131,10 +139,17 @@ def clean_text(text: str) -> str:
     return text
 
 
-def may_hold_huge_number(text: str) -> bool:
-    """Return whether the text has so many digits in a row, or so large an exponent, that a number
+def may_need_repair(data: bytes, value: JsonValue) -> bool:
+    """Return whether the parsed value of the JSON may not be storable: it is nested too deep, or
+    may hold NUL or a number out of range. Only True may be wrong."""
+    deep = data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
+    return deep or b"\\u0000" in data or _may_hold_huge_number(data)
+
+
+def _may_hold_huge_number(data: bytes) -> bool:
+    """Return whether the JSON has so many digits in a row, or so large an exponent, that a number
     in it may be out of range. Fast: a regular expression would hold the interpreter for seconds."""
-    plain = text.encode(errors="replace").translate(_DIGITS)
+    plain = data.translate(_DIGITS)
     return _MANY_DIGITS in plain or any(one in plain for one in _LARGE_EXPONENTS)
 
 

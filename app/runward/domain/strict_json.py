@@ -5,7 +5,7 @@ UTF-8, duplicate keys) and says where. What is JSON and still refused is found a
 which PostgreSQL cannot hold; numbers that no double holds; nesting deeper than `MAX_DEPTH`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, cast
@@ -14,7 +14,7 @@ import jiter
 from pydantic import JsonValue
 
 from runward.domain.errors import BadJsonError, FieldError, InvalidRequestError
-from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range
+from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range, may_need_repair
 
 MAX_PROBLEMS: Final = 20
 """As many are named; more of the same help nobody."""
@@ -30,14 +30,15 @@ _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 def parse_body(body: bytes) -> JsonValue:
-    """Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming each path)."""
+    """Return the value. Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming
+    each path)."""
     try:
         value = cast(
             JsonValue, jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
         )
     except ValueError as error:
         raise _refusal(body, str(error)) from None
-    if _is_suspect(value, may_hold_nul=b"\\" in body and b"\\u0000" in body):
+    if may_need_repair(body, value):
         problems = list(islice(_find_problems(value), MAX_PROBLEMS))
         if problems:
             raise InvalidRequestError(errors=problems)
@@ -52,27 +53,6 @@ def _refusal(body: bytes, message: str) -> BadJsonError | InvalidRequestError:
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
     return BadJsonError(f"The body is not the JSON that is accepted here: {message}.")
-
-
-def _is_suspect(value: JsonValue, *, may_hold_nul: bool) -> bool:
-    """Whether `_find_problems` could find anything: level by level and without paths, since every
-    body comes through here."""
-    level: list[JsonValue] = [[value]]
-    for _ in range(MAX_DEPTH + 1):
-        below: list[JsonValue] = []
-        for container in level:
-            values = container.values() if isinstance(container, dict) else container
-            for item in cast(Iterable[JsonValue], values):
-                if isinstance(item, str):
-                    continue
-                if isinstance(item, (dict, list)):
-                    below.append(item)
-                elif item is not None and not is_in_range(item):
-                    return True
-        if not below:
-            return may_hold_nul
-        level = below
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +79,8 @@ class _Location:
 
 
 def _find_problems(root: JsonValue) -> Iterator[FieldError]:
-    """In the order of the text. Not recursive: the depth is what is being checked."""
+    """Yield the problems in the order of the text, without recursion, because the depth is checked
+    here."""
     stack: list[tuple[_Location, JsonValue]] = [(_Location(), root)]
     while stack:
         place, value = stack.pop()

@@ -14,9 +14,19 @@ from typing import Final
 
 import aiohttp
 
-from runward.egress.addresses import DEFAULT_PORTS, AddressPolicy, Network, parse_ports
+from runward.egress.addresses import (
+    DEFAULT_PORTS,
+    AddressPolicy,
+    Network,
+    Target,
+    TargetError,
+    parse_ports,
+    parse_target,
+    refused_target,
+)
 from runward.egress.connections import (
     Attempt,
+    CheckedTransport,
     Connector,
     RefusedAddressError,
     Resolver,
@@ -32,8 +42,6 @@ from runward.egress.responses import (
     describe_error,
     inflate,
 )
-from runward.egress.targets import Target, TargetError, parse_target, refused_target
-from runward.egress.transport import CheckedTransport
 
 KEEP_ALIVE_SECONDS: Final = 1.5
 """Shorter than that of any known server (gunicorn 2, Node 5), so that a server rarely closes a

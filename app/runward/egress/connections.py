@@ -4,12 +4,16 @@ the server has closed."""
 import asyncio
 import select
 import socket
+import ssl
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakSet
 
 import aiohttp
+import httpcore2
+import httpx2
 from aiohttp import ClientPayloadError
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
@@ -60,11 +64,16 @@ current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
 def guarded_socket(policy: AddressPolicy, info: Any) -> socket.socket:
     """Check the address itself once more, and return a socket for it."""
     family, kind, protocol, _, where = info
-    address = parse_address(str(where[0]))
-    refusal = policy.refusal(address, int(where[1])) if address else "not an address"
+    _ensure_allowed(policy, str(where[0]), int(where[1]))
+    return socket.socket(family, kind, protocol)
+
+
+def _ensure_allowed(policy: AddressPolicy, host: str, port: int) -> None:
+    """Raise RefusedAddressError if the address must not be reached."""
+    address = parse_address(host)
+    refusal = policy.refusal(address, port) if address else "not an address"
     if refusal is not None:
         raise RefusedAddressError(refusal)
-    return socket.socket(family, kind, protocol)
 
 
 class Resolver(AbstractResolver):
@@ -84,10 +93,7 @@ class Resolver(AbstractResolver):
         results: list[ResolveResult] = []
         for kind, _, protocol, _, where in found:
             shown = str(where[0])
-            address = parse_address(shown)
-            refusal = self._policy.refusal(address, port) if address else "not an address"
-            if refusal is not None:
-                raise RefusedAddressError(refusal)
+            _ensure_allowed(self._policy, shown, port)
             results.append(
                 ResolveResult(
                     hostname=host,
@@ -157,3 +163,75 @@ def _is_closed(protocol: ResponseHandler) -> bool:
     poll = select.poll()
     poll.register(idle.fileno(), select.POLLIN | select.POLLRDHUP)
     return bool(poll.poll(0))
+
+
+CONNECT_SECONDS: Final = 10.0
+KEEP_ALIVE_SECONDS: Final = 1.5
+MAX_CONNECTIONS: Final = 128
+"""Connections of one transport, which belongs to one server."""
+
+
+class CheckedBackend(httpcore2.AsyncNetworkBackend):
+    """A backend that resolves a name, checks all its addresses, and connects to one of them."""
+
+    def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
+        self._resolver = Resolver(policy, threads)
+        self._inner = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109, the name is the library's
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to a checked address. Raises RefusedAddressError, or httpcore2's errors."""
+        try:
+            async with asyncio.timeout(timeout):
+                found = await self._resolver.resolve(host, port)
+        except RefusedAddressError:
+            raise
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout("the name was not resolved in time") from error
+        except OSError as error:
+            raise httpcore2.ConnectError(f"the name was not resolved: {error}") from error
+        failure: Exception = httpcore2.ConnectError("the name has no address")
+        ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        for tried, one in enumerate(found):
+            try:
+                return await self._inner.connect_tcp(
+                    one["host"],
+                    port,
+                    _address_timeout(ends, len(found) - tried),
+                    local_address,
+                    socket_options,
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _address_timeout(ends: float | None, addresses: int) -> float | None:
+    """Return the seconds for the next of several addresses, so that a silent one leaves time for
+    the others."""
+    return None if ends is None else max(0.0, ends - asyncio.get_running_loop().time()) / addresses
+
+
+class CheckedTransport(httpx2.AsyncHTTPTransport):
+    """A transport without a proxy or retries, for HTTP/1.1."""
+
+    def __init__(
+        self, policy: AddressPolicy, threads: ThreadPoolExecutor, tls: ssl.SSLContext
+    ) -> None:
+        super().__init__(verify=tls, trust_env=False)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=MAX_CONNECTIONS,
+            max_keepalive_connections=MAX_CONNECTIONS,
+            keepalive_expiry=KEEP_ALIVE_SECONDS,
+            network_backend=CheckedBackend(policy, threads),
+        )

@@ -9,24 +9,7 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ExecutorKind, HostedKind, ToolSpec
 from runward.domain.run.items import Item
-from runward.domain.run.response import ModelResponse, RequestedCall, Usage
-
-__all__ = [
-    "Abilities",
-    "ArgumentsDelta",
-    "Model",
-    "ModelDelta",
-    "ModelError",
-    "ModelRequest",
-    "ModelResponse",
-    "OnDelta",
-    "ReasoningDelta",
-    "RequestedCall",
-    "RequestedToolChoice",
-    "StreamRestart",
-    "TextDelta",
-    "Usage",
-]
+from runward.domain.run.response import ModelResponse
 
 RequestedToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObject
 """An object `{"name": "…"}` requires a call of that tool."""

@@ -35,22 +35,18 @@ PROJECT_SECRET_NAMES: Final = frozenset(
 MAX_PROJECT_MODELS: Final = 256
 """Sets of models that are kept for projects with their own secrets. Projects with equal secrets
 share one."""
+_MISSING: Final = "missing in the service's environment and among the project's secrets"
 _OPENAI_MISSING: Final = (
-    "OPENAI_API_KEY is missing in the service's environment and among the project's secrets (or "
-    "OPENAI_BASE_URL, for a server that needs no key)"
+    f"OPENAI_API_KEY is {_MISSING} (or OPENAI_BASE_URL, for a server that needs no key)"
 )
 _MISSING_KEYS: Final[Mapping[str, str]] = {
     "openai": _OPENAI_MISSING,
     "openai-responses": _OPENAI_MISSING,
-    "anthropic": "ANTHROPIC_API_KEY is missing in the service's environment and among the "
-    "project's secrets",
-    "gemini": "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing in the service's environment and "
-    "among the project's secrets",
+    "anthropic": f"ANTHROPIC_API_KEY is {_MISSING}",
+    "gemini": f"GEMINI_API_KEY (or GOOGLE_API_KEY) is {_MISSING}",
     "bedrock": "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY) "
     "is missing in the service's environment",
 }
-
-
 _KEY_NAMES: Final[Mapping[ProviderName, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "gemini": "GEMINI_API_KEY",
@@ -70,7 +66,7 @@ class Models:
 
     def __init__(self, by_provider: Mapping[str, ReachableModel | str]) -> None:
         self._offline = OfflineModel()
-        self._by_provider = by_provider
+        self.by_provider = by_provider
 
     def resolve(self, model: str) -> tuple[Model, str]:
         """Return the model and the provider's own name for it. Raises ModelNotInCatalogError."""
@@ -79,7 +75,7 @@ class Models:
             raise ModelNotInCatalogError(f"'{model}' does not name a model. {MODEL_NAME_HELP}")
         if provider == "offline" and name in OFFLINE_MODELS:
             return self._offline, name
-        match self._by_provider.get(provider):
+        match self.by_provider.get(provider):
             case None:
                 raise ModelNotInCatalogError(f"There is no model '{model}'. {MODEL_NAME_HELP}")
             case str(why_not):
@@ -97,10 +93,7 @@ class Models:
 
     @property
     def reachable(self) -> dict[str, ReachableModel]:
-        return {v: one for v, one in self._by_provider.items() if not isinstance(one, str)}
-
-    def model_or_reason(self, provider: str) -> ReachableModel | str:
-        return self._by_provider[provider]
+        return {v: one for v, one in self.by_provider.items() if not isinstance(one, str)}
 
 
 class ModelCatalog:
@@ -158,9 +151,7 @@ class ModelCatalog:
             await one.aclose()
 
     def _build(self, own: Mapping[str, str], refused_url: str | None) -> Models:
-        by_provider: dict[str, ReachableModel | str] = {
-            provider: self.environment.model_or_reason(provider) for provider in _MISSING_KEYS
-        }
+        by_provider = dict(self.environment.by_provider)
         try:
             by_provider |= self._project_models(own, refused_url)
         except ValueError:

@@ -18,6 +18,9 @@ MAX_CALLS: Final = 256
 MAX_OUTPUT_ITEMS: Final = 4096
 """Messages, reasoning, calls and hosted calls in one response."""
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
+TOO_MANY_CALLS: Final = f"asks for more than {MAX_CALLS} tool calls"
+TOO_MANY_ITEMS: Final = f"has more than {MAX_OUTPUT_ITEMS} items"
+TOO_MANY_VALUES: Final = f"holds more than {MAX_VALUES:,} values"
 MAX_REASON: Final = 500  # characters of the provider's message
 TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and all from 500
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
@@ -110,23 +113,9 @@ def no_first_token(seconds: float) -> ModelError:
     return ModelError("model_timeout", text, transient=True)
 
 
-def too_large(max_bytes: int) -> ModelError:
-    text = f"The model's answer is larger than {max_bytes} bytes."
-    return ModelError("model_response_too_large", text, transient=False)
-
-
-def too_many_values() -> ModelError:
-    text = f"The model's answer holds more than {MAX_VALUES:,} values."
-    return ModelError("model_response_too_large", text, transient=False)
-
-
-def too_many_calls() -> ModelError:
-    text = f"The model's answer asks for more than {MAX_CALLS} tool calls."
-    return ModelError("model_response_too_large", text, transient=False)
-
-
-def too_many_items() -> ModelError:
-    text = f"The model's answer has more than {MAX_OUTPUT_ITEMS} items."
+def too_large(excess: str = f"is larger than {MAX_RESPONSE_BYTES} bytes") -> ModelError:
+    """Return the error for an answer over a limit, which `excess` names."""
+    text = f"The model's answer {excess}."
     return ModelError("model_response_too_large", text, transient=False)
 
 
@@ -199,8 +188,11 @@ def _error_object(body: bytes) -> Mapping[str, Any]:
 
 def _reason(error: Mapping[str, Any], secret: str) -> str:
     message: Any = error.get("message") or error.get("detail")
-    if not isinstance(message, str):
-        return ""
+    return quote(message, secret) if isinstance(message, str) else ""
+
+
+def quote(message: str, secret: str) -> str:
+    """Return the provider's message as it can be shown: short, and without the secret."""
     if secret:
         message = message.replace(secret, "***")
     return clean_text(message)[:MAX_REASON]

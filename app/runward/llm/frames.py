@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import from_json
 
-from runward.domain.json import MAX_VALUES, clean_text
+from runward.domain.json import MAX_VALUES, clean_text, count_values
 from runward.domain.run.bounds import bounded_count
-from runward.llm.failures import invalid_response, too_many_values
+from runward.domain.run.response import Usage
+from runward.llm.failures import TOO_MANY_VALUES, invalid_response, too_large
 
 Frame: TypeAlias = Mapping[str, Any]
 
@@ -47,57 +48,12 @@ class EventLines:
         return events
 
 
-class JsonObjectEnd:
-    """Find the end of a JSON object that comes in pieces, reading each character once.
-
-    Its keys and values are not checked: a parser has to, once `closed` is true."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._in_text = False
-        self._escaped = False
-        self._state: Literal["before", "inside", "closed", "broken"] = "before"
-
-    @property
-    def closed(self) -> bool:
-        """Whether the object has ended, and only spaces have followed."""
-        return self._state == "closed"
-
-    def feed(self, piece: str) -> None:
-        for char in piece:
-            if self._state != "inside":
-                self._outside(char)
-            elif self._escaped:
-                self._escaped = False
-            elif self._in_text:
-                self._escaped = char == "\\"
-                self._in_text = char != '"'
-            else:
-                self._inside(char)
-
-    def _outside(self, char: str) -> None:
-        if char == "{" and self._state == "before":
-            self._state, self._depth = "inside", 1
-        elif not char.isspace():
-            self._state = "broken"
-
-    def _inside(self, char: str) -> None:
-        if char == '"':
-            self._in_text = True
-        elif char in "{[":
-            self._depth += 1
-        elif char in "}]":
-            self._depth -= 1
-            if self._depth == 0:
-                self._state = "closed"
-
-
 def parse_object(data: bytes) -> Frame:
     """Parse a JSON object. Lone surrogates, which from_json refuses, are accepted, because a server
     may split an emoji between two frames. An object with too many values is refused before it is
     parsed, because parsing would block the interpreter for seconds. Raises ModelError."""
     if count_values(data) > MAX_VALUES:
-        raise too_many_values()
+        raise too_large(TOO_MANY_VALUES)
     try:
         value: Any = from_json(data)
     except ValueError:
@@ -110,12 +66,6 @@ def parse_object(data: bytes) -> Frame:
     if not isinstance(value, dict):
         raise invalid_response("it is not a JSON object")
     return cast(Frame, value)
-
-
-def count_values(data: bytes) -> int:
-    """Return an upper bound for the number of values in the JSON. Commas and brackets in texts
-    count, too."""
-    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def join_text(pieces: list[str]) -> str:
@@ -132,5 +82,13 @@ def as_mapping(value: Any) -> Frame:
     return cast(Frame, value) if isinstance(value, dict) else {}
 
 
-def token_count(usage: Frame, name: str) -> int:
-    return bounded_count(usage.get(name))
+def read_usage(usage: Frame, read: str, written: str) -> Usage:
+    """Return the usage. `read` and `written` begin the names of its fields."""
+    cached = as_mapping(usage.get(f"{read}_tokens_details")).get("cached_tokens")
+    reasoning = as_mapping(usage.get(f"{written}_tokens_details")).get("reasoning_tokens")
+    return Usage(
+        input=bounded_count(usage.get(f"{read}_tokens")),
+        output=bounded_count(usage.get(f"{written}_tokens")),
+        cached_input=bounded_count(cached),
+        reasoning=bounded_count(reasoning),
+    )

@@ -1,12 +1,13 @@
 """The parts that the clients of all providers share: a limit on the size of responses, which are
-decompressed here, and closing with the last reference to a model."""
+decompressed here; opening at first use, and closing with the last reference to a model."""
 
 import asyncio
 import weakref
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 import httpx2
 import structlog
@@ -44,7 +45,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
             for piece in self._inflated(chunk) if self._inflating is not None else (chunk,):
                 left -= len(piece)
                 if left < 0:
-                    raise too_large(MAX_RESPONSE_BYTES)
+                    raise too_large()
                 yield piece
 
     def _inflated(self, chunk: bytes) -> Iterator[bytes]:
@@ -66,7 +67,50 @@ log = structlog.get_logger()
 _CLOSING: Final[set[asyncio.Task[None]]] = set()
 
 
-def close_with(model: object, close: Callable[[], Awaitable[None]]) -> None:
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+ClientT = TypeVar("ClientT", bound=_Closable)
+
+
+class LazyModel(ABC, Generic[ClientT]):
+    """A model whose client is opened at first use."""
+
+    def __init__(self, key: str) -> None:
+        """Raises ValueError for a key that no header can carry."""
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError("The model vendor's API key holds characters that no key has.")
+        self._client: ClientT | None = None
+        self._opening = asyncio.Lock()
+
+    @abstractmethod
+    def open_client(self) -> ClientT:
+        """Import the SDK and open its client. Called on a thread, because the import takes more
+        than a second."""
+
+    async def open(self) -> None:
+        """Open the client now, so that the first call is as fast as later ones. Optional."""
+        await self.client()
+
+    async def client(self) -> ClientT:
+        """Return the open client."""
+        if self._client is None:
+            async with self._opening:
+                if self._client is None:
+                    client = await asyncio.to_thread(self.open_client)
+                    _close_with(self, client.aclose)
+                    self._client = client
+        return self._client
+
+    async def aclose(self) -> None:
+        async with self._opening:
+            client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+def _close_with(model: object, close: Callable[[], Awaitable[None]]) -> None:
     """Await `close` when nothing refers to `model` any more: no project, and no request. `close`
     must not refer to it either, and may be called more than once."""
     loop = asyncio.get_running_loop()

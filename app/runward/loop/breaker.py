@@ -5,6 +5,7 @@ It counts in this process alone. What counts is that the provider could not answ
 and more, broken streams, timeouts. A refused key or request, or a rate limit, is no sign of that.
 """
 
+import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,6 +15,10 @@ from uuid import UUID
 
 from runward.llm.base import ModelError
 
+ATTEMPTS: Final = 4
+"""Requests to one model before the next one in line is asked."""
+FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
+"""Seconds between attempts; a provider's Retry-After beyond the longest moves on to the next."""
 FAILURES: Final = 5
 """In a row, after which it opens."""
 FIRST_SECONDS, LONGEST_SECONDS = 5.0, 30.0
@@ -90,3 +95,12 @@ class Breakers:
         """The request ended without a word on whether the provider is up."""
         if (circuit := self._circuits.get(key)) is not None:
             circuit.probing = False
+
+
+def compute_delay(error: ModelError, attempt: int) -> float | None:
+    """Return the seconds until the same model is asked again. None: it is not."""
+    wish = error.retry_after or 0.0
+    if not error.transient or attempt >= ATTEMPTS or wish > LONGEST_DELAY:
+        return None
+    backoff = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (attempt - 1))
+    return max(wish, backoff * random.random())  # noqa: S311  # jitter, not a secret

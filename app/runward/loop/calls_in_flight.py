@@ -1,12 +1,12 @@
-"""The calls of one run that are in flight: one task each, one deadline over all its attempts."""
+"""The tools that one run can use, and its calls in flight: one task each, one deadline over all its
+attempts."""
 
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -14,12 +14,13 @@ import structlog
 
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ToolSpec
+from runward.domain.registry.tools import Concurrency, ToolSpec
+from runward.domain.run import team
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
-from runward.domain.run.calls import Call, CallPhase, Result
-from runward.domain.run.config import Limits
+from runward.domain.run.builtins import BUILTINS, visible_tools
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.parsed_calls import ParsedCall
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitResult,
@@ -28,17 +29,20 @@ from runward.domain.run.settle import (
     TryAgain,
     classify_outcome,
 )
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, CallPhase, Result, RunState
+from runward.domain.run.tools import CompiledTool
 from runward.loop.checks import Checks
+from runward.loop.engine import ToolPolicies
 from runward.loop.project_cache import ProjectPolicy
-from runward.loop.toolbox import SignedTool
+from runward.loop.tool_policies import add_approvals, find_enabled_tools
+from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, Toolbox, ToolSet
+from runward.store.postgres.db import retry_on_outage
 from runward.tools.base import Invocation, ToolInvoker
 
 log = structlog.get_logger()
 
 MAX_PROGRESS: Final = 100
 """Progress reports of one call in one claim. Later ones are dropped."""
-_SMALLEST: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,72 @@ AttemptEnd: TypeAlias = CallEnd | Literal["retry"]
 """`retry`: the pause before the call's next attempt is over, so the call is ready again."""
 ReportProgress: TypeAlias = Callable[[Call, float | None, str | None], None]
 """Take the progress of a call, from 0 to 1, and a message."""
+
+
+class AvailableTools:
+    """Holds every tool that the run may show, shows now, or has open calls of."""
+
+    def __init__(self, toolbox: Toolbox, policies: ToolPolicies) -> None:
+        self._toolbox = toolbox
+        self._policies = policies
+        self._registered = ToolSet({})
+        self._unregistered: dict[str, CompiledTool] = {}
+        self.enabled: dict[str, CompiledTool] = {}
+        """The registered tools that `evaluate` found enabled."""
+
+    async def load(self, state: RunState) -> None:
+        """Read the tools of a run that was read again."""
+        wanted = {*state.pinned.items(), *((t.name, t.version) for t in self.enabled.values())}
+        wanted |= {(call.tool, call.version) for call in state.open_calls if call.version}
+        fetch = self._toolbox.fetch
+        self._registered = await retry_on_outage(lambda: fetch(state.project_id, wanted))
+        self._unregistered = team.build_unregistered_tools(state.config, state.team)
+
+    async def evaluate(self, state: RunState) -> None:
+        """Find the tools that are enabled. `state`: the run as it is when its model is asked. In a
+        turn, rules see the same turn when its calls start as when its tools were shown."""
+        self.enabled = await find_enabled_tools(self._registered, state, self._policies)
+
+    async def add_approvals(self, calls: Sequence[ParsedCall], state: RunState) -> list[ParsedCall]:
+        """Return the calls, each with whether it needs a person's approval."""
+        return await add_approvals(calls, state, self._policies)
+
+    def visible(self, state: RunState) -> dict[str, CompiledTool]:
+        """Return the tools that the model is shown in this turn."""
+        return visible_tools(state, self.enabled, self._unregistered)
+
+    @property
+    def of_workflow(self) -> dict[str, CompiledTool]:
+        return {**self.enabled, **self._unregistered}
+
+    @property
+    def callable(self) -> dict[str, CompiledTool]:
+        """The tools whose calls may start now."""
+        return {**BUILTINS, **self.enabled, **self._unregistered}
+
+    def concurrency(self, state: RunState) -> dict[str, Concurrency]:
+        current = self._registered.current(state)
+        return {name: tool.spec.concurrency for name, tool in current.items()}
+
+    def find(self, call: Call) -> CompiledTool | None:
+        """Return the version that the call was made for. None: there is no such tool."""
+        signed = self._registered.find(call)
+        return signed.tool if signed else {**BUILTINS, **self._unregistered}.get(call.tool)
+
+    def sign(self, call: Call) -> SignedTool:
+        """Return the version that the call was made for, and its secrets."""
+        signed = self._registered.find(call)
+        return signed or SignedTool({**BUILTINS, **self._unregistered}[call.tool], ())
+
+    def sign_tool(self, tool: CompiledTool) -> SignedTool:
+        """Return a tool that the model is shown, and its secrets."""
+        if tool.version == team.UNREGISTERED:
+            return SignedTool(tool, ())
+        return self._registered.get(tool.name, tool.version)
+
+    def specs(self) -> dict[str, ToolSpec]:
+        """Return the tools that `search_tools` searches."""
+        return {name: tool.spec for name, tool in self.enabled.items()}
 
 
 class CallsInFlight:
@@ -212,7 +282,7 @@ class CallsInFlight:
             context=state.context,
             attempt=call.attempt,
             fence=call.fence,
-            seconds=max(_SMALLEST, self.seconds_left(call)),
+            seconds=max(SMALLEST_SECONDS, self.seconds_left(call)),
             callback_url=url,
             callback_token=token,
             secrets=signed_tool.secrets,
@@ -228,16 +298,6 @@ class CallsInFlight:
         count = self._reports[call.id] = self._reports.get(call.id, 0) + 1
         if count <= MAX_PROGRESS:
             self._report(call, *bounded_progress(progress, message))
-
-
-def seconds_for(
-    spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
-) -> float | None:
-    """Return the tool's own timeout, the run's, or the service's, but no more than the run has
-    `left`. The run's and the service's do not hold for a client, which may be a person."""
-    general = limits.tool_timeout_seconds or default.total_seconds()
-    seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
-    return seconds if left is None or seconds is None else max(_SMALLEST, min(seconds, left))
 
 
 async def _unfailing(

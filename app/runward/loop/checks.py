@@ -27,11 +27,13 @@ from runward.domain.registry.guards import (
     Stage,
 )
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, Result
+from runward.domain.run.decide import Finish
+from runward.domain.run.failures import make_guardrail_failure
 from runward.domain.run.items import Item
 from runward.domain.run.outcomes import Done, Failed, FailureKind
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, Result, RunState
+from runward.domain.run.status import RunStatus
 from runward.loop import guard_payloads as payloads
 from runward.loop.guard_payloads import VisibleResult
 from runward.loop.project_cache import ProjectPolicy
@@ -39,6 +41,7 @@ from runward.loop.toolbox import SignedTool
 from runward.tools.guards import GuardClient, GuardQuestion, describe_guard
 
 SMALLEST_SECONDS: Final = 0.01
+GUARDRAIL: Final = "guardrail"
 NO_TIME_LEFT: Final = "The guardrails and hooks before the call took all of its time."
 
 SecondsLeft: TypeAlias = Callable[[], float]
@@ -81,7 +84,7 @@ class Checks:
             seconds_left,
         )
         if not isinstance(verdict, Allow):
-            return _make_guardrail_failure(verdict)
+            return make_guardrail_failure(verdict)
         answer = await self._run_hooks(
             state, "before_tool", call.turn, about, format_id(Prefix.CALL, call.uuid), seconds_left
         )
@@ -89,7 +92,7 @@ class Checks:
             case Instead(value=value, metadata=metadata):
                 return Done(value, metadata=metadata)
             case HookFailure(detail=detail):
-                return _make_guardrail_failure(Reject(texts.HOOK_FAILED, detail))
+                return make_guardrail_failure(Reject(texts.HOOK_FAILED, detail))
             case NoChange():
                 spent = seconds_left() <= 0
             case _:
@@ -286,19 +289,9 @@ def _describe_verdict(source: str, verdict: Reject | Fail) -> str:
     return f"{source}: {verdict.message}" if isinstance(verdict, Fail) else f"{source} rejected it."
 
 
-def _make_guardrail_failure(verdict: Reject | Fail) -> Failed:
-    return Failed(
-        FailureKind.GUARDRAIL,
-        verdict.detail or "",
-        message=verdict.message,
-        permanent=True,
-        fails_run=isinstance(verdict, Fail),
-    )
-
-
 def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
     """What became of the call stands in the detail; a result that fails the run still does."""
-    refused = _make_guardrail_failure(verdict)
+    refused = make_guardrail_failure(verdict)
     return replace(
         refused,
         why=FailureKind.WITHHELD,
@@ -317,3 +310,28 @@ def _replace_output(outcome: Done | Failed, answer: Instead) -> Done:
 
 def _seconds(own: float, left: SecondsLeft | None) -> float:
     return own if left is None else max(SMALLEST_SECONDS, min(own, left()))
+
+
+def has_output_to_check(action: Finish) -> bool:
+    """Return whether the run ends with an output, which guardrails see first, also where it is
+    incomplete."""
+    unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
+    refused = action.code == GUARDRAIL
+    return not refused and (unfinished or action.status is RunStatus.COMPLETED)
+
+
+async def check_finish(checks: Checks, state: RunState, action: Finish) -> Finish:
+    """Return how the run ends once guardrails have seen its output."""
+    verdict: GuardrailVerdict = await checks.check_output(state, action.output)
+    return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")
+
+
+def finish_refused(verdict: Reject | Fail, stage: Stage) -> Finish:
+    """Return how a run ends whose input or output a guardrail refused. The name of the guardrail
+    and its reason are for operators."""
+    reason = verdict.detail or verdict.message
+    if isinstance(verdict, Fail):
+        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=reason, refused=stage)
+    return Finish(
+        RunStatus.INCOMPLETE, verdict.message, code=GUARDRAIL, message=reason, refused=stage
+    )

@@ -1,17 +1,20 @@
 """Child runs: whom one is started with, and what it hands back."""
 
+from collections.abc import Callable
+
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.tools import OutputOfTool
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.calls import Call
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome
-from runward.domain.run.state import RunState
+from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
+from runward.domain.run.state import Call, CallPhase, RunState
 from runward.domain.run.team import MAX_DEPTH, build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
+from runward.loop.toolbox import SignedTool
 from runward.store.postgres.db import mint, retry_on_outage
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
@@ -87,6 +90,19 @@ class Children:
                 return await transitions.cancel_descendants(tx, state.project_id, state.id)
 
         return await retry_on_outage(write) or Closed()
+
+
+async def find_late_outcome(
+    children: Children, state: RunState, call: Call, sign: Callable[[Call], SignedTool]
+) -> Outcome | None:
+    """Return what has come back from elsewhere: the output of a child run that has ended, or an
+    answer that was kept."""
+    child = state.children.get(call.id)
+    if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.has_ended:
+        return await children.result_of(state, sign(call).tool, child)
+    if call.phase in ANSWERABLE_PHASES and call.received is not None:
+        return parse_kept_answer(call.received)
+    return None
 
 
 def _make_start_failure(detail: str, told: str) -> Failed:

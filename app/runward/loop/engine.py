@@ -7,9 +7,8 @@ from datetime import timedelta
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
-from runward.domain.run.calls import Call
 from runward.domain.run.items import Item
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.status import RunStatus
 from runward.llm.prices import Prices
 from runward.loop.breaker import Breakers
@@ -21,8 +20,8 @@ from runward.loop.toolbox import Toolbox
 from runward.store.live.listener import Feed
 from runward.store.postgres.db import retry_on_outage
 from runward.store.runs import queries, session_items, sweep
-from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Step, StepOutcome
+from runward.store.runs.queue import HeldLease
 from runward.tools.base import ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.plugin.registry import PluginHost

@@ -9,11 +9,8 @@ from typing import Final, assert_never
 
 import structlog
 
-from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.ids import CallId, Prefix, format_id
-from runward.domain.registry.guards import Allow
 from runward.domain.run import team
-from runward.domain.run.calls import Call, CallPhase
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -27,31 +24,31 @@ from runward.domain.run.decide import (
 )
 from runward.domain.run.family import ChildRun
 from runward.domain.run.open_calls import recover
-from runward.domain.run.outcomes import Outcome
 from runward.domain.run.output import add_repair
-from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError, take_response
+from runward.domain.run.parsed_calls import ParsedResponse, Turn
+from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
-from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
+from runward.domain.run.remembered_decisions import forget_expired
 from runward.domain.run.response import ModelResponse
+from runward.domain.run.run_events import add_progress, add_usage
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
-from runward.domain.run.state import Changes, RunState, add_usage
+from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
-from runward.loop.available_tools import AvailableTools, BuiltinTools
-from runward.loop.calls_in_flight import CallEnd, CallsInFlight, seconds_for
-from runward.loop.checks import Checks
+from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight
+from runward.loop.checks import Checks, check_finish, has_output_to_check
+from runward.loop.children import find_late_outcome
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
 from runward.loop.project_cache import NO_POLICY
+from runward.loop.toolbox import BuiltinTools, seconds_for
 from runward.loop.turn import (
     FailedAfterResponse,
     ModelTurn,
-    check_output,
-    finish_refused,
     finish_unusable,
-    has_output_to_check,
 )
+from runward.loop.unreadable_secrets import return_unreadable
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import mint
 from runward.store.runs.gate import Ending, VersionChanged
@@ -95,7 +92,7 @@ class Execution:
             run_id, fence = leased.state.id, leased.state.fence
             log.info("lease_lost", run=format_id(Prefix.RUN, run_id), fence=fence)
         except SecretUnreadableError as error:
-            await leased.return_unreadable(error)
+            await return_unreadable(leased, error)
         finally:
             await self._calls.close()
 
@@ -172,7 +169,7 @@ class Execution:
         hidden = self._tools.enabled.keys() - visible.keys()
         turn = Turn(visible, mint, len(state.segments), frozenset(hidden))
         if action.tools_off:
-            turn = replace(turn, tools={}, hidden=frozenset())
+            turn = replace(turn, tools={}, hidden_tools=frozenset())
         parsed = await self.leased.run_unless_stopped(asked.review(response, turn))
         if parsed is None:  # the response is dropped, but it was paid for
             self.leased.state = add_usage(self.leased.state, self.leased.changes, response.usage)
@@ -183,26 +180,23 @@ class Execution:
         """Run the next agents of a workflow. Its input guardrails are asked like a model's."""
         if not await self.leased.record():
             return False
-        state, checks = self.leased.state, self._checks
-        verdict = await self.leased.run_unless_stopped(checks.check_input(state))
-        if verdict is None:
-            return False
-        if not isinstance(verdict, Allow):
-            return await self._finish(finish_refused(verdict, "run_input"))
+        state = self.leased.state
         await self._tools.evaluate(state)
         turn = Turn(self._tools.of_workflow, mint, len(state.segments))
-        delegated = ModelTurn(self._engine.models, self._tools, checks, state)
-        parsed = await self.leased.run_unless_stopped(delegated.review(response, turn))
-        return parsed is not None and await self._take(parsed, turn)
+        delegated = ModelTurn(self._engine.models, self._tools, self._checks, state)
+        parsed = await self.leased.run_unless_stopped(delegated.delegate(response, turn))
+        return await self._take(parsed, turn)
 
-    async def _take(self, parsed: ParsedResponse | FailedAfterResponse, turn: Turn) -> bool:
+    async def _take(
+        self, parsed: ParsedResponse | FailedAfterResponse | Finish | None, turn: Turn
+    ) -> bool:
         """Add the response to the conversation, and its calls to the ledger. All that came before
         is written, save for events."""
-        if isinstance(parsed, FailedAfterResponse):
+        if not isinstance(parsed, ParsedResponse):
             return await self._end_turn(parsed)
         leased = self.leased
         assert leased.changes.only_events
-        leased.forget_expired()
+        leased.state = forget_expired(leased.state, leased.seconds_since_load)
         try:
             state, changes = take_response(leased.state, parsed, turn)
         except UnusableResponseError as error:
@@ -243,7 +237,7 @@ class Execution:
         await self._tools.evaluate(replace(leased.state, turn=leased.state.turn - 1))
         if leased.has_signal:
             return False  # a tool may have changed: decide again
-        leased.forget_expired()
+        leased.state = forget_expired(leased.state, leased.seconds_since_load)
         ready: list[Call] = []
         for call_id in call_ids:
             call = leased.state.calls[call_id]
@@ -294,16 +288,7 @@ class Execution:
 
     def _add_progress(self, call: Call, progress: float | None, message: str | None) -> None:
         """Record a tool's progress report with the next step, or at once if there is none."""
-        self.leased.changes.add(
-            ToolCallProgressEvent(
-                {
-                    "call_id": call.id,
-                    "status": "progress",
-                    "progress": progress,
-                    "message": message,
-                }
-            )
-        )
+        add_progress(self.leased.changes, call, progress, message)
         self.leased.wake()
 
     async def _await_calls(self, *, stopping: bool) -> bool:
@@ -325,15 +310,10 @@ class Execution:
         for call in state.open_calls:
             if call.id in self._calls:
                 continue
-            outcome: Outcome | None = None
-            child = state.children.get(call.id)
-            if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.has_ended:
-                tool = self._tools.sign(call).tool
-                outcome = await self._engine.children.result_of(state, tool, child)
-            elif call.phase in ANSWERABLE_PHASES and call.received is not None:
-                outcome = parse_kept_answer(call.received)
+            children, sign = self._engine.children, self._tools.sign
+            outcome = await find_late_outcome(children, state, call, sign)
             if outcome is not None:
-                self._calls.launch_late(state, call, self._tools.sign(call), outcome)
+                self._calls.launch_late(state, call, sign(call), outcome)
 
     async def _collect(self) -> None:
         """Wait for results, or for somebody's change; take in all that are there. A call that may
@@ -372,7 +352,7 @@ class Execution:
         if has_output_to_check(action):
             version = leased.state.version
             checked = await leased.run_unless_stopped(
-                check_output(self._checks, leased.state, action)
+                check_finish(self._checks, leased.state, action)
             )
             if checked is None or leased.state.version != version:
                 return False  # it is decided again

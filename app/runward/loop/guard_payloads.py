@@ -9,11 +9,10 @@ from pydantic import JsonValue
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, parse
 from runward.domain.registry.guards import Moment, Stage
-from runward.domain.run.calls import Call, Result
 from runward.domain.run.conversation import find_new_input
 from runward.domain.run.items import Item, Part, item_to_json, part_to_json
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, Result, RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,29 @@
 """A run that this process holds the lease of: its state in memory, and every way to write it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Final, TypeVar
-
-import structlog
 
 from runward.domain.events.base import MAX_VALUE_BYTES
 from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
 from runward.domain.events.values import Reason
-from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import CallPhase
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes
-from runward.store.access.vault import SecretUnreadableError
+from runward.loop.signals import RunSignals
 from runward.store.live.events import encode_committed
-from runward.store.runs.claims import HeldLease
 from runward.store.runs.gate import Committed, Ending, Step, VersionChanged
+from runward.store.runs.queue import HeldLease
 
-log = structlog.get_logger()
 T = TypeVar("T")
 
-UNREADABLE_DELAY: Final = timedelta(seconds=10)
-"""Before a run whose secrets this process could not decrypt is claimed again, for each of its
-claims so far: all processes may lack the key, and each claim adds an event."""
-LONGEST_UNREADABLE_DELAY: Final = timedelta(minutes=10)
 _MOVE_TO: Final[Mapping[RunStatus, Move]] = {
     RunStatus.COMPLETED: Move.COMPLETE,
     RunStatus.FAILED: Move.FAIL,
@@ -47,7 +36,7 @@ class LeaseLostError(Exception):
     """Somebody else owns the run, or it was cancelled: drop it, write nothing."""
 
 
-class LeasedRun:
+class LeasedRun(RunSignals):
     """`changes` are those that are not written yet. `on_load` is called whenever the run was read
     again. `claimed_at`: when the claim began, on the event loop's clock."""
 
@@ -58,17 +47,13 @@ class LeasedRun:
         on_load: Callable[[], Awaitable[None]],
         claimed_at: float | None = None,
     ) -> None:
+        super().__init__()
         self.state = state
         self.changes = Changes()
-        self.lost = False
-        """Whether it is known that the lease is lost."""
-        self.draining = False
         self._storage = storage
         self._on_load = on_load
         self._loaded_at = now() if claimed_at is None else claimed_at
         self._leased_until = self._loaded_at + storage.lease_length.total_seconds()
-        self._wake = asyncio.Event()
-        self._outdated = False
 
     @property
     def lease(self) -> HeldLease:
@@ -81,43 +66,12 @@ class LeasedRun:
         return None if left is None else self._loaded_at + left - now()
 
     @property
-    def is_overdue(self) -> bool:
-        return self.seconds_left is not None and self.seconds_left <= 0
-
-    # Signals from outside.
-
-    def notify_changed(self) -> None:
-        """Somebody changed the run or its tools, so it has to be read again."""
-        self._outdated = True
-        self._wake.set()
-
-    def mark_lost(self) -> None:
-        self.lost = True
-        self._wake.set()
-
-    def drain(self) -> None:
-        """Stop as soon as nothing is in flight that cannot be repeated, and give the run back."""
-        self.draining = True
-        self._wake.set()
-
-    def wake(self) -> None:
-        """End a wait, since there are changes to write."""
-        self._wake.set()
+    def seconds_since_load(self) -> float:
+        return now() - self._loaded_at
 
     @property
-    def has_signal(self) -> bool:
-        """Whether `catch_up` has something to do."""
-        return self.lost or self._wake.is_set()
-
-    async def wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
-        """Wait until one of the tasks is done, a signal comes, or the seconds have passed."""
-        signal = asyncio.create_task(self._wake.wait())
-        try:
-            await asyncio.wait(
-                {*tasks, signal}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            signal.cancel()
+    def is_overdue(self) -> bool:
+        return self.seconds_left is not None and self.seconds_left <= 0
 
     async def run_unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of the work, and catch up meanwhile. None: the run drains or is
@@ -164,7 +118,7 @@ class LeasedRun:
 
     async def record(self) -> bool:
         """Commit the changes, also if others changed the run. False: they did; decide again."""
-        if not self.changes.empty:
+        if not self.changes.is_empty:
             changes, self.changes = self.changes, Changes()
             written = await self.write(self.state, changes, expected_version=None)
             assert isinstance(written, Committed)
@@ -228,7 +182,7 @@ class LeasedRun:
 
     def notify_abandoned(self, calls: Iterable[AbandonedCall]) -> None:
         """Tell tools that nobody waits for the answers to these calls any more."""
-        self._storage.notices.tell(calls)
+        self._storage.notices.enqueue(calls)
 
     def _publish(self, written: Committed, changes: Changes) -> None:
         """Show the step's events to those who follow the run in this process."""
@@ -240,15 +194,6 @@ class LeasedRun:
             feed.publish(run_id, events)
         else:  # a lost connection had hidden the commit, and with it the events' numbers
             feed.notify_changed(run_id)
-
-    async def return_unreadable(self, error: SecretUnreadableError) -> None:
-        """Give the run back for another process that may have the key. The claim does not count as
-        one that crashed."""
-        log.error("secret_unreadable", run=format_id(Prefix.RUN, self.state.id), reason=str(error))
-        delay = min(UNREADABLE_DELAY * self.state.fence, LONGEST_UNREADABLE_DELAY)
-        later = Ending(Move.RELEASE, delay=delay, keep_claim=True)
-        with suppress(LeaseLostError):
-            await self.write(self.state, self.changes, expected_version=None, ending=later)
 
     async def check_lease(self) -> None:
         """Ask the database for the lease if this process has not renewed it in time, for example
@@ -267,16 +212,6 @@ class LeasedRun:
         except LeaseLostError:
             return False
         return True
-
-    def forget_expired(self) -> None:
-        """Drop the remembered decisions that have expired since the run was loaded."""
-        passed = now() - self._loaded_at
-        valid = [
-            decision
-            for decision in self.state.remembered
-            if decision.seconds_left is None or decision.seconds_left > passed
-        ]
-        self.state = replace(self.state, remembered=tuple(valid))
 
 
 def build_parking(state: RunState, changes: Changes, action: Park) -> Ending:

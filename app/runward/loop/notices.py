@@ -52,7 +52,7 @@ class Notices:
             sender.cancel()
         await asyncio.gather(*self._senders, return_exceptions=True)
 
-    def tell(self, abandoned: Iterable[AbandonedCall]) -> None:
+    def enqueue(self, abandoned: Iterable[AbandonedCall]) -> None:
         """What has been committed. Returns at once."""
         for one in abandoned:
             try:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
 from runward.domain.registry.guards import Guardrail, Hook
-from runward.egress.targets import TargetError
+from runward.egress.addresses import TargetError
 from runward.llm.catalog import PROJECT_SECRET_NAMES, ModelCatalog, Models
 from runward.store.access.vault import Vault
 from runward.store.registry import policies

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from runward.domain.json import JsonObject
 from runward.domain.run.family import ChildRun, Lineage
+from runward.domain.run.run_events import add_run_created
 from runward.domain.run.sessions import Place
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
-from runward.store.runs.accept import NewRun
 from runward.store.runs.gate import Ending
+from runward.store.runs.queue import NewRun
 from runward.store.runs.related_changes import RelatedChanges
 
 

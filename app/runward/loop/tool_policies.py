@@ -3,14 +3,15 @@ approval."""
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ByCallable, When
-from runward.domain.run.plan import ParsedCall
-from runward.domain.run.state import RunState
+from runward.domain.run.config import NamedTool
+from runward.domain.run.parsed_calls import ParsedCall
+from runward.domain.run.state import RunState, list_requested_calls
 from runward.domain.run.tools import (
     CompiledTool,
     RequestKey,
@@ -19,6 +20,7 @@ from runward.domain.run.tools import (
     make_request_key,
     needs_approval,
 )
+from runward.llm.base import RequestedToolChoice
 from runward.loop.engine import ToolPolicies
 from runward.loop.toolbox import ToolSet
 from runward.tools.plugin.context import PolicyContext
@@ -89,6 +91,22 @@ async def add_approvals(
         else replace(call, needs_approval=needs_approval(call.tool, answer=by_call.get(call.id)))
         for call in calls
     ]
+
+
+def choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
+    """After the first tool use a forced choice goes back to auto, or it would never end."""
+    config = state.config
+    if config.reset_tool_choice and _has_called(state):
+        return "auto"
+    if isinstance(config.tool_choice, NamedTool):
+        name = config.tool_choice.name
+        return {"name": name} if name in tools else "auto"
+    return config.tool_choice if tools else "auto"
+
+
+def _has_called(state: RunState) -> bool:
+    """Whether the agent that has the run now has asked for a call."""
+    return any(one.agent == state.agent and list_requested_calls(one) for one in state.segments)
 
 
 def _build_shared_values(state: RunState) -> JsonObject:

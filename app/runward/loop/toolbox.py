@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from math import inf
 from typing import Final
 from uuid import UUID
@@ -13,9 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.registry.tools import HostedKind
-from runward.domain.run.calls import Call
-from runward.domain.run.state import RunState
+from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.domain.run import builtins, history
+from runward.domain.run.config import Limits
+from runward.domain.run.outcomes import Outcome
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import (
     CompiledTool,
     compile_tool,
@@ -23,7 +26,10 @@ from runward.domain.run.tools import (
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
 from runward.tools import signing
+from runward.tools.base import Invocation
 
+SMALLEST_SECONDS: Final = 0.01
+"""The least time of a call."""
 MAX_KEPT: Final = 4096
 """Tool versions in memory."""
 MAX_SCHEMA_CHARACTERS: Final = 8 * 1024 * 1024
@@ -163,3 +169,34 @@ class Toolbox:
             watchers.remove(changed)
             if not watchers:
                 del self._watchers[project_id]
+
+
+class BuiltinTools:
+    """Implements `ToolExecutor` for one run: built-in tools read only what it has in memory.
+    `state` and `tools` are called for each call."""
+
+    def __init__(
+        self, state: Callable[[], RunState], tools: Callable[[], Mapping[str, ToolSpec]]
+    ) -> None:
+        self._state = state
+        self._tools = tools
+
+    async def invoke(self, call: Invocation) -> Outcome:
+        state = self._state()
+        return builtins.invoke(
+            call.tool.name,
+            call.arguments,
+            state,
+            tools=self._tools(),
+            search_history=lambda query, limit: history.search(state.history, query, limit),
+        )
+
+
+def seconds_for(
+    spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
+) -> float | None:
+    """Return the tool's own timeout, the run's, or the service's, but no more than the run has
+    `left`. The run's and the service's do not hold for a client, which may be a person."""
+    general = limits.tool_timeout_seconds or default.total_seconds()
+    seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
+    return seconds if left is None or seconds is None else max(SMALLEST_SECONDS, min(seconds, left))

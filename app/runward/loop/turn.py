@@ -2,7 +2,6 @@
 and the checks of the response's calls before they enter the ledger."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,24 +12,20 @@ from pydantic_core import PydanticSerializationError
 from runward.domain.json import UnstorableError
 from runward.domain.registry.guards import (
     Allow,
-    Fail,
-    GuardrailVerdict,
     HookFailure,
     Instead,
     NoChange,
-    Reject,
-    Stage,
 )
 from runward.domain.run import texts
 from runward.domain.run.bounds import bounded_response
-from runward.domain.run.config import NamedTool
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish
 from runward.domain.run.history import trimmed_history
 from runward.domain.run.items import Message
-from runward.domain.run.plan import ParsedResponse, Turn, UnusableResponseError, parse_response
+from runward.domain.run.parsed_calls import ParsedResponse, Turn
+from runward.domain.run.plan import UnusableResponseError, parse_response
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState, list_requested_calls
+from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.llm import failures
@@ -40,28 +35,28 @@ from runward.llm.base import (
     ModelError,
     ModelRequest,
     OnDelta,
-    RequestedToolChoice,
 )
 from runward.llm.capabilities import fit_request
 from runward.llm.catalog import ModelNotInCatalogError
-from runward.loop.available_tools import AvailableTools
-from runward.loop.breaker import OPEN, BreakerKey
-from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
+from runward.loop.breaker import OPEN, BreakerKey, compute_delay
+from runward.loop.calls_in_flight import AvailableTools
+from runward.loop.checks import (
+    Checks,
+    RequestedToolCall,
+    finish_refused,
+    make_replacement_response,
+)
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
 from runward.loop.model_notes import Note, RequestObserver
+from runward.loop.tool_policies import choose_tool_choice
 
-ATTEMPTS: Final = 4
-"""Requests to one model before the next one in line is asked."""
-FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-"""Seconds between attempts; a provider's Retry-After beyond the longest moves on to the next."""
 MODEL_TIMEOUT: Final = 600.0
 """Seconds for one request, first byte to last; `timeout_seconds` in `model_settings` says
 otherwise."""
 FIRST_TOKEN_TIMEOUT: Final = 180.0
 """Seconds until the first piece of an answer; `first_token_timeout_seconds` says otherwise."""
 HOOK_FAILED: Final = "hook_failed"
-GUARDRAIL: Final = "guardrail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +109,16 @@ class ModelTurn:
             return FailedAfterResponse(response, failed)
         return after
 
+    async def delegate(
+        self, response: ModelResponse, turn: Turn
+    ) -> ParsedResponse | FailedAfterResponse | Finish:
+        """Review the response that starts the next agents of a workflow, unless an input guardrail
+        refuses the run."""
+        verdict = await self.checks.check_input(self.state)
+        if not isinstance(verdict, Allow):
+            return finish_refused(verdict, "run_input")
+        return await self.review(response, turn)
+
     async def review(
         self, response: ModelResponse, turn: Turn
     ) -> ParsedResponse | FailedAfterResponse:
@@ -153,28 +158,12 @@ def build_request(
         instructions=config.instructions,
         items=items,
         tools=() if ask.tools_off else tuple(tool.spec for tool in tools.values()),
-        tool_choice=_choose_tool_choice(state, tools),
+        tool_choice=choose_tool_choice(state, tools),
         parallel_tool_calls=config.parallel_tool_calls,
         settings=config.model_settings,
         output_schema=config.output_schema,
         timeout_seconds=MODEL_TIMEOUT,
     )
-
-
-def _choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
-    """After the first tool use a forced choice goes back to auto, or it would never end."""
-    config = state.config
-    if config.reset_tool_choice and _has_called(state):
-        return "auto"
-    if isinstance(config.tool_choice, NamedTool):
-        name = config.tool_choice.name
-        return {"name": name} if name in tools else "auto"
-    return config.tool_choice if tools else "auto"
-
-
-def _has_called(state: RunState) -> bool:
-    """Whether the agent that has the run now has asked for a call."""
-    return any(one.agent == state.agent and list_requested_calls(one) for one in state.segments)
 
 
 async def ask_model(
@@ -189,22 +178,16 @@ async def ask_model(
     Raises ModelError when every model has failed."""
     turn, agent = state.turn + 1, state.agent
     with access.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
-        return await _ask_in_turn(
-            access, state, request, RequestObserver(state, draft, tell, check)
-        )
-
-
-async def _ask_in_turn(
-    access: ModelAccess, state: RunState, request: ModelRequest, watch: RequestObserver
-) -> ModelResponse:
-    names = state.config.models
-    for name, following in zip(names, [*names[1:], None], strict=True):
-        try:
-            return await _ask_one(access, state, name, request, watch, is_last=following is None)
-        except ModelError as error:
-            if following is None:
-                raise
-            watch.retried(following, error, after=0.0)
+        observer = RequestObserver(state, draft, tell, check)
+        names = state.config.models
+        for name, following in zip(names, [*names[1:], None], strict=True):
+            is_last = following is None
+            try:
+                return await _ask_one(access, state, name, request, observer, is_last=is_last)
+            except ModelError as error:
+                if following is None:
+                    raise
+                observer.retried(following, error, after=0.0)
     raise AssertionError("a run without a model asked one")
 
 
@@ -213,7 +196,7 @@ async def _ask_one(
     state: RunState,
     name: str,
     request: ModelRequest,
-    watch: RequestObserver,
+    observer: RequestObserver,
     *,
     is_last: bool,
 ) -> ModelResponse:
@@ -225,14 +208,14 @@ async def _ask_one(
         raise ModelError("unknown_model", str(error), transient=False) from error
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
-    watch.lost(name, (*losses, *ready.losses))
+    observer.lost(name, (*losses, *ready.losses))
     key = (state.project_id, name)
     attempt = 1
     while True:
-        await watch.check()
+        await observer.check()
         error = access.breakers.refusal(key)
         if error is None:
-            deltas = ready.deltas(watch.show)
+            deltas = ready.deltas(observer.show)
             try:
                 response = await _attempt(access, key, model, ready.request, deltas)
             except ModelError as failure:
@@ -240,16 +223,16 @@ async def _ask_one(
             else:
                 deltas.end()
                 response = ready.redact_response(response)
-                watch.lost(name, response.losses)
+                observer.lost(name, response.losses)
                 cost = access.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
         # To wait for the request that tries the model is no attempt. That one may take minutes.
         waits = error.code == OPEN and access.breakers.is_probing(key)
-        delay = _compute_delay(error, 1 if waits else attempt)
+        delay = compute_delay(error, 1 if waits else attempt)
         if delay is None or (error.code == OPEN and not is_last):
             raise error
         attempt += not waits
-        watch.retried(name, error, after=delay)
+        observer.retried(name, error, after=delay)
         await asyncio.sleep(delay)
 
 
@@ -274,7 +257,8 @@ async def _attempt(
 
             response = bounded_response(await model.respond(asked, show))
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
-        refused = failures.unstorable(_describe_unstorable(error))
+        known = isinstance(error, UnstorableError)
+        refused = failures.unstorable(str(error) if known else "it holds what is no JSON")
         access.breakers.record_failure(key, refused)
         raise refused from None
     except TimeoutError:
@@ -289,44 +273,6 @@ async def _attempt(
         raise
     access.breakers.record_success(key)
     return response
-
-
-def _describe_unstorable(error: Exception) -> str:
-    return str(error) if isinstance(error, UnstorableError) else "it holds what is no JSON"
-
-
-def _compute_delay(error: ModelError, attempt: int) -> float | None:
-    """Seconds until the same model is asked again; None: it is not."""
-    wish = error.retry_after or 0.0
-    if not error.transient or attempt >= ATTEMPTS or wish > LONGEST_DELAY:
-        return None
-    backoff = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (attempt - 1))
-    return max(wish, backoff * random.random())  # noqa: S311  # jitter, not a secret
-
-
-def has_output_to_check(action: Finish) -> bool:
-    """Return whether the run ends with an output, which guardrails see first, also where it is
-    incomplete."""
-    unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
-    refused = action.code == GUARDRAIL
-    return not refused and (unfinished or action.status is RunStatus.COMPLETED)
-
-
-async def check_output(checks: Checks, state: RunState, action: Finish) -> Finish:
-    """Return how the run ends once guardrails have seen its output."""
-    verdict: GuardrailVerdict = await checks.check_output(state, action.output)
-    return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")
-
-
-def finish_refused(verdict: Reject | Fail, stage: Stage) -> Finish:
-    """Return how a run ends whose input or output a guardrail refused. The name of the guardrail
-    and its reason are for operators."""
-    reason = verdict.detail or verdict.message
-    if isinstance(verdict, Fail):
-        return Finish(RunStatus.FAILED, code=GUARDRAIL, message=reason, refused=stage)
-    return Finish(
-        RunStatus.INCOMPLETE, verdict.message, code=GUARDRAIL, message=reason, refused=stage
-    )
 
 
 def finish_unusable(error: UnusableResponseError) -> Finish:

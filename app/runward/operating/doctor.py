@@ -15,9 +15,8 @@ from runward.cli.connection import read_local_key, resolve_address
 from runward.cli.escaping import escape_line
 from runward.cli.exits import Exit
 from runward.cli.printing import STYLES, create_console, print_json
-from runward.operating.database_findings import check_database
 from runward.operating.environment import list_problems
-from runward.operating.findings import Finding, check_settings
+from runward.operating.findings import Finding, check_database, check_settings
 from runward.settings import Settings, find_unknown_variables
 
 API_SECONDS: Final = 5.0

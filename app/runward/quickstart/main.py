@@ -17,9 +17,8 @@ from typing import Final
 
 from runward.api.http.address import check_address
 from runward.quickstart import example_tools
-from runward.quickstart.banner import Banner, configured_providers
+from runward.quickstart.banner import Banner, ProgressPrinter, configured_providers
 from runward.quickstart.local_secrets import load_or_create_secret, load_secret_key
-from runward.quickstart.progress import ProgressPrinter
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys

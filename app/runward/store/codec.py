@@ -12,9 +12,9 @@ from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
 from runward.domain.run.bounds import count_json_bytes
-from runward.domain.run.calls import Call, CallOutcome, InputRequest, Result
 from runward.domain.run.config import AgentConfig, Limits, RunConfig
 from runward.domain.run.conversation import build_conversation, remove_refused
+from runward.domain.run.decisions import RememberedDecision
 from runward.domain.run.family import Child, Lineage, Member
 from runward.domain.run.history import select_history
 from runward.domain.run.items import (
@@ -25,10 +25,11 @@ from runward.domain.run.items import (
     part_to_json,
     parts_from_json,
 )
-from runward.domain.run.remembered_decisions import RememberedDecision
+from runward.domain.run.outcomes import InputRequest
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import Place
-from runward.domain.run.state import RunState, Segment
+from runward.domain.run.state import Call, CallOutcome, Result, RunState, Segment
+from runward.domain.run.team import continue_as
 from runward.store.postgres.columns import RowMapping, read_uuid
 from runward.store.postgres.tables import remembered_decisions, run_items, runs, tool_calls
 
@@ -244,7 +245,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         stored_bytes=count_json_bytes((row["segments"], row["calls"])),
     )
     active = row["active_agent"]
-    return state if active in (None, state.agent) else state.with_agent(active)
+    return state if active in (None, state.agent) else continue_as(state, active)
 
 
 def lineage_from_row(row: Mapping[str, Any]) -> Lineage | None:

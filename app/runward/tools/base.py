@@ -12,9 +12,6 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 
-__all__ = ["Done", "Failed", "FailureKind", "Invocation", "Outcome", "ToolInvoker", "Waits"]
-
-
 Report: TypeAlias = Callable[[float | None, str | None], None]
 """Reports progress from 0 to 1, and a message."""
 
@@ -78,27 +75,22 @@ class ToolInvoker(Protocol):
         ...
 
 
-class AgentInvoker:
-    """Suspends the call of an agent. The loop starts a child run in its next step."""
+class FixedInvoker:
+    """Ends each attempt with the same outcome, without a request."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
 
     async def invoke(self, call: Invocation) -> Outcome:
         del call
-        return Waits(on="child")
+        return self._outcome
 
 
-class ClientInvoker:
-    """Suspends the call of a tool that the client runs. The run lists the call in its
-    `required_actions`."""
-
-    async def invoke(self, call: Invocation) -> Outcome:
-        del call
-        return Waits(on="client")
-
-
-class HostedInvoker:
-    """Completes the approved call of a tool that the model's provider runs. The next request to the
-    model tells the provider, which then makes the call."""
-
-    async def invoke(self, call: Invocation) -> Outcome:
-        del call
-        return Done({"approved": True})
+AGENT_INVOKER: Final = FixedInvoker(Waits(on="child"))
+"""Suspends the call of an agent. The loop starts a child run in its next step."""
+CLIENT_INVOKER: Final = FixedInvoker(Waits(on="client"))
+"""Suspends the call of a tool that the client runs. The run lists the call in its
+`required_actions`."""
+HOSTED_INVOKER: Final = FixedInvoker(Done({"approved": True}))
+"""Completes the approved call of a tool that the model's provider runs. The next request to the
+model tells the provider, which then makes the call."""

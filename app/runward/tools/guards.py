@@ -6,8 +6,9 @@ is for operators; the model reads a fixed text.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Final, TypeAlias
 
 import structlog
 from pydantic import JsonValue
@@ -25,7 +26,6 @@ from runward.domain.registry.guards import (
     Instead,
     NoChange,
     PluginGuardrail,
-    PluginHook,
     Reject,
     WebhookGuardrail,
     WebhookHook,
@@ -82,49 +82,42 @@ class GuardClient:
         """Return the guardrail's verdict. Never raises."""
         text = texts.OUTPUT_GUARDED if guardrail.stage == "output" else texts.GUARDED
         try:
-            match guardrail:
-                case WebhookGuardrail():
-                    answer = await self._post(guardrail.url, question, MAX_VERDICT_BYTES)
-                    return read_verdict(answer, text)
-                case PluginGuardrail():
-                    async with asyncio.timeout(question.seconds):
-                        verdict = await self._run_guardrail(guardrail.name, question.payload)
-                    return _with_message(verdict, text)
-                case _:
-                    assert_never(guardrail)
+            if isinstance(guardrail, WebhookGuardrail):
+                answer = await self._post(guardrail.url, question, MAX_VERDICT_BYTES)
+                return read_verdict(answer, text)
+            async with asyncio.timeout(question.seconds):
+                verdict = await self._run_guardrail(guardrail.name, question.payload)
+            return _with_message(verdict, text)
         except Exception as error:
-            detail = _failure_reason(error, question)
-        log.warning("guardrail_unusable", id=question.message_id, detail=detail)
-        return Reject(text, detail)
+            return Reject(text, _failure_reason("guardrail_unusable", error, question))
 
     async def ask_hook(self, hook: Hook, question: GuardQuestion) -> HookAnswer:
         """Return the hook's answer. Never raises."""
         key = "message" if hook.on in ("before_model", "after_model") else "output"
         try:
-            match hook:
-                case WebhookHook():
-                    answer = await self._post(hook.url, question, MAX_HOOK_ANSWER_BYTES)
-                    return read_hook_answer(answer, key)
-                case PluginHook():
-                    async with asyncio.timeout(question.seconds):
-                        said = await self._run_hook(hook.name, question.payload)
-                    return _check_value_type(said, key)
-                case _:
-                    assert_never(hook)
+            if isinstance(hook, WebhookHook):
+                answer = await self._post(hook.url, question, MAX_HOOK_ANSWER_BYTES)
+                return read_hook_answer(answer, key)
+            async with asyncio.timeout(question.seconds):
+                said = await self._run_hook(hook.name, question.payload)
+            return _check_value_type(said, key)
         except Exception as error:
-            detail = _failure_reason(error, question)
-        log.warning("hook_unusable", id=question.message_id, detail=detail)
-        return HookFailure(detail)
+            return HookFailure(_failure_reason("hook_unusable", error, question))
 
     async def _post(self, url: str, question: GuardQuestion, limit: int) -> EgressResponse:
         """Send the request, and once more if the first attempt was certainly not sent. Raises
         _UnusableAnswerError."""
         if not question.secrets:
             raise _UnusableAnswerError("There is no secret to sign with.")
-        ends = _now() + question.seconds
+        ends = monotonic() + question.seconds
         answer = await self._send(url, question, question.seconds, limit)
-        left = ends - _now() - RETRY_DELAY_SECONDS
-        if isinstance(answer, NoAnswer) and _may_retry(answer) and left > 0:
+        left = ends - monotonic() - RETRY_DELAY_SECONDS
+        if (
+            isinstance(answer, NoAnswer)
+            and answer.missing is MissingAnswer.NOT_SENT
+            and not answer.permanent
+            and left > 0
+        ):
             await asyncio.sleep(RETRY_DELAY_SECONDS)
             answer = await self._send(url, question, left, limit)
         if isinstance(answer, NoAnswer):
@@ -219,15 +212,9 @@ def _check_value_type(said: HookAnswer, key: str) -> HookAnswer:
 
 def _with_message(verdict: GuardrailVerdict, text: str) -> GuardrailVerdict:
     """Return the verdict with a message of limited length."""
-    match verdict:
-        case Allow():
-            return verdict
-        case Reject(message=message, detail=detail):
-            return Reject(_limit_message(message) or text, detail)
-        case Fail(message=message, detail=detail):
-            return Fail(_limit_message(message) or text, detail)
-        case _:
-            assert_never(verdict)
+    if isinstance(verdict, Allow):
+        return verdict
+    return replace(verdict, message=_limit_message(verdict.message) or text)
 
 
 def _limit_message(message: str) -> str:
@@ -236,18 +223,14 @@ def _limit_message(message: str) -> str:
     return shown
 
 
-def _may_retry(answer: NoAnswer) -> bool:
-    return answer.missing is MissingAnswer.NOT_SENT and not answer.permanent
-
-
-def _failure_reason(error: Exception, question: GuardQuestion) -> str:
+def _failure_reason(event: str, error: Exception, question: GuardQuestion) -> str:
+    """Log the failure as `event`, and return its reason."""
     if isinstance(error, _UnusableAnswerError):
-        return str(error)
-    if isinstance(error, TimeoutError):
-        return f"No answer within {question.seconds:g} seconds."
-    log.exception("guard_failed", id=question.message_id)
-    return f"It could not be asked: {type(error).__name__}."
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+        detail = str(error)
+    elif isinstance(error, TimeoutError):
+        detail = f"No answer within {question.seconds:g} seconds."
+    else:
+        log.exception("guard_failed", id=question.message_id)
+        detail = f"It could not be asked: {type(error).__name__}."
+    log.warning(event, id=question.message_id, detail=detail)
+    return detail

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -119,10 +120,10 @@ class RuleEvaluator:
         return answers + [reason] * (count - len(answers))
 
     def _is_slow(self, project_id: UUID) -> bool:
-        return self._slow_until.get(project_id, 0) > _now()
+        return self._slow_until.get(project_id, 0) > monotonic()
 
     def _mark_slow(self, project_id: UUID) -> None:
-        now = _now()
+        now = monotonic()
         self._slow_until = {one: until for one, until in self._slow_until.items() if until > now}
         self._slow_until[project_id] = now + SLOW_FOR_SECONDS
 
@@ -184,7 +185,3 @@ async def _start() -> Process:
         env=child_environment(),
         start_new_session=True,
     )
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

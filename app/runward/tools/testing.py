@@ -16,7 +16,8 @@ from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import part_to_json
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
-from runward.domain.schema.validator import Validator, strict_form
+from runward.domain.schema.strict import strict_form
+from runward.domain.schema.validator import Validator
 from runward.tools.base import Invocation
 from runward.tools.plugin.context import PluginError, PolicyContext
 from runward.tools.plugin.loader import Plugins

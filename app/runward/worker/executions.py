@@ -5,7 +5,7 @@ from uuid import UUID
 
 from runward.loop.execution import Execution
 from runward.store.live.changes import SeenVersion
-from runward.store.runs.claims import HeldLease
+from runward.store.runs.queue import HeldLease
 
 
 class Executions:

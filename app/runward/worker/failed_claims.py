@@ -9,7 +9,7 @@ import structlog
 
 from runward.services import Storage
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
-from runward.store.runs import claims
+from runward.store.runs import failed_claims
 
 log = structlog.get_logger()
 
@@ -39,7 +39,7 @@ class FailedClaims:
             return 0
         marks, now = dict(self._marks), asyncio.get_running_loop().time()
         async with self._storage.read() as tx:
-            given = await claims.return_claims(tx, list(marks))
+            given = await failed_claims.return_claims(tx, list(marks))
         if given:
             log.info("claims_given_back", runs=len(given))
         self._marks = {mark: until for mark, until in marks.items() if until > now}

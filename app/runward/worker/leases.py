@@ -16,7 +16,7 @@ import structlog
 
 from runward.store.postgres.db import DATABASE_ERRORS, Database, is_outage, log_fields
 from runward.store.runs import sweep
-from runward.store.runs.claims import HeldLease
+from runward.store.runs.queue import HeldLease
 
 log = structlog.get_logger()
 

@@ -1,8 +1,8 @@
-"""The process around the loop: claim, keep leases, sweep, and hand back on the way out."""
+"""A worker claims runs, and starts an execution for each."""
 
 import asyncio
-from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -14,11 +14,9 @@ from runward.domain.run.state import RunState
 from runward.loop.execution import Execution
 from runward.services import Services
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
-from runward.store.runs import claims
+from runward.store.runs import failed_claims, queue
 from runward.worker.executions import Executions
 from runward.worker.failed_claims import FailedClaims
-from runward.worker.leases import Heartbeat
-from runward.worker.reaper import Reaper
 from runward.worker.watch import ChangeWatch
 
 log = structlog.get_logger()
@@ -30,121 +28,88 @@ POLL_SECONDS: Final = 1.0
 class Worker:
     """Up to `concurrency` runs at once, as tasks of one event loop."""
 
-    def __init__(
-        self, services: Services, *, concurrency: int, lease: timedelta, drain: timedelta
-    ) -> None:
-        self._services = services
-        self._concurrency = concurrency
-        self._lease = lease
-        self._drain = drain
+    def __init__(self, services: Services, *, concurrency: int, lease: timedelta) -> None:
+        self.services = services
+        self.concurrency = concurrency
+        self.lease = lease
         self.executions = Executions()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._watch = ChangeWatch(
+        self.watch = ChangeWatch(
             services.storage.database,
             carried=self.executions.list_versions,
             on_run=self.executions.notify_changed,
-            on_project=self._project_changed,
-            on_new=self._project_is_new,
+            on_project=self._forget_project,
+            on_new=partial(self._forget_project, tell=False),
         )
-        self._draining = False
-        self._reserved = 0
+        self.draining = False
+        self.reserved = 0
         self._claim_one_by_one = False
         """After a claim that failed: one of the runs may be why."""
-        self._failed_claims = FailedClaims(services.storage, lease)
+        self.failed_claims = FailedClaims(services.storage, lease)
 
     def reserve_place(self) -> bool:
         """Room for a run that is about to be accepted already leased to this process. True: it
         is kept until `start_accepted` or `release_place`."""
-        if self._draining or self._room <= 0:
+        if self.draining or self._room <= 0:
             return False
-        self._reserved += 1
+        self.reserved += 1
         return True
 
     def release_place(self) -> None:
         """The run was not accepted after all."""
-        self._reserved -= 1
+        self.reserved -= 1
         self._wake.set()
 
     @property
     def _room(self) -> int:
-        return self._concurrency - len(self.executions) - self._reserved
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`, and then as long as the drain takes."""
-        services = self._services
-        heartbeat = Heartbeat(
-            services.open_direct,
-            self._lease,
-            list_held=self.executions.list_held,
-            list_dropped=self.executions.list_dropped,
-            on_lost=self.executions.mark_lost,
-        )
-        reaper = Reaper(
-            services.storage.database,
-            services.storage.vault,
-            services.queue.quarantine,
-            self._lease,
-            services.queue.notify_tools,
-        )
-        claiming = asyncio.create_task(self._claim_forever(), name="claim")
-        background = [
-            asyncio.create_task(heartbeat.run(), name="heartbeat"),
-            asyncio.create_task(reaper.run(), name="reaper"),
-            asyncio.create_task(self._watch.run(), name="watch"),
-            claiming,
-        ]
-        stopping = asyncio.create_task(_until(stop))
-        log.info("worker_started", concurrency=self._concurrency)
-        try:
-            done, _ = await asyncio.wait(
-                [*background, stopping], return_when=asyncio.FIRST_COMPLETED
-            )
-            await self._hand_back(claiming)
-            for task in done:
-                task.result()  # a background task ends by itself only where it raises
-        finally:
-            for task in [*background, stopping, *self._tasks]:
-                task.cancel()
-            await asyncio.gather(*background, stopping, *self._tasks, return_exceptions=True)
-            await self._failed_claims.give_back_last()
-            log.info("worker_stopped")
+        return self.concurrency - len(self.executions) - self.reserved
 
     def start_accepted(self, state: RunState) -> None:
         """Execute a run that was accepted into a reserved place."""
-        self._reserved -= 1
+        self.reserved -= 1
         self._start(state)
 
     def _start(self, state: RunState, claimed_at: float | None = None) -> None:
-        self._watch.carry(state.project_id)
-        execution = Execution(self._services.engine, state, claimed_at)
-        if self._draining:
+        self.watch.carry(state.project_id)
+        execution = Execution(self.services.engine, state, claimed_at)
+        if self.draining:
             execution.leased.drain()
         self.executions.add(execution)
         task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     def watch_project(self, project_id: UUID) -> None:
         """A client of the project was let in here."""
-        self._watch.carry(project_id)
+        self.watch.carry(project_id)
 
     def wake(self) -> None:
         """There may be something to claim."""
         self._wake.set()
 
-    def _project_is_new(self, project_id: UUID) -> None:
-        self._services.registry.forget(project_id, tell=False)
-        self.executions.notify_tools_changed(project_id)
+    def drain(self) -> None:
+        """Claim nothing more, drop model calls, and give each run back once its tool calls have
+        ended."""
+        self.draining = True
+        self._wake.set()
+        log.info("draining", runs=len(self.executions))
+        self.executions.drain()
 
-    def _project_changed(self, project_id: UUID) -> None:
-        self._services.registry.forget(project_id)
+    async def wait_until_idle(self) -> None:
+        """Return when no run is executed, and none is just being accepted."""
+        while self.executions or self.reserved:
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _forget_project(self, project_id: UUID, *, tell: bool = True) -> None:
+        self.services.registry.forget(project_id, tell=tell)
         self.executions.notify_tools_changed(project_id)
 
     async def _execute(self, execution: Execution) -> None:
         run_id, fence = execution.leased.lease.run_id, execution.leased.lease.fence
         try:
-            with self._services.live.feed.carry(run_id):
+            with self.services.live.feed.carry(run_id):
                 await execution.run()
         except RunUnreadableError as error:
             await self._quarantine(error)
@@ -153,23 +118,23 @@ class Worker:
             log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
         finally:
             self.executions.remove(execution)
-            if self._room == 1 or self._draining:
+            if self._room == 1 or self.draining:
                 self._wake.set()
 
     async def _quarantine(self, error: RunUnreadableError) -> None:
         try:
-            await self._services.queue.quarantine.end(error.project_id, error.run_id)
+            await self.services.queue.quarantine.end(error.project_id, error.run_id)
         except DATABASE_ERRORS as failure:  # its lease runs out, and its next claim does it
             log.warning("quarantine_failed", **log_fields(failure))
 
-    async def _claim_forever(self) -> None:
+    async def claim_forever(self) -> None:
         """Until draining. A claim that is in flight then is still taken in: its runs are leased
         to this process, and nobody else can hand them back."""
-        while not self._draining:
+        while not self.draining:
             self._wake.clear()
             claimed = 0
             try:
-                await self._failed_claims.give_back()
+                await self.failed_claims.give_back()
                 claimed = await self._claim()
                 self._claim_one_by_one = False
             except DATABASE_ERRORS as error:
@@ -187,16 +152,16 @@ class Worker:
     async def _claim(self) -> int:
         if self._room <= 0:
             return 0
-        services, began = self._services, asyncio.get_running_loop().time()
-        engine, mark = services.storage.autocommit, claims.make_mark()
+        services, began = self.services, asyncio.get_running_loop().time()
+        engine, mark = services.storage.autocommit, queue.make_mark()
         try:
             if self._claim_one_by_one:
-                claimed = await claims.claim_one_by_one(engine, self._room, self._lease, mark)
+                claimed = await failed_claims.claim_one_by_one(engine, self._room, self.lease, mark)
             else:
                 async with engine.connect() as tx:
-                    claimed = await claims.claim(tx, self._room, self._lease, mark)
+                    claimed = await queue.claim(tx, self._room, self.lease, mark)
         except (*DATABASE_ERRORS, asyncio.CancelledError):
-            self._failed_claims.add(mark)
+            self.failed_claims.add(mark)
             raise
         for state in claimed.states:
             self._start(state, began)
@@ -204,21 +169,3 @@ class Worker:
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)
-
-    async def _hand_back(self, claiming: asyncio.Task[None]) -> None:
-        """Model calls are dropped, tool calls in flight may finish; then every run goes back,
-        also those that are just being claimed or accepted."""
-        self._draining = True
-        self._wake.set()
-        log.info("draining", runs=len(self.executions))
-        self.executions.drain()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._drain.total_seconds()):
-                await asyncio.wait([claiming])
-                while self.executions or self._reserved:
-                    self._wake.clear()
-                    await self._wake.wait()
-
-
-async def _until(stop: asyncio.Event) -> None:
-    await stop.wait()

@@ -21,7 +21,7 @@ from runward.store.postgres.db import (
     is_statement_timeout,
     log_fields,
 )
-from runward.store.runs import decisions, sessions, sweep, transitions
+from runward.store.runs import sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer
 
@@ -82,7 +82,7 @@ class Reaper:
             lambda: self._each(
                 "approval",
                 sweep.list_due_approvals,
-                lambda tx, due: decisions.expire_approval(tx, *due),
+                lambda tx, due: transitions.expire_approval(tx, *due),
             ),
             lambda: self._each("callback", sweep.list_due_callbacks, self._expire_answer),
             lambda: self._each("result", sweep.list_due_results, self._expire_answer),

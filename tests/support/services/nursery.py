@@ -52,10 +52,14 @@ PRELOADED: Final = (
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
 )
+ABSENT: Final = ("rfc3987_syntax",)
+"""Only development tools install it, and `jsonschema` then takes a second more to import."""
 DIE_WITH_PARENT: Final = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """A terminal sends them to the test as well, which then stops its processes in its own order."""
+GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
+"""For servers of the tests. The service sets its own."""
 REPORTS: Final = 3
 """The descriptor of a fork's reports."""
 
@@ -74,11 +78,14 @@ def main() -> None:
 def _preload(modules: list[str]) -> None:
     """Import everything, before any thread or event loop exists."""
     gc.disable()
+    for name in ABSENT:
+        sys.modules[name] = None  # pyright: ignore[reportArgumentType]
     for name in modules:
         importlib.import_module(name)
     del sys.modules["runward.__main__"]  # each fork runs it
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"an import has started threads, which forks lack: {threads}"
 

@@ -3,13 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Final, Literal, Self
 
-from fastapi import Query, Response
-from pydantic import ConfigDict
+from fastapi import Query
 
 from runward.api.http.auth import ApprovalsReader
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import APPROVAL_ID, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.store.runs import required_actions
@@ -26,23 +24,25 @@ _ACTION = {
 
 
 class PendingAction(ResponseModel):
-    """A call that waits for a person or a client, without its arguments."""
+    """A tool call that waits for a person or a client, without its arguments."""
 
     type: Literal["approval", "resolve", "tool_result"]
-    """`approval`: decide about the call. `resolve`: record the outcome of a call whose outcome is
-    unknown. `tool_result`: give the result of a client tool, or answer a tool that asks."""
+    """What the call waits for. `approval`: a decision about the call. `resolve`: a record of the
+    outcome of a call whose outcome is unknown. `tool_result`: the result of a client tool, or input
+    that a tool requests."""
     run_id: str
     """ID of the run that made the call."""
     call_id: str
-    """ID of the call in its run."""
+    """ID of the tool call. Unique within its run."""
     tool: str
     """Name of the tool."""
     approval_id: str | None = None
-    """ID of the approval. Set only for `approval`."""
+    """ID of the approval. Set only for the type `approval`."""
     requested_at: datetime
-    """When the call began to wait, or was last sent."""
+    """When the call started to wait, or when it was last sent."""
     expires_at: datetime | None = None
-    """When the wait ends by itself. Null for `resolve`, which waits without a limit."""
+    """When the wait ends automatically. Null for the type `resolve`, which waits without a
+    limit."""
 
     @classmethod
     def from_row(cls, action: required_actions.PendingAction) -> Self:
@@ -54,36 +54,34 @@ class PendingAction(ResponseModel):
 
 
 class PendingCounts(ResponseModel):
-    """Number of calls that wait, by type."""
+    """Number of waiting tool calls by type."""
 
     approval: int
-    """Calls that need a decision."""
+    """Number of calls that need a decision."""
     resolve: int
-    """Calls whose outcome is unknown."""
+    """Number of calls whose outcome a person must record."""
     tool_result: int
-    """Calls that need a result or an answer from the client."""
+    """Number of calls that need a result or input from the client."""
 
 
 class RequiredActionList(ResponseModel):
-    """The calls of a project that wait for a person or a client, the most urgent first."""
+    """The tool calls of a project that wait for a person or a client, most urgent first."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            data=[_ACTION],
-            counts={"approval": 1, "resolve": 0, "tool_result": 0},
-            has_more=False,
-        )
+    model_config = with_example(
+        data=[_ACTION],
+        counts={"approval": 1, "resolve": 0, "tool_result": 0},
+        has_more=False,
     )
 
     object: Literal["list"] = "list"
-    """`list`."""
     data: list[PendingAction]
-    """Unknown outcomes, then approvals that expire within the hour, then other approvals, then
-    results. Approvals that expire soon are ordered by expiry, everything else from the oldest."""
+    """Waiting calls: first unknown outcomes, then approvals that expire within an hour, then other
+    approvals, then client results. Approvals that expire within an hour are ordered by expiry. All
+    others are ordered from oldest to newest."""
     counts: PendingCounts
-    """All that wait, also those beyond `limit`."""
+    """Number of all waiting calls, including calls beyond `limit`."""
     has_more: bool
-    """Whether more calls wait than `limit`."""
+    """Whether there are more waiting calls than `limit`."""
 
 
 MAX_LIMIT: Final = 1_000
@@ -91,24 +89,22 @@ MAX_LIMIT: Final = 1_000
 routes = make_router("Approvals")
 
 
-@routes.get("/required_actions", response_model=RequiredActionList)
+@routes.get("/required_actions")
 async def list_required_actions(
     principal: ApprovalsReader,
     storage: StorageDep,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to list.")
+        int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of calls to return.")
     ] = 100,
-) -> Response:
-    """List the calls of all runs that wait for a person or a client, the most urgent first. The
-    list is small, so that an inbox can poll it: send the `ETag` of the last answer as
-    `If-None-Match`, and load the details of a call with GET /v1/approvals/{approval_id} or
-    GET /v1/runs/{run_id}/tool_calls/{call_id}."""
+) -> RequiredActionList:
+    """List the tool calls of all runs that wait for a person or a client, most urgent first. The
+    response is small, so that an inbox can poll it: send the `ETag` of the last response as
+    `If-None-Match`. Load the details of a call with `GET /v1/approvals/{approval_id}` or `GET
+    /v1/runs/{run_id}/tool_calls/{call_id}`."""
     async with storage.read() as tx:
         found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
-    return json_response(
-        RequiredActionList(
-            data=[PendingAction.from_row(one) for one in found],
-            counts=PendingCounts.from_attributes(counts),
-            has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
-        )
+    return RequiredActionList(
+        data=[PendingAction.from_row(one) for one in found],
+        counts=PendingCounts.from_attributes(counts),
+        has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
     )

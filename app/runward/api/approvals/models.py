@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -24,19 +24,18 @@ from runward.store.runs import approvals
 
 
 class StartedRun(ResponseModel):
-    """The run that somebody started: the one that waits, or the first one above it."""
+    """The run that a client started: the run that made the call, or the topmost run above it."""
 
     id: str
-    """The run's id."""
+    """ID of the run."""
     agent: str | None
-    """Whom it was started with; null for an inline one."""
+    """Name of the agent that the run was started with. Null if the run uses no registered agent."""
     created_by: Actor | None
-    """Who started it."""
+    """API key that started the run."""
     created_at: datetime
-    """When it was accepted."""
+    """When the run was accepted."""
     input: str | None
-    """The last message that a user gave it, its text alone, up to 2,000 characters; null if there
-    is none."""
+    """Text of the last user message of the run, up to 2,000 characters. Null if there is none."""
 
     @classmethod
     def from_row(cls, run: approvals.RootRun) -> Self:
@@ -46,88 +45,84 @@ class StartedRun(ResponseModel):
 
 
 class Approval(ResponseModel):
-    """One call that waits for a person, or that a person has decided about."""
+    """A request for a person's decision about one tool call."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=APPROVAL_ID,
-            object="approval",
-            run_id=RUN_ID,
-            call_id="call_1",
-            tool="pay",
-            tool_version=1,
-            url="https://tools.example.com/pay",
-            arguments={"amount": 500},
-            omitted_arguments=[],
-            digest=DIGEST,
-            status="pending",
-            allowed_decisions=["approve", "reject", "edit", "respond"],
-            path=[],
-            agent=None,
-            run={
-                "id": RUN_ID,
-                "agent": None,
-                "created_by": {"type": "key", "id": KEY_ID, "name": "shop"},
-                "created_at": EXAMPLE_TIME,
-                "input": "Please pay 500 euros to order A-1017.",
-            },
-            model_message="I will pay the invoice now.",
-            requested_at=EXAMPLE_TIME,
-            expires_at=EXAMPLE_TIME,
-            decided_at=None,
-            decided_by=None,
-            decider=None,
-            message=None,
-        )
+    model_config = with_example(
+        id=APPROVAL_ID,
+        run_id=RUN_ID,
+        call_id="call_1",
+        tool="pay",
+        tool_version=1,
+        url="https://tools.example.com/pay",
+        arguments={"amount": 500},
+        digest=DIGEST,
+        status="pending",
+        allowed_decisions=["approve", "reject", "edit", "respond"],
+        agent=None,
+        run={
+            "id": RUN_ID,
+            "agent": None,
+            "created_by": {"type": "key", "id": KEY_ID, "name": "shop"},
+            "created_at": EXAMPLE_TIME,
+            "input": "Please pay 500 euros to order A-1017.",
+        },
+        model_message="I will pay the invoice now.",
+        requested_at=EXAMPLE_TIME,
+        expires_at=EXAMPLE_TIME,
+        decided_at=None,
+        decided_by=None,
+        message=None,
     )
 
     id: str
-    """What decisions name."""
+    """ID of the approval. Use it to submit the decision."""
     object: Literal["approval"] = "approval"
-    """`approval`."""
     run_id: str
-    """The run that waits."""
+    """ID of the run that made the call."""
     call_id: str
-    """The call's id in its run."""
+    """ID of the tool call. Unique within its run."""
     tool: str
-    """The tool that would be called."""
+    """Name of the tool to call."""
     tool_version: int
-    """Its version, as the model was shown it."""
+    """Version of the tool, as the model saw it."""
     url: str | None = None
-    """The full address that would be called."""
+    """Full URL that Runward would call. Null for tools without a URL."""
     arguments: JsonObject
-    """The exact arguments that were asked about."""
+    """Exact arguments of the call that the approval is about."""
     omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
-    """Arguments that were left out because of `max_arguments_bytes`."""
+    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
     edited_arguments: JsonObject | None = None
-    """What a person put in their place, where the decision was `edit`."""
+    """Arguments that the approver set. Null unless the decision was `edit`."""
     digest: str
-    """Of tool, version, target and arguments; a decision may carry it."""
+    """Digest of the tool, its version, its target URL, and the arguments. A decision may include
+    it."""
     status: ApprovalStatus
-    """`pending` until someone decides, time passes, the run ends, or the tool changes."""
+    """Status of the approval. It is `pending` until a person decides, the approval expires, the run
+    ends, or the tool changes."""
     allowed_decisions: list[DecisionKind]
-    """`approve`, `reject`, `edit`, `respond`."""
+    """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that was started down to the one that asks; empty for its own."""
+    """Agents of the child runs on the way down from the run that a client started to the run that
+    made the call. Empty if the started run made the call."""
     agent: str | None
-    """Whose call it is; null for an inline run."""
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
     run: StartedRun | None = None
-    """Who started the run, and with what."""
+    """The run that a client started: the run that made the call, or the topmost run above it."""
     model_message: str | None = None
-    """Text of the model response that requested the call, up to 2,000 characters. Null if it has
-    none."""
+    """Text of the model response that requested the call, up to 2,000 characters. Null if the
+    response has no text."""
     requested_at: datetime
-    """When it was asked."""
+    """When the approval was created."""
     expires_at: datetime
-    """When it counts as unanswered."""
+    """When the approval expires if nobody decides."""
     decided_at: datetime | None
-    """When it was decided or closed."""
+    """When the approval was decided or closed. Null while it is pending."""
     decided_by: str | None
-    """The id of the key that decided; null if nobody did."""
+    """ID of the API key that decided. Null if nobody decided."""
     decider: Actor | None = None
-    """The same, with its name."""
+    """API key that decided, with its name. Null if nobody decided."""
     message: str | None
-    """The decider's words."""
+    """Message of the approver. Null if there is none."""
 
     @classmethod
     def from_row(cls, approval: approvals.Approval, max_arguments_bytes: int | None = None) -> Self:

@@ -1,45 +1,47 @@
-"""/v1/approvals: the inbox, and decisions."""
+"""/v1/approvals: list and read approvals."""
 
 from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Query
 
 from runward.api.approvals.models import Approval
-from runward.api.http.auth import ApprovalsDecider, ApprovalsReader
-from runward.api.http.dependencies import RunQueueDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.auth import ApprovalsReader
+from runward.api.http.dependencies import StorageDep
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import ApprovalPath, IdempotencyKey, MaxArgumentsBytes
-from runward.api.http.responses import json_response
+from runward.api.http.params import ApprovalPath, MaxArgumentsBytes
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.ids import Prefix, RunId, format_id, parse_id
-from runward.domain.run.approvals import Decision
-from runward.store.postgres.db import Tx
-from runward.store.runs import approvals, decisions
+from runward.domain.ids import Prefix, RunId, parse_id
+from runward.store.runs import approvals
 
 routes = make_router("Approvals")
 
 
-@routes.get("/approvals", response_model=Page[Approval])
+@routes.get("/approvals")
 async def list_approvals(
     principal: ApprovalsReader,
     storage: StorageDep,
     pagination: Pagination,
-    status: Annotated[ApprovalStatus | None, Query(description="`pending` is the inbox.")] = None,
-    run_id: Annotated[
-        str | None, Query(max_length=64, description="Only those of one run.")
+    status: Annotated[
+        ApprovalStatus | None,
+        Query(
+            description="Return only approvals with this status. `pending` returns the approvals "
+            "that need a decision."
+        ),
     ] = None,
-    tool: Annotated[str | None, Query(max_length=64, description="Only those of one tool.")] = None,
+    run_id: Annotated[
+        str | None, Query(max_length=64, description="Return only approvals of this run.")
+    ] = None,
+    tool: Annotated[
+        str | None, Query(max_length=64, description="Return only approvals for this tool.")
+    ] = None,
     max_arguments_bytes: MaxArgumentsBytes = None,
-) -> Response:
-    """List approvals. An unknown run has none."""
+) -> Page[Approval]:
+    """List approvals, newest first. For an unknown run, the list is empty."""
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
-        return json_response(
-            Page[Approval].from_rows([], pagination.limit, Approval.from_row, lambda one: one.id)
-        )
+        return pagination.page([], Approval.from_row, lambda approval: approval.id)
     async with storage.read() as tx:
         found = await approvals.search(
             tx,
@@ -47,67 +49,23 @@ async def list_approvals(
             status=status,
             run_id=None if run is None else RunId(run),
             tool=tool,
-            after=pagination.after_id(Prefix.APPROVAL),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
+            **pagination.by_id(Prefix.APPROVAL),
         )
-    return json_response(
-        Page[Approval].from_rows(
-            found,
-            pagination.limit,
-            lambda one: Approval.from_row(one, max_arguments_bytes),
-            lambda one: one.id,
-        )
+    return pagination.page(
+        found, lambda row: Approval.from_row(row, max_arguments_bytes), lambda approval: approval.id
     )
 
 
-@routes.get("/approvals/{approval_id}", response_model=Approval)
+@routes.get("/approvals/{approval_id}")
 async def get_approval(
     principal: ApprovalsReader,
     storage: StorageDep,
     approval_id: ApprovalPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
-) -> Response:
-    """One approval, pending or not."""
+) -> Approval:
+    """Get an approval, whether it is pending or decided."""
     async with storage.read() as tx:
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError
-    return json_response(Approval.from_row(found, max_arguments_bytes))
-
-
-@routes.post(
-    "/approvals/{approval_id}/decision", response_model=Approval, summary="Decide about a call"
-)
-async def decide_approval(
-    principal: ApprovalsDecider,
-    storage: StorageDep,
-    queue: RunQueueDep,
-    request: Request,
-    approval_id: ApprovalPath,
-    decision: Decision,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Decide about one call; the run goes on by itself. The first decision wins: the same again
-    is answered like the first, another with 409 and the one that won."""
-    by = format_id(Prefix.KEY, principal.key_id)
-
-    async def decide(tx: Tx) -> Approval:
-        return Approval.from_row(
-            await decisions.decide(
-                tx, storage.vault, principal.project_id, approval_id, decision, by
-            )
-        )
-
-    try:
-        shown = await respond_once(
-            storage,
-            IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-            decide,
-        )
-    except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
-        async with storage.write() as tx:
-            await decisions.expire_approval(tx, principal.project_id, approval_id)
-        raise
-    queue.wake_worker()
-    return shown
+    return Approval.from_row(found, max_arguments_bytes)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol, TypeVar
 
-from runward.api.http.params import MAX_SEQUENCE
 from runward.domain import errors as e
 from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run.status import TERMINAL, WAIT_ENDING, RunStatus
+from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.drafts import Delta
@@ -24,6 +23,8 @@ from runward.store.live.events import StoredEvent
 from runward.store.live.listener import Feed, Follower
 from runward.store.postgres.db import Tx
 
+RETRY_MS: Final = 1000
+"""When a client of server-sent events reconnects."""
 PAGE: Final = 500
 """Events read at once."""
 HEARTBEAT_SECONDS: Final = 15.0
@@ -193,14 +194,21 @@ def _is_end(batch: Batch, run_id: RunId) -> bool:
     return any(one.event.is_last and one.event.run_id == run_id for one in batch.entries)
 
 
-async def wait_until_settled(
-    storage: Storage, live: Live, project_id: ProjectId, run_id: RunId, seconds: float
-) -> None:
-    """Return when the run has ended or needs someone, after `seconds`, or when the process stops.
-    Raises RunNotFoundError."""
-    status = RunLog(project_id, run_id, MAX_SEQUENCE)
-    async with aclosing(
-        follow(storage, live, status, until=WAIT_ENDING, seconds=seconds)
-    ) as batches:
-        async for _ in batches:
-            pass
+async def encode_log(
+    storage: Storage, live: Live, log: EventLog[F], until: Collection[RunStatus] = TERMINAL
+) -> AsyncGenerator[str]:
+    """Yield the log as server-sent events (WHATWG HTML), and comments while nothing comes. Stored
+    events bear their number as `id:`, and transient ones none."""
+    yield f"retry: {RETRY_MS}\n\n"
+    async with aclosing(follow(storage, live, log, until=until, deltas=True)) as batches:
+        async for batch in batches:
+            if batch.is_idle:
+                yield ": still here\n\n"
+            elif batch.items:
+                yield "".join(map(_encode_frame, batch.items))
+
+
+def _encode_frame(item: Entry | Delta) -> str:
+    if isinstance(item, Delta):
+        return f"event: {item.type}\ndata: {item.json}\n\n"
+    return f"id: {item.cursor}\nevent: {item.event.type}\ndata: {item.event.json}\n\n"

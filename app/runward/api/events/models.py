@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Final
 
-from pydantic import ConfigDict
-
 from runward.api.http.models import DIGEST, EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.domain.json import JsonObject
 
@@ -13,35 +11,34 @@ EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
 
 
 class Event(ResponseModel):
-    """One entry of a run's log. Polling and streaming show the same."""
+    """An event of a run's log. Polling and streaming return the same events."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
-            type="tool_call.started",
-            sequence=4,
-            run_id=RUN_ID,
-            created_at=EXAMPLE_TIME,
-            data={
-                "call_id": "call_1",
-                "tool": "pay",
-                "attempt": 1,
-                "digest": DIGEST,
-                "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
-                "timeout_seconds": 30.0,
-            },
-        )
+    model_config = with_example(
+        id="evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+        type="tool_call.started",
+        sequence=4,
+        run_id=RUN_ID,
+        created_at=EXAMPLE_TIME,
+        data={
+            "call_id": "call_1",
+            "tool": "pay",
+            "attempt": 1,
+            "digest": DIGEST,
+            "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+            "timeout_seconds": 30.0,
+        },
     )
 
     id: str
-    """Unique everywhere."""
+    """ID of the event. Globally unique."""
     type: str
-    """Such as `tool_call.started`; docs/reference/events.md lists them."""
+    """Type of the event, such as `tool_call.started`. docs/reference/events.md lists the types."""
     sequence: int
-    """1, 2, 3 … without gaps in each run; also the SSE `id`."""
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
     run_id: str
-    """Whose log it is."""
+    """ID of the run."""
     created_at: datetime
-    """When it was committed, by the database's clock."""
+    """When the event was committed, according to the database's clock."""
     data: JsonObject
-    """What the type says it is."""
+    """Data of the event. Its fields depend on the event's type."""

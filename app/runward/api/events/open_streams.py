@@ -1,20 +1,102 @@
-"""The open streams of a key: how many there may be, and whether the key is still valid."""
+"""Streams of server-sent events: how many a key may have open, and whether it is still valid."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from contextlib import aclosing, contextmanager
-from typing import Final, TypeVar, cast
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Mapping,
+)
+from contextlib import ExitStack, aclosing, contextmanager
+from typing import Any, Final, TypeVar, cast
 
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from runward.api.events.follow import EventLog, encode_log
 from runward.domain import errors as e
 from runward.domain.registry.scopes import Principal
+from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
 from runward.store.access import console_sessions, keys
 from runward.store.postgres.db import Tx
+from runward.store.runs import views
 
 T = TypeVar("T")
 
 KEY_CHECK_SECONDS: Final = 2.0
 """Seconds after which an open stream checks its key again."""
+_HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+async def stream_events(
+    storage: Storage,
+    live: Live,
+    principal: Principal,
+    log: EventLog[Any],
+    until: Collection[RunStatus],
+) -> Response:
+    """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
+    has ended and the client has its last event, 204 tells EventSource to stop reconnecting."""
+    async with storage.read() as tx:
+        found = await views.get_status(tx, log.project_id, log.run_id)
+    if found is None:
+        raise e.RunNotFoundError
+    status, last = found
+    if status in TERMINAL and log.seen >= last:
+        return Response(status_code=204)
+    return respond_with_stream(storage, live, principal, encode_log(storage, live, log, until))
+
+
+Frames = tuple[AsyncIterator[str], Mapping[str, str]]
+"""The frames of a stream and the headers of its answer."""
+
+
+async def start_stream(
+    storage: Storage, live: Live, principal: Principal, start: Callable[[], Awaitable[Frames]]
+) -> Response:
+    """Reserve a stream before `start` commits a run, so that a request that is refused for its
+    streams has started nothing and can be repeated. Raises TooManyRequestsError."""
+    with ExitStack() as reserved:
+        reserved.enter_context(count_stream(live, principal))
+        frames, headers = await start()
+        return _CountedResponse(
+            check_key(storage, principal, frames, _is_event), reserved.pop_all(), headers
+        )
+
+
+def respond_with_stream(
+    storage: Storage, live: Live, principal: Principal, frames: AsyncIterator[str]
+) -> Response:
+    """Raises TooManyRequestsError."""
+    with ExitStack() as reserved:
+        reserved.enter_context(count_stream(live, principal))
+        return _CountedResponse(
+            check_key(storage, principal, frames, _is_event), reserved.pop_all(), {}
+        )
+
+
+def _is_event(frame: str) -> bool:
+    """Not a comment."""
+    return not frame.startswith(":")
+
+
+class _CountedResponse(StreamingResponse):
+    """Holds the reserved stream until its last frame is sent or the client is gone."""
+
+    def __init__(
+        self, frames: AsyncIterator[str], reserved: ExitStack, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(frames, media_type="text/event-stream", headers={**_HEADERS, **headers})
+        self._reserved = reserved
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._reserved:
+            await super().__call__(scope, receive, send)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from fastapi import Header, Query, Response
 from runward.api.events.family import FamilyLog, FamilyPosition
 from runward.api.events.follow import Batch, EventLog, RunLog, follow
 from runward.api.events.models import EVENT_STREAM, Event
-from runward.api.events.stream import stream_events
+from runward.api.events.open_streams import stream_events
 from runward.api.http.auth import RunsReader
 from runward.api.http.dependencies import LiveDep, StorageDep
 from runward.api.http.paging import Page
@@ -25,9 +25,9 @@ routes = make_router("Runs")
     response_model=Page[Event],
     responses={
         200: {"content": {"text/event-stream": {"schema": EVENT_STREAM}}},
-        204: {"description": "The run has ended, and the client has all its events."},
+        204: {"description": "The run has ended, and the client has received all its events."},
     },
-    summary="Poll or stream the events of a run",
+    summary="List or stream events",
 )
 async def list_events(  # noqa: PLR0913
     principal: RunsReader,
@@ -37,23 +37,34 @@ async def list_events(  # noqa: PLR0913
     after: EventCursor,
     wait: WaitSeconds,
     limit: Annotated[
-        int, Query(ge=1, le=1000, description="How many events a page holds at most.")
+        int, Query(ge=1, le=1000, description="Maximum number of events to return.")
     ] = 100,
     until: Annotated[
         Literal["settled"] | None,
-        Query(description="End the stream also when the run waits for someone."),
+        Query(
+            description="`settled` also ends the stream when the run waits for a person or a "
+            "client."
+        ),
     ] = None,
     include: Annotated[
         Literal["children"] | None,
-        Query(description="Also the events of all runs below this one, as they happened."),
+        Query(
+            description="`children` adds the events of all child runs at any depth, in the order "
+            "in which they happened."
+        ),
     ] = None,
     accept: Annotated[
-        str, Header(description="`text/event-stream` streams; anything else is a page.")
+        str,
+        Header(
+            description="Media type of the response. `text/event-stream` returns a stream of "
+            "server-sent events. Any other value returns a page of JSON."
+        ),
     ] = "*/*",
 ) -> Response:
-    """A run's events after a sequence number: a page of JSON (with `wait`, as soon as there is
-    one), or a stream of server-sent events that ends with the run. With `include=children` the
-    cursor is an opaque `last_id`, also as the SSE `id`."""
+    """List or stream the events of a run that follow a sequence number. By default, the response is
+    a page of JSON. With `wait`, Runward responds as soon as there is a new event. A stream of
+    server-sent events ends with the run. With `include=children`, the cursor is the opaque
+    `last_id` of a page or the `id` of a server-sent event."""
     log = _make_log(principal.project_id, run_id, after, with_children=include is not None)
     if "text/event-stream" in accept:
         until_status = TERMINAL if until is None else WAIT_ENDING

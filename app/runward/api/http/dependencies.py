@@ -39,8 +39,8 @@ class RouteDependency:
 
 
 def extract_dependencies(dependant: Dependant) -> tuple[RouteDependency, ...]:
-    """Takes the Given parameters of a coroutine function out of what FastAPI solves. Returns what
-    the route must `prepare`."""
+    """Take the RouteDependency parameters of a coroutine function out of what FastAPI solves.
+    Return what the route must `prepare`."""
     given = {d.name: d.call for d in dependant.dependencies if isinstance(d.call, RouteDependency)}
     handler = dependant.call
     if given and handler is not None and iscoroutinefunction(handler):

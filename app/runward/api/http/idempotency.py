@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from runward.api.http.body import ValidatedRequest
+from runward.api.http.params import IdempotencyKey
 from runward.api.http.responses import json_response
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
@@ -16,7 +17,7 @@ from runward.domain.json import compute_digest, parse
 from runward.services import Storage
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx
-from runward.store.runs.accept import NewRun
+from runward.store.runs.queue import NewRun
 
 REPLAY_HEADERS = {"Idempotent-Replayed": "true"}
 
@@ -48,6 +49,18 @@ class IdempotentRequest:
     def check(self, stored: idempotency.IdempotencyRecord) -> None:
         if (stored.route, stored.body_digest) != (self.route, self.body_digest):
             raise e.IdempotencyMismatchError
+
+
+async def _read_request_key(
+    request: Request, idempotency_key: IdempotencyKey = None
+) -> IdempotentRequest:
+    return IdempotentRequest.from_request(
+        request, request.state.principal.project_id, idempotency_key
+    )
+
+
+RequestKey = Annotated[IdempotentRequest, Depends(_read_request_key)]
+"""A handler's parameter, beside its principal."""
 
 
 async def respond_once(

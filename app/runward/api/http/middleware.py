@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runward.api.http.problems import (
-    get_request_id,
+    describe_request,
     log_unavailable,
     make_error_response,
     make_framework_problem,
@@ -65,33 +65,22 @@ class RequestMiddleware:
     ) -> None:
         response = make_error_response(request, error)
         if response is None:
-            log.exception(
-                "request.failed",
-                request_id=answer.request_id,
-                method=request.method,
-                route=getattr(request.scope.get("route"), "path", None),
-                exc_info=error,
-            )
+            log.exception("request.failed", **describe_request(request), exc_info=error)
             response = make_framework_problem(request, 500)
         log_unavailable(request, response, error)
         await response(request.scope, receive, answer.send)
 
 
 def should_log(record: logging.LogRecord) -> bool:
-    """Return False for records of an AnswerCutError: the server would log its stack."""
+    """Return False for a TruncatedResponseError, of which the server would log its stack."""
     return not (record.exc_info and isinstance(record.exc_info[1], TruncatedResponseError))
 
 
 def _log_truncated(request: Request, error: Exception) -> None:
-    place = {
-        "request_id": get_request_id(request),
-        "method": request.method,
-        "route": getattr(request.scope.get("route"), "path", None),
-    }
     if is_outage(error):
-        log.warning("request.cut", **place, **log_fields(error))
+        log.warning("request.cut", **describe_request(request), **log_fields(error))
     else:
-        log.error("request.failed", **place, exc_info=error)
+        log.error("request.failed", **describe_request(request), exc_info=error)
 
 
 class _ResponseSender:

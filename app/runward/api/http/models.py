@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from copy import copy
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
+from runward.domain.json import JsonObject
 from runward.domain.registry.tools import Frozen
 
 MAX_METADATA_BYTES: Final = 16_384
@@ -47,8 +48,30 @@ class ResponseModel(BaseModel):
     def from_attributes(cls, row: object, **fields: Any) -> Self:
         """Return the model of a row: the row's attributes that have the names of fields, and
         `fields`."""
+        return cls(**cls._read_attributes(row, fields))
+
+    @classmethod
+    def construct_from_attributes(cls, row: object, **fields: Any) -> Self:
+        """Return the same without validation, which takes most of the time of a long list."""
+        return cls.model_construct(None, **cls._read_attributes(row, fields))
+
+    @classmethod
+    def _read_attributes(cls, row: object, fields: dict[str, Any]) -> dict[str, Any]:
         names = cls.model_fields.keys() - fields.keys()
-        return cls(**{name: getattr(row, name) for name in names if hasattr(row, name)}, **fields)
+        return {name: getattr(row, name) for name in names if hasattr(row, name)} | fields
+
+
+class ConversationPage(ResponseModel):
+    """A page of items, each with its `id`, which have no model of their own."""
+
+    object: Literal["list"] = "list"
+    data: list[JsonObject]
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
 
 
 class RequestModel(Frozen):
@@ -79,8 +102,9 @@ def remove_default(field: FieldInfo) -> FieldInfo:
     return changed
 
 
-def with_example(**value: Any) -> Any:
-    return {"examples": [value]}
+def with_example(**value: Any) -> ConfigDict:
+    """Return the configuration of a model with an example for openapi.json."""
+    return ConfigDict(json_schema_extra={"examples": [value]})
 
 
 def _convert_to_utc(value: datetime) -> datetime:
@@ -103,4 +127,4 @@ def _check_metadata_size(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 Metadata = Annotated[
     dict[str, JsonValue], Field(max_length=64), AfterValidator(_check_metadata_size)
 ]
-"""The caller's own notes: up to 64 keys and 16 KiB."""
+"""Custom metadata: up to 64 keys and 16 KiB as JSON."""

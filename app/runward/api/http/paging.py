@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Generic, Literal, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypedDict, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Page(BaseModel, Generic[Item]):
-    """A page of a list. Pass `last_id` as `after` to get the next one."""
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
 
     # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
     # for a class that is not there, while the service starts.
@@ -26,19 +26,19 @@ class Page(BaseModel, Generic[Item]):
         frozen=True, extra="forbid", json_schema_serialization_defaults_required=True
     )
 
-    object: Annotated[Literal["list"], Field(description="`list`.")] = "list"
-    data: Annotated[list[Item], Field(description="In the order that was asked for.")]
+    object: Literal["list"] = "list"
+    data: Annotated[list[Item], Field(description="Items of the page, in the requested order.")]
     first_id: Annotated[
-        str | None, Field(description="The id of the first item; null if the page is empty.")
+        str | None, Field(description="ID of the first item. Null if the page is empty.")
     ]
     last_id: Annotated[
         str | None,
         Field(
-            description="Where the next page goes on: the id of the last item, or of the last one"
-            " that was looked at\nfor this page; null if there is none."
+            description="ID to pass as `after` to get the next page: the ID of the last item, or "
+            "of the last resource that a search examined. Null if there is none."
         ),
     ]
-    has_more: Annotated[bool, Field(description="Whether there is anything after this page.")]
+    has_more: Annotated[bool, Field(description="Whether there are more items after this page.")]
 
     @classmethod
     def from_rows(
@@ -58,6 +58,14 @@ class Page(BaseModel, Generic[Item]):
         )
 
 
+class RowWindow(TypedDict, Generic[Item]):
+    """The rows to read for a page: one more than the page has, after that of `after`."""
+
+    after: Item | None
+    limit: int
+    descending: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PageParams:
     """How a list is asked for."""
@@ -66,42 +74,60 @@ class PageParams:
     after: str | None
     descending: bool
 
-    def after_id(self, prefix: Prefix) -> UUID | None:
-        """Raises InvalidRequestError where `after` is not an id of this list's kind."""
-        if self.after is None:
-            return None
-        value = parse_id(prefix, self.after)
-        if value is None:
+    @property
+    def by_name(self) -> RowWindow[str]:
+        """The rows of a list that is ordered by name."""
+        return {"after": self.after, "limit": self.limit + 1, "descending": self.descending}
+
+    def by_id(self, prefix: Prefix) -> RowWindow[UUID]:
+        """Return the rows of a list that is ordered by id. Raises InvalidRequestError where
+        `after` is not an id of this list's kind."""
+        after = None if self.after is None else parse_id(prefix, self.after)
+        if after is None and self.after is not None:
             raise InvalidRequestError(
                 errors=[FieldError("query.after", f"must be an id like {prefix}_…")]
             )
-        return value
+        return {"after": after, "limit": self.limit + 1, "descending": self.descending}
+
+    def page(
+        self, rows: Sequence[Row], render: Callable[[Row], Item], get_id: Callable[[Item], str]
+    ) -> Page[Item]:
+        """Return the page of the rows that were read for it."""
+        return Page[Item].from_rows(rows, self.limit, render, get_id)
+
+
+PageLimit = Annotated[
+    int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of items to return.")
+]
 
 
 async def _read_page_params(
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
-    ] = 20,
+    limit: PageLimit = 20,
     after: Annotated[
         str | None,
-        Query(max_length=128, description="The `last_id` of the page before this one."),
+        Query(max_length=128, description="`last_id` of the previous page."),
     ] = None,
     order: Annotated[
-        Literal["asc", "desc"], Query(description="By time of creation: `desc` is newest first.")
+        Literal["asc", "desc"],
+        Query(
+            description="Order of the list. `desc`: newest first, or Z to A if the list is "
+            "ordered by name. `asc`: the reverse."
+        ),
     ] = "desc",
 ) -> PageParams:
     return PageParams(limit, after, order == "desc")
 
 
 async def _read_ordered_page_params(
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
-    ] = 100,
+    limit: PageLimit = 100,
     after: Annotated[
         str | None,
-        Query(max_length=600, description="The `last_id` of the page before this one."),
+        Query(max_length=600, description="`last_id` of the previous page."),
     ] = None,
-    order: Annotated[Literal["asc", "desc"], Query(description="`asc` is as it happened.")] = "asc",
+    order: Annotated[
+        Literal["asc", "desc"],
+        Query(description="Order of the items. `asc`: oldest first. `desc`: newest first."),
+    ] = "asc",
 ) -> PageParams:
     return PageParams(limit, after, order == "desc")
 

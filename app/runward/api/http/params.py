@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
-from uuid import UUID
 
 from fastapi import Depends, Header, Path, Query
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from runward.domain import errors as e
 from runward.domain.ids import (
@@ -30,97 +31,68 @@ MAX_CURSOR: Final = 32_768
 _PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
 
 
-def _make_id_parser(prefix: Prefix, unknown: type[e.NotFoundError]) -> Callable[[Any], UUID]:
-    """A text that is no id is answered like an unknown id."""
+@dataclass(frozen=True, slots=True)
+class _PathValue:
+    """The format of a path parameter. A text that `parse` does not take is answered like an unknown
+    id or name."""
 
-    def parsed(shown: Any) -> UUID:
-        value = parse_id(prefix, str(shown))
-        if value is None:
-            raise unknown
-        return value
+    parse: Callable[[str], Any]
+    pattern: str
+    example: str
+    error: type[e.NotFoundError]
 
-    return parsed
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> CoreSchema:
+        return no_info_plain_validator_function(self._validate)
+
+    def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern, "examples": [self.example]}
+
+    def _validate(self, value: Any) -> Any:
+        parsed = self.parse(str(value))
+        if parsed is None:
+            raise self.error
+        return parsed
 
 
-def _make_id_schema(prefix: Prefix) -> WithJsonSchema:
+def _make_id(prefix: Prefix, error: type[e.NotFoundError]) -> _PathValue:
     example = f"{prefix}_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
-    return WithJsonSchema(
-        {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{32}}$", "examples": [example]}
-    )
+    return _PathValue(partial(parse_id, prefix), f"^{prefix}_[0-9a-f]{{32}}$", example, error)
 
 
-RunPath = Annotated[
-    RunId,
-    PlainValidator(_make_id_parser(Prefix.RUN, e.RunNotFoundError)),
-    _make_id_schema(Prefix.RUN),
-    Path(description="The run's id."),
-]
-SessionPath = Annotated[
-    SessionId,
-    PlainValidator(_make_id_parser(Prefix.SESSION, e.SessionNotFoundError)),
-    _make_id_schema(Prefix.SESSION),
-    Path(description="The session's id."),
-]
-ApprovalPath = Annotated[
-    ApprovalId,
-    PlainValidator(_make_id_parser(Prefix.APPROVAL, e.ApprovalNotFoundError)),
-    _make_id_schema(Prefix.APPROVAL),
-    Path(description="The approval's id."),
-]
-KeyPath = Annotated[
-    KeyId,
-    PlainValidator(_make_id_parser(Prefix.KEY, e.KeyNotFoundError)),
-    _make_id_schema(Prefix.KEY),
-    Path(description="The key's id."),
-]
-ProjectPath = Annotated[
-    ProjectId,
-    PlainValidator(_make_id_parser(Prefix.PROJECT, e.ProjectNotFoundError)),
-    _make_id_schema(Prefix.PROJECT),
-    Path(description="The project's id."),
-]
+def _make_name(example: str, error: type[e.NotFoundError]) -> _PathValue:
+    return _PathValue(_parse_name, NAME_PATTERN, example, error)
 
 
-def _make_name_parser(unknown: type[e.NotFoundError]) -> Callable[[Any], str]:
-    def parsed(value: Any) -> str:
-        if not re.fullmatch(NAME_PATTERN, str(value)):
-            raise unknown
-        return str(value)
-
-    return parsed
+def _parse_name(text: str) -> str | None:
+    return text if re.fullmatch(NAME_PATTERN, text) else None
 
 
-AgentPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.AgentNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["clerk"]}),
-    Path(description="The agent's name."),
-]
-McpServerPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.McpServerNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["files"]}),
-    Path(description="The MCP server's name."),
-]
-SecretPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.SecretNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["CRM_TOKEN"]}),
-    Path(description="The secret's name."),
-]
+_RUN: Final = _make_id(Prefix.RUN, e.RunNotFoundError)
+_SESSION: Final = _make_id(Prefix.SESSION, e.SessionNotFoundError)
+_APPROVAL: Final = _make_id(Prefix.APPROVAL, e.ApprovalNotFoundError)
+_KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
+_PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
+_AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
+_MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
+_SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
+_TOOL: Final = _make_name("pay", e.ToolNotFoundError)
+
+RunPath = Annotated[RunId, _RUN, Path(description="ID of the run.")]
+SessionPath = Annotated[SessionId, _SESSION, Path(description="ID of the session.")]
+ApprovalPath = Annotated[ApprovalId, _APPROVAL, Path(description="ID of the approval.")]
+KeyPath = Annotated[KeyId, _KEY, Path(description="ID of the API key.")]
+ProjectPath = Annotated[ProjectId, _PROJECT, Path(description="ID of the project.")]
+AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
+McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]
+SecretPath = Annotated[str, _SECRET, Path(description="Name of the secret.")]
+ToolPath = Annotated[str, _TOOL, Path(description="Name of the tool.")]
 NewSecretPath = Annotated[
     str,
-    Path(description="The secret's name.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
+    Path(description="Name of the secret.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
 ]
 """Where a secret is made: what is no name is refused, not unknown."""
-ToolPath = Annotated[
-    str,
-    PlainValidator(_make_name_parser(e.ToolNotFoundError)),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "examples": ["pay"]}),
-    Path(description="The tool's name."),
-]
 CallPath = Annotated[
-    CallId, Path(description="The call's id, as the model or Runward made it.", max_length=512)
+    CallId, Path(description="ID of the tool call. Unique within its run.", max_length=512)
 ]
 """For paths with `{call_id:path}`: a model's id may contain a slash."""
 
@@ -130,8 +102,9 @@ MaxArgumentsBytes = Annotated[
     Query(
         ge=0,
         le=2**31,
-        description="Leave out the arguments that do not fit into so many bytes of JSON together, "
-        "and list them in `omitted_arguments`. By default nothing is left out.",
+        description="Maximum size of a call's returned arguments together, in bytes of JSON. "
+        "Arguments that do not fit are left out and listed in `omitted_arguments`. By default, "
+        "all arguments are returned.",
     ),
 ]
 
@@ -143,14 +116,19 @@ async def _read_wait(
             ge=0,
             le=MAX_WAIT_SECONDS,
             allow_inf_nan=False,
-            description="Hold the answer for up to so many seconds: until the run settles, which "
-            "means that it has ended or that someone outside must act; or, for events, until there "
-            "is a new one.",
+            description="Maximum number of seconds to wait before responding. A request for a run "
+            "waits until the run has ended or has the status `requires_action`. A request for "
+            "events waits until there is a new event.",
         ),
     ] = None,
     prefer: Annotated[
         str | None,
-        Header(alias="Prefer", max_length=256, description="`wait=30` is the same as `?wait=30`."),
+        Header(
+            alias="Prefer",
+            max_length=256,
+            description="Preferences of the client (RFC 7240). `wait=30` is the same as "
+            "`?wait=30`.",
+        ),
     ] = None,
 ) -> float:
     if wait is not None:
@@ -186,8 +164,8 @@ async def _read_cursor(
         str | None,
         Query(
             max_length=MAX_CURSOR,
-            description="The sequence number of the last event seen; with `include=children` the "
-            "`last_id` of the page before this one.",
+            description="Sequence number of the last event that the client received. With "
+            "`include=children`, the `last_id` of the previous page.",
         ),
     ] = None,
     last_event_id: Annotated[
@@ -195,7 +173,8 @@ async def _read_cursor(
         Header(
             alias="Last-Event-ID",
             max_length=MAX_CURSOR,
-            description="What EventSource sends when it reconnects.",
+            description="ID of the last event that the client received. An EventSource sends it "
+            "when it reconnects. Overrides `after`.",
         ),
     ] = None,
 ) -> Cursor:
@@ -214,7 +193,8 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",
-        description="The same key and body within 24 hours make one resource and one answer.",
+        description="Key that makes retries safe. If a client sends the same key and body again "
+        "within 24 hours, Runward creates nothing and returns the first response.",
     ),
 ]
 """A handler's parameter, named `idempotency_key`, default None."""

@@ -23,46 +23,44 @@ from runward.store.postgres.db import is_outage, log_fields
 
 
 class ProblemError(ResponseModel):
-    """What is wrong with one value of the request."""
+    """One invalid value of a request."""
 
     path: str
-    """Where: dotted for the body (`tools.0.name`, empty for the body itself), else with its place
-    in front (`query.limit`, `header.Idempotency-Key`)."""
+    """Path of the value. Dotted for values in the body, such as `tools.0.name`, and empty for the
+    body itself. Other values have a prefix, such as `query.limit` or `header.Idempotency-Key`."""
     message: str
-    """What is expected there. It never repeats the value."""
+    """What the value must be. The message never repeats the value."""
 
 
 class Problem(ResponseModel):
-    """Why a request was refused. Compare `code`: it never changes, texts may. Some problems carry
-    more members, such as `approval` where a decision came second."""
+    """An error in the format of RFC 9457. Programs should compare `code`, because texts may change.
+    Some errors have more members, such as `approval` if another decision came first."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra=with_example(
-            type="urn:runward:problem:invalid_request",
-            title="Unprocessable Entity",
-            status=422,
-            detail="The request is not valid; errors says what is wrong where.",
-            code="invalid_request",
-            request_id="req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
-            errors=[{"path": "tools.0", "message": "must be a string"}],
-        ),
+    model_config = ConfigDict(extra="allow") | with_example(
+        type="urn:runward:problem:invalid_request",
+        title="Unprocessable Entity",
+        status=422,
+        detail="The request is not valid; errors says what is wrong where.",
+        code="invalid_request",
+        request_id="req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
+        errors=[{"path": "tools.0", "message": "must be a string"}],
     )
 
     type: str
-    """A URN that ends in the code."""
+    """URN of the error type. It ends with the value of `code`."""
     title: str
-    """The status in words."""
+    """Name of the HTTP status."""
     status: int
-    """The HTTP status."""
+    """HTTP status code."""
     detail: str
-    """What happened, for a person."""
+    """Description of the error, for people."""
     code: str
-    """What happened, for a program."""
+    """Stable error code, for programs."""
     request_id: str
-    """Also in `X-Request-Id` and in the service's log."""
+    """ID of the request, as in the `X-Request-Id` header and in Runward's log."""
     errors: list[ProblemError]
-    """One entry for each wrong value; empty where no single value is wrong."""
+    """Invalid values of the request, one entry each. Empty if the error is not about a single
+    value."""
 
 
 log = structlog.get_logger()
@@ -189,16 +187,20 @@ def make_error_response(request: Request, error: Exception) -> Response | None:
             return None
 
 
+def describe_request(request: Request) -> dict[str, str | None]:
+    """Return what log events say of a request."""
+    return {
+        "request_id": get_request_id(request),
+        "method": request.method,
+        "route": getattr(request.scope.get("route"), "path", None),
+    }
+
+
 def log_unavailable(request: Request, response: Response, error: Exception) -> None:
     """Log the cause of a 503, which the client is not told."""
     if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-        log.warning(
-            "request.unavailable",
-            request_id=get_request_id(request),
-            method=request.method,
-            route=getattr(request.scope.get("route"), "path", None),
-            **log_fields(error.__cause__ or error),
-        )
+        about = describe_request(request) | log_fields(error.__cause__ or error)
+        log.warning("request.unavailable", **about)
 
 
 def _make_headers(error: e.AppError, status: int) -> dict[str, str]:

@@ -12,13 +12,9 @@ from pydantic_core import to_json
 def json_response(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """`value`: a response model, or anything that is JSON. Declare the model on the route too
-    (`response_model=`), for openapi.json."""
+    """Return `value`, a model or anything that is JSON, as a response. Declare the model on the
+    route (`response_model=`), for openapi.json."""
     return Response(to_json(value), status, headers, "application/json")
-
-
-def no_content() -> Response:
-    return Response(status_code=204)
 
 
 def apply_etag(request: Request, response: Response) -> Response:

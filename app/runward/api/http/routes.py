@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from runward.api.http import body
 from runward.api.http.auth import Requirement
 from runward.api.http.dependencies import RouteDependency, extract_dependencies, get_services
-from runward.api.http.responses import apply_etag
+from runward.api.http.responses import apply_etag, json_response
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from runward.domain.json import clean_text
 
@@ -37,6 +37,8 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         self.rules = rules = RouteRules.from_route(self)
+        assert self.dependant.call is not None
+        self.dependant.call = _encode_result(self.dependant.call, self.status_code or 200)
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
@@ -51,6 +53,19 @@ class StrictRoute(APIRoute):
             return apply_etag(request, response)
 
         return strictly
+
+
+def _encode_result(handler: Callable[..., Any], status: int) -> Callable[..., Any]:
+    """Return the handler with what it returns as the response: a Response as it is, a model as
+    JSON, printed once, and None without a body."""
+
+    async def call(**values: Any) -> Response:
+        result = await handler(**values)
+        if isinstance(result, Response):
+            return result
+        return Response(status_code=204) if result is None else json_response(result, status)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.mcp import results
-from runward.api.mcp.errors import McpRequestError
 from runward.api.mcp.listing import McpTarget
+from runward.api.mcp.results import McpRequestError
 from runward.api.mcp.wait import ProgressReport, wait_for_result
 from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.cancel import cancel
@@ -98,7 +98,7 @@ class McpToolCall:
     _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
 
     async def result(self, report: ProgressReport) -> JsonObject:
-        """A CallToolResult. Raises RefusedError for what is the client's own mistake, and
+        """A CallToolResult. Raises McpRequestError for what is the client's own mistake, and
         UnavailableError."""
         if self.target is None:
             raise McpRequestError(f"Unknown tool: {clean_text(str(self.params.get('name')))[:128]}")

@@ -18,8 +18,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from runward.api.events.follow import HEARTBEAT_SECONDS
-from runward.api.events.open_streams import check_key, count_stream
-from runward.api.events.stream import respond_with_stream
+from runward.api.events.open_streams import check_key, count_stream, respond_with_stream
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
 from runward.api.http.dependencies import get_services
@@ -57,12 +56,12 @@ class Endpoint:
         if "mcp" not in registry.executors:
             raise e.NotFoundError(NOT_INSTALLED)
         check_origin(request, access.public_url)
-        who = await authenticate_key(request)
-        if not who.may(READ_RUNS):
+        principal = await authenticate_key(request)
+        if not principal.may(READ_RUNS):
             raise e.InsufficientScopeError(READ_RUNS)
         modern = await protocol.is_modern(request.headers.get(VERSION_HEADER))
         if request.method == "GET" and not modern:
-            await _stream_changes(request, services, who)(scope, receive, send)
+            await _stream_changes(request, services, principal)(scope, receive, send)
             return
         raw = await read_bytes(request, limits.max_body_bytes)
         try:
@@ -70,7 +69,7 @@ class Endpoint:
         except (e.BadJsonError, e.InvalidRequestError) as error:
             await _refuse_body(error)(scope, receive, send)
             return
-        exchange = await _read_exchange(request, services, who, message, modern=modern)
+        exchange = await _read_exchange(request, services, principal, message, modern=modern)
         await exchange.serve(scope, _replay_body(raw, receive), send)
 
 

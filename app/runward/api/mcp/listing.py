@@ -8,11 +8,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.api.mcp.errors import McpRequestError
-from runward.api.mcp.results import RESULT_TOOL, output_schema
+from runward.api.mcp.results import RESULT_TOOL, McpRequestError, output_schema
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import NAME_PATTERN, ToolSpec
+from runward.domain.registry.tools import NAME_PATTERN, ToolSpec, closed_object
 from runward.services import Storage
 from runward.store.registry import agents, tool_registry
 from runward.store.registry.agents import RegisteredAgent
@@ -27,37 +26,29 @@ _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
 MAX_RESULT_WAIT: Final = 3600
 _HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
-_AGENT_INPUT: Final[JsonObject] = {
-    "type": "object",
-    "properties": {
-        "input": {"type": "string", "description": "What the agent is asked."},
-        "session_id": {
-            "type": "string",
-            "maxLength": 64,
-            "description": "The conversation to go on with: the id of a session (sess_…).",
-        },
+_AGENT_INPUT: Final = closed_object(
+    "input",
+    input={"type": "string", "description": "What the agent is asked."},
+    session_id={
+        "type": "string",
+        "maxLength": 64,
+        "description": "The conversation to go on with: the id of a session (sess_…).",
     },
-    "required": ["input"],
-    "additionalProperties": False,
-}
+)
 _RESULT_TOOL: Final[JsonObject] = {
     "name": RESULT_TOOL,
     "description": "Waits for a run that an earlier call has started and that goes on, and "
     "answers with its result as that call would have.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "run_id": {"type": "string", "description": "The run's id (run_…)."},
-            "wait_seconds": {
-                "type": "number",
-                "minimum": 0,
-                "maximum": MAX_RESULT_WAIT,
-                "description": "How long to wait at most; 0 looks and answers.",
-            },
+    "inputSchema": closed_object(
+        "run_id",
+        run_id={"type": "string", "description": "The run's id (run_…)."},
+        wait_seconds={
+            "type": "number",
+            "minimum": 0,
+            "maximum": MAX_RESULT_WAIT,
+            "description": "How long to wait at most; 0 looks and answers.",
         },
-        "required": ["run_id"],
-        "additionalProperties": False,
-    },
+    ),
     "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
 }
 
@@ -79,7 +70,7 @@ class McpTarget:
 
 async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None) -> JsonObject:
     """By name, in the order of code points. Of other pages only the names are read. Raises
-    RefusedError for a cursor that is none."""
+    McpRequestError for a cursor that is none."""
     after = "" if cursor is None else _decode_cursor(cursor)
     async with storage.read() as tx:
         of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {

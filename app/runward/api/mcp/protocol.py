@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from runward.api.mcp.errors import McpRequestError
+from runward.api.mcp.results import McpRequestError
 from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError, UnavailableError
@@ -48,7 +48,7 @@ _MODULES: Final = (
 
 
 class McpHandlers(Protocol):
-    """What one request is answered with, in the protocol's own JSON. They raise RefusedError and
+    """What one request is answered with, in the protocol's own JSON. They raise McpRequestError and
     AppErrors."""
 
     @property

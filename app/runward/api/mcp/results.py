@@ -10,11 +10,24 @@ from pydantic import JsonValue
 
 from runward.api.runs.call_models import render_wait
 from runward.domain.ids import Prefix, RunId, format_id
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, as_text
+from runward.domain.registry.tools import closed_object
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.status import RunStatus
 from runward.store.runs.approvals import Approval
 from runward.store.runs.views import CallView, RunView, WaitingCall
+
+INVALID_PARAMS: Final = -32_602
+
+
+class McpRequestError(Exception):
+    """Becomes the error of the response."""
+
+    def __init__(self, message: str, code: int = INVALID_PARAMS) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
 
 RUN_ID: Final = "runward/run_id"
 """In `_meta` of every result that comes of a run."""
@@ -34,7 +47,7 @@ def build_run_result(
     result = call.result if call else None
     if run.status is not RunStatus.COMPLETED:
         refused = result is not None and result.is_error and run.status is not RunStatus.CANCELLED
-        text = _text(result.output) if result is not None and refused else _explain_end(run)
+        text = as_text(result.output) if result is not None and refused else _explain_end(run)
         return _build_result(run.id, [_text_block(text)], is_error=True)
     parts: tuple[Part, ...] = ()
     output: JsonValue = run.output if run.output_parsed is None else run.output_parsed
@@ -90,7 +103,7 @@ def describe_wait(one: WaitingCall) -> str:
 def build_content(output: JsonValue, parts: Iterable[Part], run_id: RunId) -> list[JsonValue]:
     """Content: the parts of the result, or its text."""
     found: list[JsonValue] = [_block(part, run_id, n) for n, part in enumerate(parts, start=1)]
-    return found or [_text_block(_text(output))]
+    return found or [_text_block(as_text(output))]
 
 
 def output_schema(schema: JsonObject | None) -> JsonObject | None:
@@ -101,12 +114,8 @@ def output_schema(schema: JsonObject | None) -> JsonObject | None:
         return None
     kept = {name: schema[name] for name in ("$schema", "$defs", "definitions") if name in schema}
     own = {name: value for name, value in schema.items() if name not in kept}
-    about: JsonObject = {
-        "type": "object",
-        "properties": {STRUCTURED: {"type": "object"}},
-        "required": [STRUCTURED],
-        "additionalProperties": False,
-    }
+    plain: JsonObject = {"type": "object"}
+    about = closed_object(STRUCTURED, **{STRUCTURED: plain})
     return {**kept, "type": "object", "anyOf": [own, about]}
 
 
@@ -143,7 +152,7 @@ def _explain_end(run: RunView) -> str:
     reason = about.get("message") or about.get("code") or about.get("reason")
     lines = [f"The run ended as {run.status}{f': {reason}' if reason else '.'}"]
     if run.output not in (None, ""):
-        lines.append(_text(run.output))
+        lines.append(as_text(run.output))
     return "\n".join(lines)
 
 
@@ -174,7 +183,3 @@ def _embedded(part: MediaPart, run_id: RunId, number: int) -> JsonObject:
 
 def _text_block(text: str) -> JsonObject:
     return {"type": "text", "text": text}
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else compact(value)

@@ -12,7 +12,7 @@ from runward.api.mcp import results
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CLIENT_PHASES
+from runward.domain.run.state import CLIENT_PHASES
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
 from runward.store.live.events import StoredEvent

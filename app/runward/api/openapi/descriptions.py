@@ -7,35 +7,39 @@ VERSION: Final = "0.1.0"
 """As in pyproject.toml; a checkout that was not installed has no other place for it."""
 
 INTRODUCTION: Final = """\
-Runward runs LLM agents durably: a run is accepted, its tool calls are made once, a person is \
-asked where that was wanted, and every step is an event that never changes.
+Runward runs LLM agents durably. A run survives crashes of the service. Tool calls that need \
+approval wait for a person's decision. Each run has a log of numbered events that never change.
 
-Bodies are strict JSON: unknown fields, duplicate keys, NUL and nesting deeper than 64 are \
-refused. Errors are `application/problem+json` with a stable `code`. Lists are walked with \
-`limit`, `after` and `order`. Every POST that creates or decides takes an `Idempotency-Key`. An \
-id of another project is answered exactly like an unknown one.
+- Request bodies are strict JSON. Runward rejects unknown fields, duplicate keys, NUL characters, \
+and more than 64 levels of nesting.
+- Errors have the media type `application/problem+json` and a stable `code`.
+- Lists return pages. Use `limit`, `after`, and `order` to read them.
+- POST requests that create a resource or submit a decision accept an `Idempotency-Key`.
+- A request for a resource of another project fails like one for a resource that does not exist.
 
-The tools and agents of a project can also be called by any client of the Model Context Protocol: \
-its endpoint is `/mcp`, over streamable HTTP, with the same API keys (`runs:write` for calls). A \
-call there is a run here."""
+Clients of the Model Context Protocol can call the tools and agents of a project at `/mcp`. The \
+transport is streamable HTTP, and the API keys are the same. Each call starts a run and requires \
+the scope `runs:write`."""
 
 LICENSE: Final = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
-SERVERS: Final = [{"url": "/", "description": "The installation that serves this document."}]
+SERVERS: Final = [{"url": "/", "description": "The deployment that serves this document."}]
 
 TAGS: Final[Mapping[str, str]] = {
-    "Runs": "Start, follow, cancel and continue runs.",
-    "Responses": "The same runs for clients of OpenAI's Responses API, with errors of its shape.",
-    "Sessions": "Conversations across runs, of which one works at a time.",
-    "Approvals": "Calls that wait for a person, and the decisions about them.",
-    "Tools": "The registered tools: HTTP endpoints of yours in any language, agents, what the "
-    "client runs itself, functions of plugins, and tools of MCP servers.",
-    "MCP servers": "Servers of the Model Context Protocol, whose tools become the project's.",
-    "Secrets": "Values that are stored encrypted, never shown, and referred to by name.",
-    "Agents": "Named, versioned sets of model, instructions, tools and limits, and workflows of "
-    "such agents.",
-    "Policy": "Hooks and guardrails around every run of the project.",
-    "Callbacks": "Where a tool that answered 202 delivers its result.",
+    "Runs": "Start, follow, continue, and cancel runs.",
+    "Responses": "Start and follow runs with clients of OpenAI's Responses API. Errors have "
+    "OpenAI's format.",
+    "Sessions": "Conversations shared by several runs, of which only one works at a time.",
+    "Approvals": "Tool calls that need a person's decision, and the decisions.",
+    "Tools": "Registered tools: webhooks, agents, client tools, hosted tools, plugin functions, "
+    "and tools of MCP servers.",
+    "MCP servers": "Servers of the Model Context Protocol, whose tools become tools of the "
+    "project.",
+    "Secrets": "Encrypted values that other resources refer to by name. Runward never shows them.",
+    "Agents": "Named and versioned configurations of a model, instructions, tools, and limits, "
+    "and workflows of such agents.",
+    "Policy": "Hooks and guardrails that apply to every run of the project.",
+    "Callbacks": "Callback URLs for tools that return 202 and submit the result later.",
     "Keys": "API keys of the project.",
-    "Projects": "For operators: the projects of this installation.",
-    "Service": "What this installation can do, and whether it is well.",
+    "Projects": "Projects of this deployment, for operators.",
+    "Service": "Capabilities, health, and metrics of this deployment.",
 }

@@ -34,43 +34,52 @@ _DESCRIBED_LAST: Final = (
 _REFS: Final = "#/components/schemas/{model}"
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PROBLEMS: Final[Mapping[int, str]] = {
-    400: "The body is not the JSON that is accepted here.",
-    401: "There is no valid API key.",
-    403: "The key lacks the required scope, or a page outside the console used its session.",
-    404: "There is no such thing, or it belongs to another project.",
+    400: "The body is not valid JSON, or it breaks one of Runward's rules for JSON, such as no "
+    "duplicate keys.",
+    401: "The request has no valid API key.",
+    403: "The API key does not have the required scope, or a page outside the console used the "
+    "console's session.",
+    404: "The resource does not exist or belongs to another project.",
     408: "The body did not arrive in time.",
-    409: "The state of the resource does not allow that. `x-should-retry: false` where trying "
-    "again cannot help.",
-    410: "Too late: it was kept, and changes nothing.",
+    409: "The state of the resource does not allow the request. If a retry cannot help, the "
+    "response has the header `x-should-retry: false`.",
+    410: "The result arrived too late. Runward stored it, but it changes nothing.",
     413: "The body is too large.",
     415: "The body is not JSON in UTF-8.",
-    422: "A value is wrong; `errors` names each path.",
-    424: "Another service that this needs did not answer.",
-    429: "More than the project may do now; see Retry-After. Nothing was changed.",
-    500: "A fault in Runward. Its log has it by the request id.",
-    503: "Not now; see Retry-After. Whether anything was changed is unknown: retry with the same "
-    "Idempotency-Key.",
+    422: "A value of the request is invalid. `errors` lists the path of each invalid value.",
+    424: "Another service that the request depends on did not respond.",
+    429: "A rate limit or quota of the project is exceeded. Nothing was changed. Retry after the "
+    "number of seconds in `Retry-After`.",
+    500: "Runward failed unexpectedly. Its log contains the error under the request ID.",
+    503: "Runward is temporarily unavailable, and the request may have taken effect. Retry with "
+    "the same `Idempotency-Key` after the number of seconds in `Retry-After`.",
 }
 _OPENAI_ERRORS: Final[Mapping[int, str]] = {
-    400: "The body is not JSON, or a value is wrong; `param` names it.",
+    400: "The body is not valid JSON, or a value is invalid. `param` names the value.",
 }
 _NOT_OPENAI: Final = frozenset({410, 422, 424})
 _REQUEST_ID: Final[Json] = {
     "X-Request-Id": {
-        "description": "The client's own, if it sent one that is sane; else made.",
+        "description": "ID of the request. Runward uses the ID that the client sent if it is "
+        "valid. Otherwise, it generates one.",
         "schema": {"type": "string"},
     }
 }
 _ETAG: Final[Json] = {
     "ETag": {
-        "description": "Version of this answer. Send it as `If-None-Match` to poll for changes. "
-        "Streams have none.",
+        "description": "Version of the response. Send it as `If-None-Match` to poll for changes. "
+        "Streams have no ETag.",
         "schema": {"type": "string"},
     }
 }
-_UNCHANGED: Final = "The answer is still the one whose ETag the client sent as `If-None-Match`."
+_UNCHANGED: Final = (
+    "The response has not changed since the ETag that the client sent as `If-None-Match`."
+)
 _RETRY_AFTER: Final[Json] = {
-    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}
+    "Retry-After": {
+        "description": "Number of seconds to wait before the next request.",
+        "schema": {"type": "integer"},
+    }
 }
 
 
@@ -128,7 +137,7 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
         words = " or ".join(f"`{scope}`" for scope in needed.any_of)
         text = operation.get("description", "").rstrip()
         where = " on a key of the project `default`" if needed.operator else ""
-        operation["description"] = f"{text}\n\nNeeds the scope {words}{where}.".lstrip()
+        operation["description"] = f"{text}\n\nRequires the scope {words}{where}.".lstrip()
     operation["security"] = _list_security(needed)
     operation["summary"] = route.summary or _summarize(route.name)
     responses: Json = operation["responses"]
@@ -150,8 +159,8 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
 
 
 def _summarize(name: str) -> str:
-    """Return `Show a run` for `get_run`: what a route without a `summary` does."""
-    verb, _, noun = name.replace("get_", "show_").replace("mcp", "MCP").partition("_")
+    """Return `Get a run` for `get_run`, the summary of a route without a `summary`."""
+    verb, _, noun = name.replace("mcp", "MCP").partition("_")
     article = "" if verb == "list" else "an " if noun.startswith(("a", "e", "M")) else "a "
     return f"{verb.capitalize()} {article}{noun.replace('_', ' ')}" if noun else verb.capitalize()
 
@@ -190,8 +199,8 @@ def _add_components(document: Json) -> None:
         known.update(error.pop("$defs"))
         known["OpenAIError"] = error
     for name in _DESCRIBED_LAST:
-        for field, schema in known.get(name, {}).get("properties", {}).items():
-            if field != "object" and "description" in schema:
+        for schema in known.get(name, {}).get("properties", {}).values():
+            if "description" in schema:
                 schema["description"] = schema.pop("description")
     shown = errors.build_examples()
     components["responses"] = {
@@ -210,8 +219,8 @@ def _add_components(document: Json) -> None:
         "bearer": {
             "type": "http",
             "scheme": "bearer",
-            "description": "An API key of the project, sent in the Authorization header only. Each "
-            "operation lists its scopes. The key needs one of them.",
+            "description": "API key of the project, sent in the `Authorization` header only. Each "
+            "operation lists its scopes, and the key needs one of them.",
         }
     }
 

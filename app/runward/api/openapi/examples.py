@@ -18,9 +18,9 @@ _WEATHER: Final[Json] = {
 
 REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
     "start_run": {
-        "agent": ("With a registered agent", {"agent": "clerk", "input": "Please pay(amount=5)"}),
+        "agent": ("Use a registered agent", {"agent": "clerk", "input": "Please pay(amount=5)"}),
         "session": (
-            "In a conversation",
+            "Continue a session",
             {
                 "model": "offline:rules",
                 "input": "And what did I ask before?",
@@ -29,7 +29,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
         "messages": (
-            "With messages, and an output that matches a schema",
+            "Send messages and request JSON",
             {
                 "model": ["openai:gpt-5.2", "anthropic:claude-opus-4-6"],
                 "input": [
@@ -40,63 +40,64 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
     },
-    "send_input": {},
-    "continue_run": {},
     "cancel_run": {
-        "immediate": ("Now", {"mode": "immediate"}),
-        "after_turn": ("When the turn is over", {"mode": "after_turn"}),
+        "immediate": ("Cancel immediately", {"mode": "immediate"}),
+        "after_turn": ("Cancel after the current turn", {"mode": "after_turn"}),
     },
     "decide_approval": {
-        "approve": ("Approve what was shown", {"decision": "approve", "digest": DIGEST}),
+        "approve": ("Approve the call", {"decision": "approve", "digest": DIGEST}),
         "remember": (
-            "Approve, and such calls for the rest of the run",
+            "Approve and remember the decision",
             {
                 "decision": "approve",
                 "remember": {"scope": "run", "exact_arguments": False},
             },
         ),
         "edit": (
-            "Approve with other arguments",
+            "Approve with edited arguments",
             {"decision": "edit", "arguments": {"amount": 50}, "message": "50 is enough."},
         ),
-        "reject": ("Reject with a reason", {"decision": "reject", "message": "Ask me in May."}),
+        "reject": ("Reject with a message", {"decision": "reject", "message": "Ask me in May."}),
         "respond": (
-            "Answer in the tool's place",
+            "Respond without calling the tool",
             {"decision": "respond", "output": {"paid": False, "why": "closed"}},
         ),
     },
     "resolve_tool_call": {
         "completed": (
-            "It took effect",
+            "The call took effect",
             {"resolution": "completed", "output": {"paid": True}},
         ),
-        "failed": ("It did not", {"resolution": "failed", "message": "The bank refused."}),
-        "retry": ("It did not; send it again", {"resolution": "retry"}),
+        "failed": (
+            "The call did not take effect",
+            {"resolution": "failed", "message": "The bank refused."},
+        ),
+        "retry": ("Send the call again", {"resolution": "retry"}),
     },
     "give_tool_result": {
-        "error": ("It failed", {"error": "The sensor does not answer."}),
+        "error": ("The tool failed", {"error": "The sensor does not answer."}),
     },
     "call_back": {
-        "progress": ("Still working", {"status": "progress", "progress": 0.4, "message": "4/10"}),
-        "completed": ("Done", {"status": "completed", "output": {"paid": True}}),
-        "failed": ("Failed", {"status": "failed", "message": "The bank refused."}),
+        "progress": ("Report progress", {"status": "progress", "progress": 0.4, "message": "4/10"}),
+        "completed": ("Submit the result", {"status": "completed", "output": {"paid": True}}),
+        "failed": ("Report a failure", {"status": "failed", "message": "The bank refused."}),
         "input_required": (
-            "Ask the caller",
+            "Request input from the client",
             {"status": "input_required", "requests": "Which account?", "state": {"step": 2}},
         ),
     },
     "register_tool": {
         "client": (
-            "A tool that the client runs",
+            "Register a client tool",
             {
                 "name": "weather",
-                "description": "The weather in a city.",
+                "description": "Returns the current weather in a city.",
                 "type": "client",
                 "parameters": _WEATHER,
             },
         ),
         "agent": (
-            "An agent as a tool",
+            "Register an agent as a tool",
             {
                 "name": "ask_clerk",
                 "description": "Pays invoices.",
@@ -105,44 +106,38 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
         "hosted": (
-            "A tool that the model's vendor runs",
+            "Register a hosted tool",
             {"name": "search", "type": "hosted", "hosted": {"kind": "web_search"}},
         ),
     },
     "change_tool": {
-        "approval": ("Ask a person always", {"approval": "always"}),
+        "approval": ("Require approval for every call", {"approval": "always"}),
         "target": (
-            "Another address",
+            "Change the URL and the timeout",
             {"url": "https://tools.example.com/v2/pay", "timeout_seconds": 10},
         ),
     },
-    "try_tool": {},
-    "register_mcp_server": {},
     "change_mcp_server": {
-        "tools": ("Take fewer tools", {"tools": {"allow": ["read"]}, "timeout_seconds": 10}),
+        "tools": ("Use fewer tools", {"tools": {"allow": ["read"]}, "timeout_seconds": 10}),
     },
-    "put_secret": {},
     "register_agent": {
         "workflow": (
-            "A workflow of agents",
+            "Register a workflow of agents",
             {"name": "office", "kind": "sequential", "agents": ["clerk"]},
         ),
     },
     "change_agent": {
         "instructions": (
-            "Other instructions",
+            "Update the instructions and a limit",
             {"instructions": "Pay what is asked for, and say so.", "limits": {"max_turns": 5}},
         ),
     },
-    "put_policy": {},
-    "create_session": {},
-    "change_session": {},
     "fork_session": {
-        "here": ("As it is now", {}),
+        "here": ("Fork the whole session", {}),
     },
     "create_response": {
         "streamed": (
-            "Streamed, with a function of the client's",
+            "Stream a response with a client function",
             {
                 "model": "offline:rules",
                 "input": "What is the weather in Bonn?",
@@ -153,7 +148,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
     },
     "compact_response": {
         "conversation": (
-            "A conversation",
+            "Compact a conversation",
             {
                 "model": "offline:rules",
                 "input": [
@@ -163,9 +158,6 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
     },
-    "create_key": {},
-    "create_project_key": {},
-    "create_project": {},
 }
 """Operation -> name -> summary and body, beside the example of the body's own schema."""
 

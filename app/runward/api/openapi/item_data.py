@@ -12,44 +12,41 @@ from runward.domain.run.items import Role
 
 @documented
 class ShownText(TypedDict):
-    """Text."""
+    """A text part of a message or a result."""
 
     type: Literal["text"]
-    """`text`."""
     text: str
-    """The text itself."""
+    """Text of the part."""
 
 
 @documented
 class ShownImage(TypedDict):
-    """An image, by its address or inline."""
+    """An image, as a URL or as base64 data."""
 
     type: Literal["image"]
-    """`image`."""
     url: NotRequired[str]
-    """Where it is."""
+    """URL of the image. Missing if the image is in `data`."""
     data: NotRequired[str]
-    """The content itself, in base64."""
+    """The image in base64. Missing if the image has a `url`."""
     media_type: NotRequired[str]
-    """For instance `image/png`."""
+    """Media type of the image, such as `image/png`."""
     filename: NotRequired[str]
-    """What it is called."""
+    """Name of the image file."""
 
 
 @documented
 class ShownFile(TypedDict):
-    """A file, by its address or inline."""
+    """A file, as a URL or as base64 data."""
 
     type: Literal["file"]
-    """`file`."""
     url: NotRequired[str]
-    """Where it is."""
+    """URL of the file. Missing if the file is in `data`."""
     data: NotRequired[str]
-    """The content itself, in base64."""
+    """The file in base64. Missing if the file has a `url`."""
     media_type: NotRequired[str]
-    """For instance `application/pdf`."""
+    """Media type of the file, such as `application/pdf`."""
     filename: NotRequired[str]
-    """What it is called."""
+    """Name of the file."""
 
 
 ShownPart: TypeAlias = Annotated[ShownText | ShownImage | ShownFile, Field(discriminator="type")]
@@ -57,96 +54,92 @@ ShownPart: TypeAlias = Annotated[ShownText | ShownImage | ShownFile, Field(discr
 
 @documented
 class NativePart(TypedDict):
-    """What a vendor said beside the neutral part of an item, in its own format."""
+    """Provider-specific data of an item, in the provider's format."""
 
     vendor: str
-    """The only one that understands it."""
+    """Name of the provider that can read the data."""
     data: JsonObject
-    """As it was said."""
+    """Data in the provider's format, unchanged."""
 
 
 @documented
 class MessageItem(TypedDict):
-    """A message. It is the one item without a `type`."""
+    """A message of a user, a model, or the system."""
 
     role: Role
-    """Who said it."""
+    """Role of the message's author."""
     content: str | list[ShownPart]
-    """Text, or parts: text, images, files."""
+    """Content of the message: a text, or a list of texts, images, and files."""
     refusal: NotRequired[Literal[True]]
-    """It is the model's refusal."""
+    """True if the message is a refusal of the model."""
     native: NotRequired[NativePart]
-    """What only one vendor understands of it."""
+    """Provider-specific data of the message. Missing if there is none."""
 
 
 @documented
 class ToolCallItem(TypedDict):
-    """A call that the model asked for."""
+    """A tool call that the model requested."""
 
     type: Literal["tool_call"]
-    """`tool_call`."""
     call_id: str
-    """The call's id in its run."""
+    """ID of the tool call. Unique within its run."""
     name: str
-    """Its tool."""
+    """Name of the tool."""
     arguments: JsonObject
-    """Its arguments; empty where the model wrote no JSON object."""
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
     arguments_text: NotRequired[str]
-    """What the model wrote, where it was no JSON object."""
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
     native: NotRequired[NativePart]
-    """What only one vendor understands of it."""
+    """Provider-specific data of the call. Missing if there is none."""
 
 
 @documented
 class ToolResultItem(TypedDict):
-    """What the model reads of a call's result."""
+    """The result of a tool call, as the model reads it."""
 
     type: Literal["tool_result"]
-    """`tool_result`."""
     call_id: str
-    """Of which call."""
+    """ID of the tool call that the result belongs to."""
     output: JsonValue
-    """The result."""
+    """Output of the call: any JSON value."""
     is_error: bool
-    """Whether the model is told that it failed."""
+    """Whether the model reads the output as an error."""
     content: NotRequired[list[ShownPart]]
-    """Of a result of parts: text, images, files."""
+    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
 
 
 @documented
 class ReasoningItem(TypedDict):
-    """A vendor's reasoning."""
+    """Reasoning of a model, in its provider's format."""
 
     type: Literal["reasoning"]
-    """`reasoning`."""
     vendor: str
-    """The only one that understands it."""
+    """Name of the provider that can read the reasoning."""
     data: JsonObject
-    """As it was said."""
+    """Reasoning in the provider's format, unchanged."""
 
 
 @documented
 class HostedCallItem(TypedDict):
-    """A call of a tool that the vendor ran by itself, with its result."""
+    """A call of a hosted tool, which the model's provider ran, and its result."""
 
     type: Literal["hosted_call"]
-    """`hosted_call`."""
     call_id: str
-    """The vendor's id of it."""
+    """ID that the provider gave the call."""
     name: str
-    """Its tool."""
+    """Name of the hosted tool."""
     kind: str
-    """The kind of its tool, or what the vendor calls it."""
+    """Kind of the hosted tool, or the provider's own name for it."""
     vendor: str
-    """Who ran it."""
+    """Name of the provider that ran the tool."""
     arguments: JsonObject
-    """What it was called with."""
+    """Arguments of the call."""
     output: JsonValue
-    """What came of it."""
+    """Output of the call: any JSON value."""
     is_error: bool
-    """Whether it failed."""
+    """Whether the call failed."""
     data: JsonObject
-    """The vendor's own item."""
+    """The call in the provider's format, unchanged."""
 
 
 ITEMS: Final[tuple[Any, ...]] = (

@@ -9,33 +9,25 @@ from runward.api.openapi.tidy import Json
 IdPointers: TypeAlias = Mapping[str, Mapping[str, str]]
 """A resource's path, and where an answer holds each of its parameters, as JSON pointers."""
 
-_AGENT: Final[IdPointers] = {"/v1/agents/{name}": {"name": "/name"}}
 _KEY: Final[IdPointers] = {"/v1/keys/{key_id}": {"key_id": "/id"}}
-_MCP_SERVER: Final[IdPointers] = {"/v1/mcp_servers/{name}": {"name": "/name"}}
-_PROJECT: Final[IdPointers] = {"/v1/projects/{project_id}": {"project_id": "/id"}}
-_RESPONSE: Final[IdPointers] = {"/v1/responses/{response_id}": {"response_id": "/id"}}
-_RUN: Final[IdPointers] = {"/v1/runs/{run_id}": {"run_id": "/id"}}
-_SECRET: Final[IdPointers] = {"/v1/secrets/{name}": {"name": "/name"}}
-_SESSION: Final[IdPointers] = {"/v1/sessions/{session_id}": {"session_id": "/id"}}
 _TOOL: Final[IdPointers] = {"/v1/tools/{name}": {"name": "/name"}}
 _TOOL_CALL: Final[IdPointers] = {
     "/v1/runs/{run_id}/tool_calls/{call_id}": {"run_id": "/run_id", "call_id": "/call_id"}
 }
-_APPROVAL: Final[IdPointers] = {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL}
 
 ID_POINTERS: Final[Mapping[str, IdPointers]] = {
-    "Agent": _AGENT,
-    "Approval": _APPROVAL,
+    "Agent": {"/v1/agents/{name}": {"name": "/name"}},
+    "Approval": {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL},
     "Key": _KEY,
-    "McpServer": _MCP_SERVER,
+    "McpServer": {"/v1/mcp_servers/{name}": {"name": "/name"}},
     "NewKey": _KEY,
     "NewTool": _TOOL,
     "PendingAction": _TOOL_CALL,
-    "Project": _PROJECT,
-    "ResponseObject": _RESPONSE,
-    "Run": _RUN,
-    "Secret": _SECRET,
-    "Session": _SESSION,
+    "Project": {"/v1/projects/{project_id}": {"project_id": "/id"}},
+    "ResponseObject": {"/v1/responses/{response_id}": {"response_id": "/id"}},
+    "Run": {"/v1/runs/{run_id}": {"run_id": "/id"}},
+    "Secret": {"/v1/secrets/{name}": {"name": "/name"}},
+    "Session": {"/v1/sessions/{session_id}": {"session_id": "/id"}},
     "Tool": _TOOL,
     "ToolCall": _TOOL_CALL,
 }

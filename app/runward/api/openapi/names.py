@@ -2,7 +2,7 @@
 then has one type for each, with a name that means something."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, TypeAdapter
@@ -18,101 +18,163 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrail, Hook, Moment, RunStage, ToolStage
 from runward.domain.registry.mcp_auth import AuthMethod
 from runward.domain.registry.tools import ExecutorKind, HostedKind, OnUnknown, ToolType
-from runward.domain.run.approvals import Decision
 from runward.domain.run.config import AgentKind
+from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Role
 from runward.domain.run.resolve import Callback, Resolution
 from runward.domain.run.sessions import OnConflict
 
 NAMED: Final[Mapping[str, tuple[Any, str]]] = {
-    "AgentKind": (AgentKind, "What an agent does: ask a model, or run other agents."),
-    "ApprovalMode": (Literal["never", "always"], "Whether a person is asked before a call."),
-    "AuthMethod": (AuthMethod, "How a client's secret is sent to an authorization server."),
+    "AgentKind": (
+        AgentKind,
+        "Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other "
+        "agents.",
+    ),
+    "ApprovalMode": (Literal["never", "always"], "Whether calls of a tool need approval."),
+    "AuthMethod": (AuthMethod, "How a client secret is sent to an authorization server."),
     "ActionType": (
         Literal["approval", "resolve", "tool_result"],
-        "What a call waits for: a decision, a record of its outcome, or a result.",
+        "What a tool call waits for: a decision (`approval`), a record of its outcome "
+        "(`resolve`), or a result (`tool_result`).",
     ),
-    "Callback": (Callback, "What a tool says that answered 202."),
+    "Callback": (
+        Callback,
+        "The body of a callback: progress, a result, a failure, or a request for input.",
+    ),
     "CallProgress": (
         CallProgress,
-        "What happened to a call on its way.",
+        "Progress of a tool call. `accepted`: the tool returned 202. `awaiting_result`: the "
+        "client must submit the result. `input_required`: the tool requests input. `input_given`: "
+        "the client submitted the input. `received`: a result arrived and is being checked. "
+        "`progress`: the tool reported progress. `retried_by_person`: a person chose to send the "
+        "call again. `child_started`: a child run was started.",
     ),
     "CancelMode": (
         Literal["immediate", "after_turn"],
-        "Whether what has started may still finish.",
+        "Whether the model's current response and running calls can finish before the run ends.",
     ),
-    "ChildOutput": (Literal["final", "json"], "What of a child run is a call's output."),
-    "Decision": (Decision, "What a person says about a call."),
-    "DecisionKind": (DecisionKind, "What may be decided about a call."),
-    "ExecutorKind": (ExecutorKind, "A kind of vendors' own tool that is carried out here."),
+    "ChildOutput": (
+        Literal["final", "json"],
+        "Which part of a child run becomes the result of the tool call.",
+    ),
+    "Decision": (Decision, "A person's decision about a tool call."),
+    "DecisionKind": (DecisionKind, "Kind of a decision about a tool call."),
+    "ExecutorKind": (
+        ExecutorKind,
+        "Kind of provider tool that a webhook or plugin tool can run in place of the provider.",
+    ),
     "FailureMode": (
         Literal["return_error", "fail_run"],
-        "Whether the model is told, or the run ends.",
+        "What happens after a failure: the model reads an error, or the run fails.",
     ),
-    "Guardrail": (Guardrail, "What is asked whether something may go on."),
-    "Hook": (Hook, "What is told, and may answer instead."),
-    "HostedKind": (HostedKind, "A kind of tool that models' vendors run."),
+    "Guardrail": (
+        Guardrail,
+        "A check that may reject a tool call, a run's input, or a run's output.",
+    ),
+    "Hook": (
+        Hook,
+        "A callback before or after a model request or a tool call, which may replace data.",
+    ),
+    "HostedKind": (HostedKind, "Kind of tool that model providers run."),
     "FormatIn": (
         Annotated[PlainText | JsonSchemaIn, Field(discriminator="type")],
-        "What the answer is to be: any text, or JSON of a schema.",
+        "Format of the model's output: text, or JSON that matches a schema.",
     ),
-    "Input": (Input, "A text, or messages of a conversation."),
-    "InputPart": (InputPart, "A part of a message: text, an image or a file."),
-    "ItemIn": (ItemIn, "An item of a conversation, in OpenAI's words."),
-    "ItemPart": (ShownPart, "A part of an item: text, an image or a file."),
+    "Input": (Input, "A text, or the messages of a conversation."),
+    "InputPart": (InputPart, "A part of a message: text, an image, or a file."),
+    "ItemIn": (ItemIn, "An item of a conversation, in OpenAI's format."),
+    "ItemPart": (ShownPart, "A part of an item: text, an image, or a file."),
     "ItemRole": (
         Literal["user", "assistant", "system", "developer"],
-        "Who said a message, in OpenAI's words.",
+        "Role of a message's author, in OpenAI's format. `developer` has the same meaning as "
+        "`system`.",
     ),
     "JsonObject": (JsonObject, "Any JSON object."),
     "MaxTurnsMode": (
         Literal["incomplete", "summarise", "fail"],
-        "What happens when a run has used its turns.",
+        "What happens when a run reaches its maximum number of turns.",
     ),
     "MessagePhase": (
         Literal["commentary", "final_answer"],
-        "Whether a message is the answer or on the way to it.",
+        "Whether a message is the final answer or an intermediate comment.",
     ),
-    "Moment": (Moment, "What a hook stands before or after."),
-    "OnConflict": (OnConflict, "What a run does while another one of its session is open."),
-    "OnUnknown": (OnUnknown, "What happens when nobody knows whether a call took effect."),
-    "Order": (Literal["asc", "desc"], "`asc`: the oldest first; `desc`: the newest first."),
-    "PartIn": (PartIn, "A part of a message, in OpenAI's words."),
+    "Moment": (
+        Moment,
+        "Point at which a hook is called: before or after a model request, or before or after a "
+        "tool call.",
+    ),
+    "OnConflict": (
+        OnConflict,
+        "What happens to a run that is started while another run of its session is open.",
+    ),
+    "OnUnknown": (OnUnknown, "What happens if it is unknown whether a call took effect."),
+    "Order": (
+        Literal["asc", "desc"],
+        "Order of a list: ascending or descending.",
+    ),
+    "PartIn": (PartIn, "A part of a message, in OpenAI's format."),
     "RegisteredToolType": (
         Literal["webhook", "agent", "client", "hosted"],
-        "How a tool that a project registers is executed.",
+        "How Runward executes a tool that a project registers.",
     ),
-    "RememberScope": (Literal["run", "session"], "For what a decision is remembered."),
-    "RequiredAction": (RequiredAction, "What someone outside must do for a run."),
-    "Resolution": (Resolution, "What became of a call whose outcome was unknown."),
+    "RememberScope": (
+        Literal["run", "session"],
+        "Where a remembered decision applies: the rest of the run, or also later runs of the "
+        "session.",
+    ),
+    "RequiredAction": (
+        RequiredAction,
+        "An action that a person or a client must perform for a run.",
+    ),
+    "Resolution": (Resolution, "A person's record of a tool call's outcome."),
     "ResponseStatus": (
         Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"],
-        "How far a response is.",
+        "Status of a response.",
     ),
-    "ResponseToolKind": (Literal["function", "mcp"], "A client's function or a registered tool."),
-    "Role": (Role, "Who said a message."),
-    "RunStage": (RunStage, "What of a run a guardrail is asked about."),
-    "TextPartKind": (Literal["input_text", "output_text"], "Whose text it is."),
+    "ResponseToolKind": (
+        Literal["function", "mcp"],
+        "Kind of a tool: a function that the client runs, or a registered tool (`mcp`).",
+    ),
+    "Role": (Role, "Role of a message's author."),
+    "RunStage": (
+        RunStage,
+        "Stage at which a guardrail checks a run: its input or its final output.",
+    ),
+    "TextPartKind": (
+        Literal["input_text", "output_text"],
+        "Kind of a text part: `input_text` for text sent to the model, `output_text` for text of "
+        "the assistant.",
+    ),
     "ToolChoiceMode": (
         Literal["auto", "none", "required"],
-        "Whether the model may, must not or must call a tool.",
+        "Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool.",
     ),
-    "ToolIn": (ToolIn, "A client's function, or registered tools, in OpenAI's words."),
-    "ToolStage": (ToolStage, "When a guardrail is asked about a call."),
-    "ToolType": (ToolType, "How a tool is executed."),
+    "ToolIn": (ToolIn, "A function that the client runs, or registered tools, in OpenAI's format."),
+    "ToolStage": (
+        ToolStage,
+        "Stage at which a guardrail checks a tool call: before its approval, before the call, or "
+        "after it.",
+    ),
+    "ToolType": (ToolType, "How Runward executes a tool."),
     "ToolUseMode": (
         Literal["run_llm_again", "stop_on_first_tool"],
-        "Whether the model sees the results of calls.",
+        "Whether the model reads the results of tool calls or the first result ends the run.",
     ),
     "TrialOutcome": (
         Literal["completed", "accepted", "failed"],
-        "How one call of a tool ended; `accepted`: it would call back.",
+        "Outcome of a test call. `accepted`: the tool returned 202 and would submit the result "
+        "later.",
     ),
-    "Truncation": (Literal["auto", "disabled"], "As in OpenAI's API; only `disabled` is done."),
-    "Verbosity": (Literal["low", "medium", "high"], "How much the model is to say."),
+    "Truncation": (
+        Literal["auto", "disabled"],
+        "Truncation setting of OpenAI's API. Runward supports only `disabled`.",
+    ),
+    "Verbosity": (Literal["low", "medium", "high"], "How detailed the model's answer should be."),
     "WaitingKind": (
         Literal["approval", "callback", "tool_result", "resolve", "child_run"],
-        "Whom a call waits for.",
+        "What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. "
+        "`tool_result`: a result or input from the client. `resolve`: a record of the outcome. "
+        "`child_run`: a child run.",
     ),
 }
 """Name -> the type as the code has it, and what it is."""
@@ -137,30 +199,6 @@ def give_names(document: Json) -> Json:
         inner = {key: _replaced(value, ids) for key, value in schema.items()}
         components[name] = inner
     return shown
-
-
-def unnamed(document: Json) -> Iterator[str]:
-    """Where enumerations and unions with a discriminator stand without a name."""
-    for name, schema in document["components"]["schemas"].items():
-        if "enum" not in schema and "discriminator" not in schema:
-            yield from _places(schema, name)
-        else:
-            inner = {k: v for k, v in schema.items() if k not in ("enum", "discriminator")}
-            yield from _places(inner, name)
-    yield from _places(document["paths"], "paths")
-
-
-def _places(node: Any, place: str) -> Iterator[str]:
-    if isinstance(node, dict):
-        found = cast("Json", node)
-        if isinstance(found.get("enum"), list) or "propertyName" in found.get("discriminator", {}):
-            yield place
-        for key, value in found.items():
-            if key != "examples":
-                yield from _places(value, f"{place}.{key}")
-    elif isinstance(node, list):
-        for value in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from _places(value, place)
 
 
 def _replaced(node: Any, ids: Mapping[str, str]) -> Any:

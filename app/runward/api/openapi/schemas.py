@@ -8,26 +8,33 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import TypeAdapter
 from typing_extensions import get_original_bases
 
+from runward.api.http.paging import Page
 from runward.api.openapi import webhook_data
 from runward.api.openapi.item_data import ITEMS
 from runward.api.openapi.tidy import Json
-from runward.api.runs.call_models import RequiredAction
 from runward.domain.events.base import NewEvent, TransientEvent
 from runward.domain.events.kinds import STORED, TRANSIENT
-from runward.domain.registry.guards import Guardrail, Hook
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _OF_A_RUN: Final[Json] = {
-    "id": {"type": "string", "description": "Unique everywhere; pages are walked with it."},
+    "id": {
+        "type": "string",
+        "description": "ID of the item. Use it as `after` to get the items that follow it.",
+    },
     "agent": {
         "anyOf": [{"type": "string"}, {"type": "null"}],
-        "description": "Whose it is; null for an inline run.",
+        "description": "Name of the agent that the item belongs to. Null if the run uses no "
+        "registered agent.",
     },
-    "turn": {"type": "integer", "description": "The model's turn; 0: before the first."},
+    "turn": {
+        "type": "integer",
+        "description": "Number of the turn that the item belongs to. 0 for items before the first "
+        "turn.",
+    },
 }
 _OF_A_SESSION: Final[Json] = {
     "id": _OF_A_RUN["id"],
-    "run_id": {"type": "string", "description": "The run that it belongs to."},
+    "run_id": {"type": "string", "description": "ID of the run that the item belongs to."},
 }
 _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "ToolRequest": webhook_data.ToolRequest,
@@ -37,11 +44,6 @@ _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "HookAnswer": webhook_data.HookAnswer,
 }
 EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
-_UNIONS: Final[Mapping[str, Any]] = {
-    "RequiredAction": RequiredAction,
-    "Guardrail": Guardrail,
-    "Hook": Hook,
-}
 
 
 def add_schemas(schemas: Json) -> None:
@@ -57,6 +59,9 @@ def add_schemas(schemas: Json) -> None:
     ):
         schemas[item] = _add_items(schemas, item, about)
         schemas[page]["properties"]["data"]["items"] = {"$ref": _make_ref(item)}
+    for name, schema in schemas.items():
+        if name.endswith("List"):  # Pydantic gives generic classes no description
+            schema.setdefault("description", getdoc(Page))
 
 
 def build_schemas(types: Mapping[str, Any]) -> Json:
@@ -96,26 +101,27 @@ def _add_events(schemas: Json) -> None:
         schemas[kind.__name__] = _make_event(kind, transient)
     example, description = stored["examples"], stored["description"]
     schemas["Event"] = _make_event_union(STORED) | {
-        "description": f"{description} Ignore types that you do not know: new ones may come.",
+        "description": f"{description} Clients should ignore unknown types, because types may be "
+        "added.",
         "examples": example,
     }
     schemas["StreamedEvent"] = _make_event_union({**STORED, **TRANSIENT}) | {
-        "description": "What stands behind `data:` in a stream. Those without a `sequence` are "
-        "pieces of what comes whole later, and are never stored."
+        "description": "An event in a stream. Events without a `sequence` are pieces of a later "
+        "event and are never stored."
     }
     schemas["EventStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
         "contentSchema": {"$ref": _make_ref("StreamedEvent")},
-        "description": "Server-sent events. `id:` is the sequence number (pieces have none), "
-        "`event:` the type, `data:` a StreamedEvent in one line of JSON.",
+        "description": "A stream of server-sent events. `id` is the sequence number, `event` is "
+        "the type, and `data` is a StreamedEvent as one line of JSON. Pieces have no `id`.",
     }
 
     schemas["ResponseStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
-        "description": "Server-sent events of OpenAI's Responses API: `response.created` to "
-        "`response.completed`, each with its `sequence_number`.",
+        "description": "A stream of server-sent events in the format of OpenAI's Responses API, "
+        "from `response.created` to `response.completed`. Each event has a `sequence_number`.",
     }
 
 
@@ -127,8 +133,11 @@ def _make_event_union(kinds: Mapping[str, EventKind]) -> Json:
 def _make_event(kind: EventKind, like: Json) -> Json:
     data = _get_data_type(kind).__name__
     fields: Json = like["properties"] | {
-        "type": {"type": "string", "const": kind.type, "description": f"`{kind.type}`."},
-        "data": {"$ref": _make_ref(data), "description": "What it says."},
+        "type": {"type": "string", "const": kind.type},
+        "data": {
+            "$ref": _make_ref(data),
+            "description": "Data of the event. Its fields depend on the event's type.",
+        },
     }
     return {
         "type": "object",
@@ -151,7 +160,7 @@ def _add_items(schemas: Json, union: str, about: Json) -> Json:
             "properties": about | bare["properties"],
             "required": [*about, *bare["required"]],
         }
-    text = "An item of a conversation: a message, which has a `role`, or what its `type` says."
+    text = "An item of a conversation: a message, or another item whose kind is its `type`."
     return {"oneOf": [{"$ref": _make_ref(name)} for name in names], "description": text}
 
 

@@ -1,5 +1,5 @@
-"""What FastAPI writes and no reader needs: titles made of field names, and null where a value can
-only be left out."""
+"""Remove what FastAPI writes and no reader needs: titles made of field names, and null where a
+value can only be left out. Describe constants by their values."""
 
 from typing import Any, TypeAlias, cast
 
@@ -18,7 +18,22 @@ def tidy_document(document: Json) -> Json:
     document["paths"] = _remove_titles(document["paths"])
     schemas: Json = document["components"]["schemas"]
     document["components"]["schemas"] = {n: _remove_titles(each) for n, each in schemas.items()}
+    for schema in document["components"]["schemas"].values():
+        for name, field in schema.get("properties", {}).items():
+            schema["properties"][name] = _describe_constant(field)
     return document
+
+
+def _describe_constant(field: Json) -> Json:
+    """Return the schema of a field with a description, if it is a text that never changes."""
+    if "description" in field or not isinstance(field.get("const"), str):
+        return field
+    described: Json = {}
+    for key, value in field.items():
+        described[key] = value
+        if key == "const":
+            described["description"] = f"Always `{value}`."
+    return described
 
 
 def _remove_null(schema: Json) -> Json:

@@ -22,199 +22,204 @@ Item: TypeAlias = MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | 
 
 @documented
 class CallbackAddress(TypedDict):
-    """Where a tool that answers 202 says the rest."""
+    """Callback address of a call. A tool that returns 202 submits its result there."""
 
     url: str
-    """POST a Callback there. No API key is needed."""
+    """URL for POST requests with a Callback as body. No API key is needed."""
     token: str
-    """Its last segment."""
+    """Callback token, which is the last segment of the URL."""
 
 
 @documented
 class ToolCallRequest(TypedDict):
-    """One attempt at a call."""
+    """The request for one attempt at a tool call."""
 
     type: Literal["tool_call"]
-    """`tool_call`."""
     run_id: str
-    """Whose call it is."""
+    """ID of the run that made the call."""
     call_id: str
-    """The model's own id of it, unique in its run."""
+    """ID of the call, as the model's provider generated it. Unique within its run."""
     tool: str
-    """The tool's name."""
+    """Name of the tool."""
     tool_version: int
-    """The version that is called."""
+    """Version of the tool."""
     agent: str | None
-    """The agent's name; null for an inline run."""
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
     arguments: JsonObject
-    """They match the tool's `parameters`."""
+    """Arguments of the call. They match the tool's `parameters`."""
     context: JsonObject | None
-    """What the caller gave the run."""
+    """Context of the run, as the client gave it. Null if there is none."""
     attempt: int
-    """1, 2, 3 … of this call."""
+    """Number of the attempt, counted from 1 for each call."""
     fence: int
-    """Of two requests for one call, believe the higher."""
+    """Number that grows each time a worker claims the run. If two requests for one call differ,
+    trust the one with the higher number."""
     deadline_ms: int
-    """For how long the answer is waited for."""
+    """Number of milliseconds that Runward waits for the response."""
     callback: CallbackAddress
-    """Where to answer later."""
+    """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """What the caller answered to `input_required`: `responses`, and your `state`."""
+    """Input that the tool requested with `input_required`: the client's `responses` and the tool's
+    `state`."""
 
 
 @documented
 class ToolCallCancelled(TypedDict):
-    """Nobody waits for the call's answer any more."""
+    """A notification that Runward no longer waits for the result of a call."""
 
     type: Literal["tool_call.cancelled"]
-    """`tool_call.cancelled`."""
     run_id: str
-    """Whose call it is."""
+    """ID of the run that made the call."""
     call_id: str
-    """The model's own id of it, unique in its run."""
+    """ID of the call, as the model's provider generated it. Unique within its run."""
     tool: str
-    """The tool's name."""
+    """Name of the tool."""
     tool_version: int
-    """The version that was called."""
+    """Version of the tool."""
     agent: str | None
-    """The agent's name; null for an inline run."""
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
     attempt: int
-    """The last attempt."""
+    """Number of the last attempt."""
     fence: int
-    """Of two requests for one call, believe the higher."""
+    """Number that grows each time a worker claims the run. If two requests for one call differ,
+    trust the one with the higher number."""
     reason: str
-    """Why: `run_cancelled`, `run_ended` …"""
+    """Why Runward no longer waits, such as `run_cancelled` or `run_ended`."""
 
 
-ToolRequest: TypeAlias = Annotated[ToolCallRequest | ToolCallCancelled, Field(discriminator="type")]
+ToolRequest: TypeAlias = Annotated[
+    ToolCallRequest | ToolCallCancelled,
+    Field(discriminator="type", description="A request to a webhook tool."),
+]
 
 
 @documented
 class GuardrailRequest(TypedDict):
-    """What a guardrail is asked about. Which fields are there depends on `stage`."""
+    """The request to a guardrail. Its fields depend on `stage`."""
 
     type: Literal["guardrail"]
-    """`guardrail`."""
     stage: Stage
-    """When it is asked."""
+    """Stage at which Runward calls the guardrail."""
     run_id: str
-    """The run."""
+    """ID of the run."""
     agent: str | None
-    """The agent's name; null for an inline run."""
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
     context: JsonObject | None
-    """What the caller gave the run."""
+    """Context of the run, as the client gave it. Null if there is none."""
     call_id: NotRequired[str]
-    """Of a call: its id in its run."""
+    """ID of the tool call. Unique within its run. Set only if the guardrail checks a call."""
     tool: NotRequired[str]
-    """Of a call: its tool."""
+    """Name of the tool. Set only if the guardrail checks a call."""
     tool_version: NotRequired[int | None]
-    """Of a call: the tool's version."""
+    """Version of the tool. Set only if the guardrail checks a call."""
     arguments: NotRequired[JsonObject]
-    """Of a call."""
+    """Arguments of the call. Set only if the guardrail checks a call."""
     input: NotRequired[list[Item]]
-    """Of `run_input`: the items that came in."""
+    """Items of the run's input. Set only for the stage `run_input`."""
     output: NotRequired[JsonValue]
-    """Of `output` and `run_output`: what came of it."""
+    """Output of the call or the run. Set only for the stages `output` and `run_output`."""
     is_error: NotRequired[bool]
-    """Of `output`: whether the model is told that it failed."""
+    """Whether the model reads the output as an error. Set only for the stage `output`."""
     content: NotRequired[list[ShownPart]]
-    """Of `output`: the parts of a result that has any."""
+    """Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
+    returned parts."""
 
 
 @documented
 class RequestedCall(TypedDict):
-    """A call that a model asks for, as yet unchecked."""
+    """A tool call that the model requested and that Runward has not validated yet."""
 
     call_id: str
-    """The model's own id of it."""
+    """ID of the call, as the model's provider generated it."""
     name: str
-    """The tool's name, as the model wrote it."""
+    """Name of the tool, as the model wrote it."""
     arguments: JsonObject
-    """Empty where they are no JSON object."""
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
     arguments_text: NotRequired[str]
-    """What the model wrote, where it was no JSON object."""
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
 
 
 @documented
 class HookRequest(TypedDict):
-    """What a hook is told. Which fields are there depends on `on`."""
+    """The request to a hook. Its fields depend on `on`."""
 
     type: Literal["hook"]
-    """`hook`."""
     on: Moment
-    """What it stands before or after."""
+    """Point at which Runward calls the hook."""
     run_id: str
-    """The run."""
+    """ID of the run."""
     agent: str | None
-    """The agent's name; null for an inline run."""
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
     context: JsonObject | None
-    """What the caller gave the run."""
+    """Context of the run, as the client gave it. Null if there is none."""
     turn: int
-    """The model's turn."""
+    """Number of the turn."""
     items: NotRequired[list[Item]]
-    """Of `before_model`: the conversation."""
+    """Items of the conversation that the model is about to read. Set only for `before_model`."""
     message: NotRequired[str]
-    """Of `after_model`: the model's text."""
+    """Text of the model's response. Set only for `after_model`."""
     calls: NotRequired[list[RequestedCall]]
-    """Of `after_model`: the calls that it asks for."""
+    """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
-    """Of `after_model`: the model's refusal."""
+    """Refusal of the model, or null. Set only for `after_model`."""
     call_id: NotRequired[str]
-    """Of a call: its id in its run."""
+    """ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`."""
     tool: NotRequired[str]
-    """Of a call: its tool."""
+    """Name of the tool. Set only for `before_tool` and `after_tool`."""
     tool_version: NotRequired[int | None]
-    """Of a call: the tool's version."""
+    """Version of the tool. Set only for `before_tool` and `after_tool`."""
     arguments: NotRequired[JsonObject]
-    """Of a call."""
+    """Arguments of the call. Set only for `before_tool` and `after_tool`."""
     output: NotRequired[JsonValue]
-    """Of `after_tool`: what came of it."""
+    """Output of the call. Set only for `after_tool`."""
     is_error: NotRequired[bool]
-    """Of `after_tool`: whether the model is told that it failed."""
+    """Whether the model reads the output as an error. Set only for `after_tool`."""
     content: NotRequired[list[ShownPart]]
-    """Of `after_tool`: the parts of a result that has any."""
+    """Parts of the result: texts, images, and files. Set only for `after_tool` if the tool returned
+    parts."""
 
 
 @documented
 class GuardrailAllows(TypedDict):
-    """Go on."""
+    """The guardrail allows the call, input, or output."""
 
     action: Literal["allow"]
-    """`allow`."""
 
 
 @documented
 class GuardrailRejects(TypedDict):
-    """Refuse this call, or this input or output."""
+    """The guardrail rejects the call, input, or output."""
 
     action: Literal["reject"]
-    """`reject`."""
     message: NotRequired[str]
-    """What takes its place; a fixed text without one."""
+    """Message that replaces the rejected content. If it is missing, Runward uses a built-in
+    message."""
 
 
 @documented
 class GuardrailFails(TypedDict):
-    """End the run."""
+    """The guardrail fails the run."""
 
     action: Literal["fail"]
-    """`fail`."""
     message: NotRequired[str]
-    """Why the run fails; a fixed text without one."""
+    """Error message of the failed run. If it is missing, Runward uses a built-in message."""
 
 
 GuardrailAnswer: TypeAlias = Annotated[
-    GuardrailAllows | GuardrailRejects | GuardrailFails, Field(discriminator="action")
+    GuardrailAllows | GuardrailRejects | GuardrailFails,
+    Field(discriminator="action", description="The verdict of a guardrail."),
 ]
 
 
 @documented
 class HookAnswer(TypedDict):
-    """Empty: go on."""
+    """The response of a hook. An empty object changes nothing."""
 
     output: NotRequired[JsonValue]
-    """Of a tool hook: the call's output, any JSON."""
+    """Output that replaces the call's output: any JSON value. Only for `before_tool` and
+    `after_tool`."""
     message: NotRequired[str]
-    """Of a model hook: the model's message."""
+    """Message that replaces the model's message. Only for `before_model` and `after_model`."""
     metadata: NotRequired[JsonObject]
-    """Of a tool hook: stored, and never shown to the model."""
+    """Metadata of the call, which Runward stores and never shows to the model. Only for
+    `before_tool` and `after_tool`."""

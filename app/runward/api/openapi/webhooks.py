@@ -8,12 +8,20 @@ from runward.api.openapi.tidy import Json
 
 _CALL_ID: Final = "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
 _HEADERS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("webhook-id", "The same whenever the same thing is sent or asked again.", _CALL_ID),
-    ("webhook-timestamp", "When it was signed, in Unix seconds.", "1793612345"),
+    (
+        "webhook-id",
+        "ID of the request. It stays the same when Runward sends the same request again.",
+        _CALL_ID,
+    ),
+    (
+        "webhook-timestamp",
+        "When Runward signed the request, as a Unix timestamp in seconds.",
+        "1793612345",
+    ),
     (
         "webhook-signature",
-        "`v1,` and the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`; two of them, separated "
-        "by a space, while a secret is being replaced.",
+        "Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. "
+        "While a secret is being rotated, there are two signatures, separated by a space.",
         "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
     ),
 )
@@ -29,7 +37,7 @@ _URL: Final = "http://127.0.0.1:8080/v1/callbacks/cb_5f1e"
 EXAMPLES: Final[Json] = {
     "ToolRequest": {
         "call": {
-            "summary": "A call",
+            "summary": "A tool call",
             "value": {
                 "type": "tool_call",
                 **_ABOUT,
@@ -42,7 +50,7 @@ EXAMPLES: Final[Json] = {
             },
         },
         "cancelled": {
-            "summary": "Nobody waits any more",
+            "summary": "A cancelled tool call",
             "value": {
                 "type": "tool_call.cancelled",
                 **_ABOUT,
@@ -54,7 +62,7 @@ EXAMPLES: Final[Json] = {
     },
     "GuardrailRequest": {
         "output": {
-            "summary": "May the model read this?",
+            "summary": "Check the output of a call",
             "value": {
                 "type": "guardrail",
                 "stage": "output",
@@ -73,7 +81,7 @@ EXAMPLES: Final[Json] = {
     },
     "HookRequest": {
         "before_model": {
-            "summary": "The model is about to be asked",
+            "summary": "Notify before a model request",
             "value": {
                 "type": "hook",
                 "on": "before_model",
@@ -86,17 +94,22 @@ EXAMPLES: Final[Json] = {
         }
     },
     "HookAnswer": {
-        "go_on": {"summary": "Go on", "value": {}},
-        "instead": {"summary": "Answer instead", "value": {"message": "Come back on Monday."}},
+        "go_on": {"summary": "Change nothing", "value": {}},
+        "instead": {
+            "summary": "Replace the model's message",
+            "value": {"message": "Come back on Monday."},
+        },
     },
 }
 
 
 def build_webhooks() -> Json:
-    later = {"description": "Later: the call waits for its callback."}
+    later = {
+        "description": "The tool accepted the call and will submit its result to the callback URL."
+    }
     result = {
-        "description": "The result of the call: any JSON, or text. `content`, `metadata` and "
-        "`is_error` of an object have a meaning; see docs/how-to/webhooks.md.",
+        "description": "The result of the call: any JSON value or text. In an object, `content`, "
+        "`metadata`, and `is_error` have a special meaning.",
         "content": {
             "application/json": {
                 "schema": {"$ref": "#/components/schemas/JsonValue"},
@@ -106,40 +119,55 @@ def build_webhooks() -> Json:
         },
     }
     refused = {
-        "description": "An error, whose `message`, `error` or `detail` the model reads. 408, 425, "
-        "429, 502, 503 and 504 are tried again where the tool is idempotent."
+        "description": "An error. The model reads its `message`, `error`, or `detail`. Runward "
+        "retries 408, 425, 429, 502, 503, and 504 if the tool is idempotent."
     }
     return {
         "tool_call": _post(
             "receive_tool_call",
             "Tools",
             "Receive a tool call",
-            "A call of a tool, POSTed to its `url` with its headers and an `Idempotency-Key` that "
-            "is the `webhook-id`; or word that nobody waits for it any more.",
+            "Runward sends a tool call to the tool's `url`, with the tool's headers and an "
+            "`Idempotency-Key` that equals the `webhook-id`. If Runward no longer waits for the "
+            "result, it sends a notification to the same URL.",
             "ToolRequest",
             {"200": result, "202": later, "4XX": refused, "5XX": refused},
         ),
         "guardrail": _post(
             "receive_guardrail_question",
             "Policy",
-            "Receive a guardrail's question",
-            "Whether something may go on. Whatever is no clear answer rejects.",
+            "Receive a guardrail request",
+            "Runward calls a guardrail to check a tool call, an input, or an output. Any response "
+            "without a valid verdict counts as a rejection.",
             "GuardrailRequest",
-            {"200": _answer("The verdict.", "GuardrailAnswer"), "default": _NO_VERDICT},
+            {
+                "200": _answer("The verdict of the guardrail.", "GuardrailAnswer"),
+                "default": _NO_VERDICT,
+            },
         ),
         "hook": _post(
             "receive_hook",
             "Policy",
-            "Receive a hook's notice",
-            "What is about to happen, or has happened. An empty object, null or no body goes on.",
+            "Receive a hook request",
+            "Runward calls a hook before or after a model request or a tool call. An empty "
+            "object, null, or an empty body changes nothing.",
             "HookRequest",
-            {"200": _answer("Go on, or what is used instead.", "HookAnswer"), "default": _FAILED},
+            {
+                "200": _answer(
+                    "The response of the hook: an empty object, or data that replaces the "
+                    "original.",
+                    "HookAnswer",
+                ),
+                "default": _FAILED,
+            },
         ),
     }
 
 
-_NO_VERDICT: Final[Json] = {"description": "Rejects."}
-_FAILED: Final[Json] = {"description": "The hook has failed."}
+_NO_VERDICT: Final[Json] = {
+    "description": "The guardrail gave no valid verdict, which counts as a rejection."
+}
+_FAILED: Final[Json] = {"description": "The hook failed."}
 
 
 def _post(id_: str, tag: str, summary: str, description: str, model: str, responses: Json) -> Json:

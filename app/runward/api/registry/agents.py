@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import Query, Request, Response
+from fastapi import Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import (
     EXAMPLE_TIME,
     Metadata,
@@ -16,9 +16,8 @@ from runward.api.http.models import (
     make_optional,
     with_example,
 )
-from runward.api.http.paging import MAX_LIMIT, Page, Pagination
-from runward.api.http.params import AgentPath, IdempotencyKey
-from runward.api.http.responses import json_response, no_content
+from runward.api.http.paging import Page, PageLimit, Pagination
+from runward.api.http.params import AgentPath
 from runward.api.http.routes import make_router
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools
 from runward.api.registry.guards import ensure_guards
@@ -42,43 +41,37 @@ Description = Annotated[str, Field(max_length=4096)]
 
 
 class RegisterAgent(AgentFields):
-    """An agent: the same fields as in an inline run, under a name."""
+    """An agent to register: a name and the configuration of its runs."""
 
-    model_config = ConfigDict(
-        use_attribute_docstrings=True, json_schema_extra=with_example(**_AGENT_EXAMPLE)
-    )
+    model_config = with_example(**_AGENT_EXAMPLE)
 
     name: ToolName
-    """What runs call it by."""
+    """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: Description | None = None
-    """For people, and for agents that may hand over to it."""
+    """Description of the agent, for people and for agents that may hand over a run to it."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """The caller's own notes: up to 64 keys and 16 KiB."""
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
 
 class Agent(RegisterAgent):
-    """A registered agent, as it is now."""
+    """A registered agent in its current version."""
 
     model_config = ConfigDict(
-        strict=False,
-        json_schema_serialization_defaults_required=True,
-        json_schema_extra=with_example(
-            object="agent",
-            version=1,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-            **_AGENT_EXAMPLE,
-        ),
+        strict=False, json_schema_serialization_defaults_required=True
+    ) | with_example(
+        version=1,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
+        **_AGENT_EXAMPLE,
     )
 
     object: Literal["agent"] = "agent"
-    """`agent`."""
     version: int
-    """Counts the changes, from 1."""
+    """Version of the agent. It starts at 1 and grows by 1 with each update."""
     created_at: datetime
-    """When it was registered."""
+    """When the agent was registered."""
     updated_at: datetime
-    """When this version was made."""
+    """When this version was created."""
 
     @classmethod
     def from_row(cls, agent: RegisteredAgent) -> Self:
@@ -101,7 +94,8 @@ _AgentPatchFields = create_request_model(
 
 
 class PatchAgent(_AgentPatchFields):
-    """What to change; a field that is given replaces the old value whole."""
+    """The fields to update. A field that is given replaces the previous value completely. Other
+    fields keep their values."""
 
     def get_given(self, name: str, default: Any) -> Any:
         """What the client gave, null included, or else `default`."""
@@ -122,11 +116,10 @@ async def register_agent(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     agent: RegisterAgent,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Register an agent. Its tools are looked up when a run starts."""
+    """Register an agent. Runward looks up the agent's tools when a run starts."""
     config = agent.to_config()
     check_agent(await registry.get_models(principal.project_id), config)
     await check_hosted_tools(registry, principal.project_id, config)
@@ -146,41 +139,35 @@ async def register_agent(
             raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
         return Agent.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/agents/{agent.name}"}
-    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    shown = await respond_once(storage, request_key, register, status=201, headers=headers)
     registry.forget_tools(principal.project_id)
     return shown
 
 
-@routes.get("/agents", response_model=Page[Agent])
+@routes.get("/agents")
 async def list_agents(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
-    """List agents by name."""
+) -> Page[Agent]:
+    """List agents, ordered by name."""
     async with storage.read() as tx:
-        found = await agents.list_agents(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Agent].from_rows(found, pagination.limit, Agent.from_row, lambda agent: agent.name)
-    )
+        found = await agents.list_agents(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(found, Agent.from_row, lambda agent: agent.name)
 
 
-@routes.get("/agents/{name}", response_model=Agent)
+@routes.get("/agents/{name}")
 async def get_agent(
     principal: ToolsReader,
     storage: StorageDep,
     name: AgentPath,
     version: Annotated[
-        int | None, Query(ge=1, le=MAX_VERSION, description="An earlier version.")
+        int | None,
+        Query(
+            ge=1, le=MAX_VERSION, description="Version of the agent. Default: the current version."
+        ),
     ] = None,
-) -> Response:
-    """One agent, in its current version or an earlier one."""
+) -> Agent:
+    """Get an agent in its current version or in an earlier version."""
     async with storage.read() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
@@ -191,45 +178,40 @@ async def get_agent(
             found = next((one for one in former if one.version == version), None)
     if found is None:
         raise e.AgentNotFoundError
-    return json_response(Agent.from_row(found))
+    return Agent.from_row(found)
 
 
-@routes.get(
-    "/agents/{name}/versions", response_model=Page[Agent], summary="List the versions of an agent"
-)
+@routes.get("/agents/{name}/versions", summary="List an agent's versions")
 async def list_agent_versions(
     principal: ToolsReader,
     storage: StorageDep,
     name: AgentPath,
-    limit: Annotated[
-        int, Query(ge=1, le=MAX_LIMIT, description="How many items a page holds at most.")
-    ] = 20,
+    limit: PageLimit = 20,
     after: Annotated[
         int | None,
-        Query(ge=1, le=MAX_VERSION, description="The `last_id` of the page before this one."),
+        Query(ge=1, le=MAX_VERSION, description="`last_id` of the previous page."),
     ] = None,
-) -> Response:
-    """All versions of an agent, newest first. The id of each is its number."""
+) -> Page[Agent]:
+    """List all versions of an agent, newest first. The ID of each item is its version number."""
     async with storage.read() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
             raise e.AgentNotFoundError
         found = await agents.list_versions(
             tx, principal.project_id, name, before=after, limit=limit + 1
         )
-    return json_response(
-        Page[Agent].from_rows(found, limit, Agent.from_row, lambda agent: str(agent.version))
-    )
+    return Page[Agent].from_rows(found, limit, Agent.from_row, lambda agent: str(agent.version))
 
 
-@routes.patch("/agents/{name}", response_model=Agent)
+@routes.patch("/agents/{name}")
 async def change_agent(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: AgentPath,
     patch: PatchAgent,
-) -> Response:
-    """Change an agent: that makes its next version. Runs that have started keep theirs."""
+) -> Agent:
+    """Update an agent. The update creates a new version. Runs that have already started keep their
+    version."""
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await registry.get_models(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):
@@ -256,16 +238,15 @@ async def change_agent(
         )
     registry.forget_tools(principal.project_id)
     assert changed is not None
-    return json_response(Agent.from_row(changed))
+    return Agent.from_row(changed)
 
 
 @routes.delete("/agents/{name}", status_code=204)
 async def delete_agent(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: AgentPath
-) -> Response:
-    """Delete an agent. Runs that have started go on."""
+) -> None:
+    """Delete an agent. Runs that have already started continue."""
     async with storage.write() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError
     registry.forget_tools(principal.project_id)
-    return no_content()

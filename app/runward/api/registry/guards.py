@@ -14,7 +14,7 @@ from runward.domain.registry.guards import (
     WebhookGuardrail,
     WebhookHook,
 )
-from runward.egress.targets import TargetError
+from runward.egress.addresses import TargetError
 from runward.services import Registry
 
 TOOL_STAGES: Final[tuple[Stage, ...]] = ("pre_approval", "input", "output")

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
@@ -30,25 +30,20 @@ def _check_unique(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
 
 
 class CreateKey(RequestModel):
-    """A new key of the project."""
+    """An API key to create."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            name="ci", scopes=["runs:read", "runs:write"], expires_at=None
-        )
-    )
+    model_config = with_example(name="ci", scopes=["runs:read", "runs:write"], expires_at=None)
 
     name: Name
-    """What it is for."""
+    """Name of the API key, such as the purpose of the key."""
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_check_unique)]
-    """The scopes of the new key. The key that creates it must have each of them."""
+    """Scopes of the new API key. The API key that creates it must have each of them."""
     expires_at: UtcDatetime | None = None
-    """When it stops working, with its offset from UTC; null for never."""
+    """When the API key expires, with an offset from UTC. Null: the key does not expire."""
 
 
 _KEY_EXAMPLE: Final[dict[str, Any]] = {
     "id": KEY_ID,
-    "object": "key",
     "name": "ci",
     "scopes": ["runs:read", "runs:write"],
     "created_at": EXAMPLE_TIME,
@@ -59,26 +54,25 @@ _KEY_EXAMPLE: Final[dict[str, Any]] = {
 
 
 class Key(ResponseModel):
-    """A key, without its secret."""
+    """An API key, without its secret."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_KEY_EXAMPLE))
+    model_config = with_example(**_KEY_EXAMPLE)
 
     id: str
-    """ID of the key. `created_by` of runs and `decided_by` of approvals refer to it."""
+    """ID of the API key. `created_by` of runs and `decided_by` of approvals refer to it."""
     object: Literal["key"] = "key"
-    """`key`."""
     name: str
-    """What it is for."""
+    """Name of the API key."""
     scopes: list[Scope]
-    """What it may do."""
+    """Scopes of the API key."""
     created_at: datetime
-    """When it was made."""
+    """When the API key was created."""
     expires_at: datetime | None
-    """When it stops working."""
+    """When the API key expires. Null if it does not expire."""
     revoked_at: datetime | None
-    """When it was revoked."""
+    """When the API key was revoked. Null if it is not revoked."""
     last_used_at: datetime | None
-    """When it was last used, to within a minute. Null if it never was."""
+    """When the API key was last used, accurate to a minute. Null if it was never used."""
 
     @classmethod
     def from_row(cls, row: keys.Key, **fields: Any) -> Self:
@@ -86,42 +80,37 @@ class Key(ResponseModel):
 
 
 class NewKey(Key):
-    """A key just made."""
+    """An API key that was just created, with its secret."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(**_KEY_EXAMPLE | {"last_used_at": None}, key="rw_…")
-    )
+    model_config = with_example(**_KEY_EXAMPLE | {"last_used_at": None}, key="rw_…")
 
     key: str
-    """`rw_…`: the key itself. Shown this once."""
+    """The API key itself (`rw_…`). Runward returns it only once."""
 
 
 class CreateProject(RequestModel):
-    """A new project: its tools, runs and keys are its own."""
+    """A project to create. Each project has its own tools, runs, and API keys."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(name="Billing"))
+    model_config = with_example(name="Billing")
 
     name: Name
-    """Any text."""
+    """Name of the project."""
 
 
 class Project(ResponseModel):
-    """A project."""
+    """A project, which has its own tools, runs, and API keys."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=PROJECT_ID, object="project", name="Billing", created_at=EXAMPLE_TIME
-        )
+    model_config = with_example(
+        id=PROJECT_ID, object="project", name="Billing", created_at=EXAMPLE_TIME
     )
 
     id: str
-    """What its keys are made under."""
+    """ID of the project. Use it to create the project's API keys."""
     object: Literal["project"] = "project"
-    """`project`."""
     name: str
-    """Any text."""
+    """Name of the project."""
     created_at: datetime
-    """When it was made."""
+    """When the project was created."""
 
     @classmethod
     def from_row(cls, project: keys.Project) -> Self:

@@ -1,13 +1,12 @@
 """/v1/keys and /v1/projects."""
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import Admin, Operator
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import IdempotentRequest, RequestKey, respond_once
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import IdempotencyKey, KeyPath, ProjectPath
-from runward.api.http.responses import json_response
+from runward.api.http.params import KeyPath, ProjectPath
 from runward.api.http.routes import make_router
 from runward.api.registry.key_models import (
     CreateKey,
@@ -33,51 +32,42 @@ projects = make_router("Projects")
 async def create_key(
     principal: Admin,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     key: CreateKey,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make a key of this project. The answer has the key itself, this once."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+    """Create an API key for this project. The response contains the key itself, which Runward
+    returns only once."""
     return await _create_key(
-        storage, principal, what, principal.project_id, key, collection_path="/v1/keys"
+        storage, principal, request_key, principal.project_id, key, collection_path="/v1/keys"
     )
 
 
-@routes.get("/keys", response_model=Page[Key])
-async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Response:
-    """List this project's keys, without their secrets."""
+@routes.get("/keys")
+async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Page[Key]:
+    """List the API keys of this project, without their secrets."""
     async with storage.read() as tx:
-        found = await keys.list_keys(
-            tx,
-            principal.project_id,
-            after=pagination.after_id(Prefix.KEY),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Key].from_rows(found, pagination.limit, Key.from_row, lambda key: key.id)
-    )
+        found = await keys.list_keys(tx, principal.project_id, **pagination.by_id(Prefix.KEY))
+    return pagination.page(found, Key.from_row, lambda key: key.id)
 
 
-@routes.get("/keys/{key_id}", response_model=Key)
-async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Response:
-    """One key, without its secret."""
+@routes.get("/keys/{key_id}")
+async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
+    """Get an API key, without its secret."""
     async with storage.read() as tx:
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(Key.from_row(found))
+    return Key.from_row(found)
 
 
-@routes.delete("/keys/{key_id}", response_model=Key)
-async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Response:
-    """Revoke a key. It stops working within five seconds, everywhere."""
+@routes.delete("/keys/{key_id}")
+async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
+    """Revoke an API key. The key stops working within five seconds in all processes."""
     async with storage.write() as tx:
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
-    return json_response(Key.from_row(found))
+    return Key.from_row(found)
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
@@ -85,11 +75,10 @@ async def create_project(
     principal: Operator,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     project: CreateProject,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make a project: tools, runs and keys of its own."""
+    """Create a project. The project has its own tools, runs, and API keys."""
 
     async def create(tx: Tx) -> Project:
         made = await keys.add_project(tx, project.name)
@@ -98,44 +87,34 @@ async def create_project(
         await plugin_sync.sync_plugins(tx, storage.vault, specs, signing.make_secret, made.id)
         return Project.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(storage, what, create, status=201)
+    return await respond_once(storage, request_key, create, status=201)
 
 
-@projects.get("/projects", response_model=Page[Project])
+@projects.get("/projects")
 async def list_projects(
     principal: Operator, storage: StorageDep, pagination: Pagination
-) -> Response:
+) -> Page[Project]:
     """List all projects."""
     async with storage.read() as tx:
-        found = await keys.list_projects(
-            tx,
-            after=pagination.after_id(Prefix.PROJECT),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Project].from_rows(found, pagination.limit, Project.from_row, lambda one: one.id)
-    )
+        found = await keys.list_projects(tx, **pagination.by_id(Prefix.PROJECT))
+    return pagination.page(found, Project.from_row, lambda one: one.id)
 
 
 @projects.post(
     "/projects/{project_id}/keys",
     status_code=201,
     response_model=NewKey,
-    summary="Create a key of a project",
+    summary="Create a project's key",
 )
 async def create_project_key(
     principal: Operator,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     project_id: ProjectPath,
     key: CreateKey,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make a key of any project, such as its first one."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await _create_key(storage, principal, what, project_id, key)
+    """Create an API key for any project, such as the first key of a new project."""
+    return await _create_key(storage, principal, request_key, project_id, key)
 
 
 async def _create_key(
@@ -147,7 +126,7 @@ async def _create_key(
     *,
     collection_path: str | None = None,
 ) -> Response:
-    """Raises InsufficientScopeError for a scope that `who` does not have."""
+    """Raises InsufficientScopeError for a scope that the principal lacks."""
     if missing := [scope for scope in body.scopes if scope not in principal.scopes]:
         raise e.InsufficientScopeError(missing, "This key cannot grant scopes that it lacks")
     secret = keys.make_secret()

@@ -8,18 +8,26 @@ from runward.api.registry.mcp_server_models import PatchMcpServer
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.mcp_auth import Credentials, ResolvedCredentials
+from runward.domain.registry.mcp_auth import (
+    Credentials,
+    RefreshTokens,
+    ResolvedCredentials,
+    UnstoredRefreshTokens,
+)
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.tools import When
-from runward.egress.targets import TargetError
+from runward.egress.addresses import TargetError
 from runward.services import Registry, Storage
 from runward.store.access.secrets import read_secrets
 from runward.store.postgres.db import mint
 from runward.store.registry import mcp_credentials
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.registry.mcp_servers import RegisteredServer
-from runward.tools.mcp.link import ConnectableServer, credential_problems, ensure_valid_credentials
-from runward.tools.mcp.oauth import RefreshTokens, UnstoredRefreshTokens
+from runward.tools.mcp.session import (
+    ConnectableServer,
+    credential_problems,
+    ensure_valid_credentials,
+)
 
 
 def apply_patch(

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
@@ -35,20 +35,19 @@ Headers = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
 
 
 class RegisterMcpServer(McpServerSpec):
-    """A server of the Model Context Protocol: either `url` (streamable HTTP) or `command`."""
+    """An MCP server to register: either a `url` (streamable HTTP) or a `command`."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            **_SERVER_EXAMPLE,
-            headers={"X-Api-Key": {"secret": "FILES_KEY"}},
-        ),
+    model_config = with_example(
+        **_SERVER_EXAMPLE,
+        headers={"X-Api-Key": {"secret": "FILES_KEY"}},
     )
 
     headers: Headers = Field(default_factory=dict)
-    """Sent with every request. A value is a string, which is stored encrypted and never shown
-    again, or a reference to a secret of the project."""
+    """HTTP headers that Runward sends with every request. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
     oauth: OAuth | None = None
-    """How access tokens are fetched, which are then sent with every request."""
+    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
+    request."""
 
     def to_spec(self) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
@@ -59,92 +58,96 @@ class RegisterMcpServer(McpServerSpec):
 
 
 class SkippedTool(ResponseModel):
-    """A tool of the server that cannot be one here."""
+    """A tool of an MCP server that cannot become a tool of the project."""
 
     tool: str
-    """What the server calls it."""
+    """Name of the tool on the MCP server."""
     reason: str
-    """Why not."""
+    """Reason why the tool cannot be used."""
 
 
 class McpOAuth(ResponseModel):
-    """How access tokens are fetched. Values are hidden, references to secrets are not."""
+    """OAuth credentials of an MCP server. Runward hides the values of secrets and shows references
+    to secrets."""
 
     client_id: str
-    """What the authorization server knows Runward by."""
+    """Client ID of Runward at the authorization server."""
     client_secret: str | SecretRef | None
-    """The client's secret."""
+    """Client secret, or a reference to a secret of the project. Null if there is none."""
     refresh_token: str | SecretRef | None
-    """What access tokens are asked for with."""
+    """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
+    project. Null if there is none."""
     token_url: str | None
-    """Where tokens are asked for; null: where the server says."""
+    """URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata."""
     issuer: str | None
-    """The only authorization server that is trusted; null: the one that the server names."""
+    """Issuer of the only authorization server that may receive the credentials. Null: the
+    authorization server that the MCP server names."""
     scope: str | None
-    """What is asked for; null: what the server asks for."""
+    """Scopes that Runward requests, separated by spaces. Null: the scopes that the MCP server
+    names."""
     token_endpoint_auth_method: str | None
-    """How the client's secret is sent; null: as the authorization server likes it."""
+    """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
+    that the authorization server supports."""
 
 
 class McpServer(ResponseModel):
-    """A registered MCP server, as it is now. The values of headers are never shown again."""
+    """A registered MCP server. Runward never shows the values of its headers."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=MCP_SERVER_ID,
-            object="mcp_server",
-            **_SERVER_EXAMPLE,
-            command=None,
-            args=[],
-            headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
-            oauth=None,
-            prefix=None,
-            approval=None,
-            tool_names=["files_read", "files_write"],
-            skipped=[],
-            version=1,
-            listed_at=EXAMPLE_TIME,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        id=MCP_SERVER_ID,
+        **_SERVER_EXAMPLE,
+        command=None,
+        args=[],
+        headers={"X-Api-Key": {"secret": "FILES_KEY", "prefix": ""}},
+        oauth=None,
+        prefix=None,
+        approval=None,
+        tool_names=["files_read", "files_write"],
+        skipped=[],
+        version=1,
+        listed_at=EXAMPLE_TIME,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
     )
 
     id: str
-    """Unique everywhere."""
+    """ID of the MCP server. Globally unique."""
     object: Literal["mcp_server"] = "mcp_server"
-    """`mcp_server`."""
     name: str
-    """Unique in the project."""
+    """Name of the MCP server. Unique in the project."""
     url: str | None
-    """Where it is called."""
+    """URL of the MCP server. Null if Runward starts it with a command."""
     command: str | None
-    """What is started instead."""
+    """Command that starts the MCP server. Null if the server has a URL."""
     args: list[str]
-    """The command's arguments."""
+    """Arguments of the command."""
     headers: dict[str, str | SecretRef]
-    """Sent with every request. Values are shown as `…`, references as they are."""
+    """HTTP headers that Runward sends with every request. Values are shown as `…`, and references
+    to secrets are shown unchanged."""
     oauth: McpOAuth | None
-    """How access tokens are fetched."""
+    """OAuth credentials of the MCP server. Null if it has none."""
     tools: ToolFilter
-    """Which of its tools are taken."""
+    """Filter for the tools of the server."""
     prefix: str | None
-    """What the names of its tools begin with; null: its name."""
+    """Prefix of the tool names in this project. Null: the name of the server."""
     approval: Any
-    """Whether a person is asked before a call of its tools; null: as its annotations say."""
+    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
+    marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: float | None
-    """For one call of its tools."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+    default."""
     tool_names: list[str]
-    """The tools that it makes, by their names in this project."""
+    """Names of the server's tools in this project."""
     skipped: list[SkippedTool]
-    """Those that it lists and that cannot be tools here."""
+    """Tools of the server that cannot become tools of the project."""
     version: int
-    """Counts the changes of the registration, from 1."""
+    """Version of the registration. It starts at 1 and grows by 1 with each update."""
     listed_at: datetime
-    """When its tools were listed last."""
+    """When Runward last listed the server's tools."""
     created_at: datetime
-    """When it was registered."""
+    """When the MCP server was registered."""
     updated_at: datetime
-    """When this version was made."""
+    """When this version was created."""
 
     @classmethod
     def from_row(cls, server: RegisteredServer, credentials: Credentials) -> Self:
@@ -185,8 +188,9 @@ _ServerPatchFields = create_request_model(
 
 
 class PatchMcpServer(_ServerPatchFields):
-    """What to change; a field that is given replaces the old value whole. `headers` and
-    `oauth` must be given again with another `url`, unless they hold references alone."""
+    """The fields to update. A field that is given replaces the previous value completely. A new
+    `url` also requires new `headers` and `oauth`, unless they contain only references to
+    secrets."""
 
     def apply_to(self, spec: McpServerSpec) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()

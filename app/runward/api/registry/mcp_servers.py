@@ -2,14 +2,13 @@
 
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, has_stored_response, respond_once
+from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import IdempotencyKey, McpServerPath
-from runward.api.http.responses import json_response, no_content
+from runward.api.http.params import McpServerPath
 from runward.api.http.routes import make_router
 from runward.api.registry.mcp_checks import (
     apply_patch,
@@ -27,13 +26,13 @@ from runward.api.registry.mcp_server_models import (
 )
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
+from runward.domain.registry.mcp_auth import UnstoredRefreshTokens
 from runward.domain.registry.mcp_servers import ListedTool
 from runward.services import Registry, Storage
 from runward.store.postgres.db import Tx
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_servers import RegisteredServer
 from runward.tools import signing
-from runward.tools.mcp.oauth import UnstoredRefreshTokens
 
 routes = make_router("MCP servers")
 
@@ -47,18 +46,16 @@ async def register_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     server: RegisterMcpServer,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Register an MCP server. It is connected to at once, and its tools become tools of the
-    project; if it cannot be reached, nothing is stored."""
+    """Register an MCP server. Runward connects to the server and adds its tools to the project. If
+    the server cannot be reached, nothing is stored."""
     spec, given = server.to_spec(), server.to_credentials()
     filled = await check_server(storage, registry, principal.project_id, spec, given)
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
     tokens = UnstoredRefreshTokens()
-    if not await has_stored_response(storage, what):
+    if not await has_stored_response(storage, request_key):
         listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
 
     async def register(tx: Tx) -> McpServer:
@@ -71,53 +68,41 @@ async def register_mcp_server(
         return _render_server(storage, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
-    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    shown = await respond_once(storage, request_key, register, status=201, headers=headers)
     _forget_caches(registry, principal.project_id)
     return shown
 
 
-@routes.get("/mcp_servers", response_model=Page[McpServer])
+@routes.get("/mcp_servers")
 async def list_mcp_servers(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
-    """List MCP servers by name."""
+) -> Page[McpServer]:
+    """List MCP servers, ordered by name."""
     async with storage.read() as tx:
-        found = await mcp_servers.list_servers(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    page = Page[McpServer].from_rows(
-        found,
-        pagination.limit,
-        lambda one: _render_server(storage, one),
-        lambda server: server.name,
+        found = await mcp_servers.list_servers(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(
+        found, lambda one: _render_server(storage, one), lambda server: server.name
     )
-    return json_response(page)
 
 
-@routes.get("/mcp_servers/{name}", response_model=McpServer)
+@routes.get("/mcp_servers/{name}")
 async def get_mcp_server(
     principal: ToolsReader, storage: StorageDep, name: McpServerPath
-) -> Response:
-    """One MCP server, and the names of its tools."""
-    return json_response(
-        _render_server(storage, await _get_server(storage, principal.project_id, name))
-    )
+) -> McpServer:
+    """Get an MCP server and the names of its tools."""
+    return _render_server(storage, await _get_server(storage, principal.project_id, name))
 
 
-@routes.patch("/mcp_servers/{name}", response_model=McpServer, responses=_UNREACHABLE_RESPONSE)
+@routes.patch("/mcp_servers/{name}", responses=_UNREACHABLE_RESPONSE)
 async def change_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: McpServerPath,
     patch: PatchMcpServer,
-) -> Response:
-    """Change an MCP server. It is connected to at once, as it would be then; if it cannot be
-    reached, nothing is changed. Tools that this changes get their next version."""
+) -> McpServer:
+    """Update an MCP server. Runward connects to the server with the new configuration. If the
+    server cannot be reached, nothing changes. Tools that change get a new version."""
     before = await _get_server(storage, principal.project_id, name)
     spec, given = apply_patch(storage, before, patch)
     filled = await check_server(storage, registry, principal.project_id, spec, given)
@@ -130,29 +115,27 @@ async def change_mcp_server(
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
     _forget_caches(registry, principal.project_id)
-    return json_response(_render_server(storage, changed))
+    return _render_server(storage, changed)
 
 
 @routes.post(
     "/mcp_servers/{name}/refresh",
     response_model=McpServer,
     responses=_UNREACHABLE_RESPONSE,
-    summary="List an MCP server's tools again",
+    summary="Refresh an MCP server",
 )
 async def refresh_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     name: McpServerPath,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """List the server's tools now. Those that changed get their next version, those that are gone
-    are disabled."""
+    """List the tools of an MCP server again. Tools that have changed get a new version, and tools
+    that no longer exist are disabled."""
     before = await _get_server(storage, principal.project_id, name)
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     listed: tuple[ListedTool, ...] = ()
-    if not await has_stored_response(storage, what):
+    if not await has_stored_response(storage, request_key):
         filled = await read_credentials(storage, before)
         tokens = make_token_store(storage, before)
         listed = await list_tools(registry, principal.project_id, before.spec, filled, tokens)
@@ -163,7 +146,7 @@ async def refresh_mcp_server(
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
         return _render_server(storage, made)
 
-    shown = await respond_once(storage, what, refresh)
+    shown = await respond_once(storage, request_key, refresh)
     _forget_caches(registry, principal.project_id)
     return shown
 
@@ -171,13 +154,12 @@ async def refresh_mcp_server(
 @routes.delete("/mcp_servers/{name}", status_code=204)
 async def delete_mcp_server(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
-) -> Response:
-    """Delete an MCP server and its tools. Runs that name them no longer see them."""
+) -> None:
+    """Delete an MCP server and its tools. Runs that use the tools no longer see them."""
     async with storage.write() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
     _forget_caches(registry, principal.project_id)
-    return no_content()
 
 
 async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> RegisteredServer:

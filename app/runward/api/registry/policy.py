@@ -3,15 +3,12 @@
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from fastapi import Request, Response
-from pydantic import ConfigDict
+from fastapi import Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
-from runward.api.http.params import IdempotencyKey
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import ensure_guards
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
@@ -29,90 +26,84 @@ _POLICY: Final[dict[str, Any]] = {
 
 
 class PutPolicy(RequestModel):
-    """The whole policy; what is left out is emptied."""
+    """The complete policy of the project. Fields that are left out become empty."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_POLICY))
+    model_config = with_example(**_POLICY)
 
     hooks: Hooks = ()
-    """Asked around every model's answer and every tool call, after the agent's own."""
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks."""
     guardrails: Guardrails = ()
-    """Asked around every tool call and every run, after the tool's and the agent's own."""
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of the
+    tool and the agent."""
 
 
 class Policy(ResponseModel):
-    """What is asked around every run of the project."""
+    """The hooks and guardrails that apply to every run of the project."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME
-        )
-    )
+    model_config = with_example(object="policy", **_POLICY, version=1, updated_at=EXAMPLE_TIME)
 
     object: Literal["policy"] = "policy"
-    """`policy`."""
     hooks: list[Hook]
-    """Asked around every model's answer and every tool call, after the agent's own."""
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks."""
     guardrails: list[Guardrail]
-    """Asked around every tool call and every run, after the tool's and the agent's own."""
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of the
+    tool and the agent."""
     version: int
-    """Counts the changes; 0: it was never set."""
+    """Version of the policy. It grows by 1 with each update. 0 if the policy was never set."""
     updated_at: datetime | None
-    """When it was set last."""
+    """When the policy was last set. Null if it was never set."""
 
 
 class PolicySecret(ResponseModel):
-    """The project's new signing secret for guardrails and hooks; the one before stays valid for a
-    while."""
+    """The project's new signing secret for guardrails and hooks. The previous secret stays valid
+    for 24 hours."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(secret="whsec_…")  # noqa: S106  # an example
-    )
+    model_config = with_example(secret="whsec_…")  # noqa: S106  # an example
 
     secret: str
-    """`whsec_…`. Shown this once."""
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
 routes = make_router("Policy")
 
 
-@routes.get("/policy", response_model=Policy, summary="Show the policy")
-async def get_policy(principal: ToolsReader, storage: StorageDep) -> Response:
-    """The project's policy as it is now."""
+@routes.get("/policy", summary="Get the policy")
+async def get_policy(principal: ToolsReader, storage: StorageDep) -> Policy:
+    """Get the current policy of the project."""
     async with storage.read() as tx:
-        return json_response(
-            Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
-        )
+        return Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
 
 
-@routes.put("/policy", response_model=Policy, summary="Set the policy")
+@routes.put("/policy", summary="Replace the policy")
 async def put_policy(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, policy: PutPolicy
-) -> Response:
-    """Replace the policy whole. It holds for every run of the project from its next step on,
-    those that are under way too."""
+) -> Policy:
+    """Replace the complete policy of the project. The new policy applies to every run from its next
+    step, including runs that have already started."""
     await ensure_guards(registry, policy.guardrails, policy.hooks)
     async with storage.write() as tx:
         stored = await policies.put_policy(
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
     registry.forget_policy(principal.project_id)
-    return json_response(Policy.from_attributes(stored))
+    return Policy.from_attributes(stored)
 
 
 @routes.post(
     "/policy/rotate_secret",
     response_model=PolicySecret,
-    summary="Replace the project's signing secret",
+    summary="Rotate the policy's signing secret",
 )
 async def rotate_policy_secret(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
-    idempotency_key: IdempotencyKey = None,
+    request_key: RequestKey,
 ) -> Response:
-    """Make a new signing secret for the guardrails and hooks of the project and of its agents.
-    For 24 hours they are signed with the former one too."""
+    """Create a new signing secret for the guardrails and hooks of the project and its agents. For
+    24 hours, requests are also signed with the previous secret."""
 
     vault = storage.vault
 
@@ -120,7 +111,6 @@ async def rotate_policy_secret(
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
         return PolicySecret(secret=vault.derive_guard_secret(principal.project_id, generation))
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    shown = await respond_once(storage, what, rotate)
+    shown = await respond_once(storage, request_key, rotate)
     registry.forget_policy(principal.project_id)
     return shown

@@ -4,51 +4,48 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import NewSecretPath, SecretPath
-from runward.api.http.responses import json_response, no_content
+from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.store.access import secrets
 
 
 class PutSecret(RequestModel):
-    """A secret's value. It is stored encrypted and never shown again."""
+    """The value of a secret. Runward stores it encrypted and never shows it again."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(value="sk-…"))
+    model_config = with_example(value="sk-…")
 
     value: Annotated[str, Field(min_length=1, max_length=16_384)]
-    """From 1 to 16384 characters."""
+    """Value of the secret, from 1 to 16,384 characters."""
 
 
 class Secret(ResponseModel):
     """A stored secret, without its value."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="secret",
-            name="CRM_TOKEN",
-            version=2,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        name="CRM_TOKEN",
+        version=2,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
     )
 
     object: Literal["secret"] = "secret"
-    """`secret`."""
     name: str
-    """Unique in the project; what other resources refer to it by."""
+    """Name of the secret. Unique in the project. Other resources refer to the secret by this
+    name."""
     version: int
-    """Counts the values that it has had, from 1."""
+    """Version of the value. It starts at 1 and grows by 1 with each new value."""
     created_at: datetime
-    """When it was made."""
+    """When the secret was created."""
     updated_at: datetime
-    """When it got this value."""
+    """When the current value was set."""
 
 
 routes = make_router("Secrets")
@@ -58,7 +55,9 @@ routes = make_router("Secrets")
     "/secrets/{name}",
     status_code=201,
     response_model=Secret,
-    responses={200: {"model": Secret, "description": "There was one: it has this value now."}},
+    responses={
+        200: {"model": Secret, "description": "The secret already existed and has the new value."}
+    },
     summary="Set a secret",
 )
 async def put_secret(
@@ -68,7 +67,8 @@ async def put_secret(
     name: NewSecretPath,
     secret: PutSecret,
 ) -> Response:
-    """Make a secret, or give it another value. What refers to it uses the new value from now on."""
+    """Create a secret, or replace its value. All references to the secret use the new value from
+    now on."""
     async with storage.write() as tx:
         stored = await secrets.put_secret(
             tx, storage.vault, principal.project_id, name, secret.value
@@ -80,44 +80,34 @@ async def put_secret(
     return json_response(Secret.from_attributes(stored), 201, {"Location": f"/v1/secrets/{name}"})
 
 
-@routes.get("/secrets", response_model=Page[Secret])
+@routes.get("/secrets")
 async def list_secrets(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
-    """List secrets by name, without their values."""
+) -> Page[Secret]:
+    """List secrets, ordered by name, without their values."""
     async with storage.read() as tx:
-        found = await secrets.list_secrets(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Secret].from_rows(
-            found, pagination.limit, Secret.from_attributes, lambda secret: secret.name
-        )
-    )
+        found = await secrets.list_secrets(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(found, Secret.from_attributes, lambda secret: secret.name)
 
 
-@routes.get("/secrets/{name}", response_model=Secret, summary="Show a secret, without its value")
-async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Response:
-    """One secret, without its value."""
+@routes.get("/secrets/{name}", summary="Get a secret")
+async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Secret:
+    """Get a secret, without its value."""
     async with storage.read() as tx:
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
         raise e.SecretNotFoundError
-    return json_response(Secret.from_attributes(found))
+    return Secret.from_attributes(found)
 
 
 @routes.delete("/secrets/{name}", status_code=204)
 async def delete_secret(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
-) -> Response:
-    """Delete a secret. What refers to it fails from now on, and says which secret is missing."""
+) -> None:
+    """Delete a secret. Calls that refer to the secret then fail, and the error names the missing
+    secret."""
     async with storage.write() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError
     registry.forget_mcp_servers(principal.project_id)
     registry.forget_models(principal.project_id)
-    return no_content()

@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Literal, Self
 
-from fastapi import Response
 from pydantic import ConfigDict
 
 from runward.api.http.auth import RunsReader
@@ -11,11 +10,10 @@ from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RUN_ID, ResponseModel, with_example
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ToolPath
-from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
-from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.registry import tool_history, tool_registry
 from runward.store.registry.tool_history import PastCall
 
@@ -39,50 +37,52 @@ _CALL = {
 
 
 class CallError(ResponseModel):
-    """Why a call did not succeed."""
+    """The error of a tool call that did not succeed."""
 
     code: str
-    """The call's `reason` where it has one, else its `outcome`."""
+    """The call's `reason`, or its `outcome` if it has no reason."""
     message: str
-    """For operators: up to 500 characters of the call's `detail`, else of what the model reads."""
+    """Description of the error, for operators: up to 500 characters of the call's `detail`, or of
+    its output if it has no detail."""
 
 
 class RecentCall(ResponseModel):
-    """A call of a tool, without what was sent and what came of it: its run's ledger has those."""
+    """A tool call without its arguments and output. `GET /v1/runs/{run_id}/tool_calls` returns
+    them."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_CALL))
+    model_config = with_example(**_CALL)
 
     id: str
-    """Unique everywhere."""
+    """Globally unique ID of the call. Runward sends it to the tool as `webhook-id` and
+    `Idempotency-Key`."""
     object: Literal["tool_call"] = "tool_call"
-    """`tool_call`."""
     call_id: str
-    """The model's own id, unique in its run."""
+    """ID of the call, as the model's provider generated it. Unique within its run."""
     run_id: str
-    """Whose call it is."""
+    """ID of the run that made the call."""
     agent: str | None
-    """The agent that asked for it; null for an inline run."""
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
     tool: str
-    """The tool's name."""
+    """Name of the tool."""
     tool_version: int | None
-    """The version that was called; null where there was none."""
+    """Version of the tool that was called. Null if there was none."""
     phase: CallPhase
-    """Where the call is."""
+    """Current phase of the call."""
     outcome: CallOutcome | None
-    """How it ended; null until `phase` is `settled`."""
+    """Outcome of the call. Null until `phase` is `settled`."""
     attempt: int
-    """How often it was sent, or was about to be; 0 if never."""
+    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
     created_at: datetime
-    """When the model asked for it."""
+    """When the model requested the call."""
     started_at: datetime | None
-    """When it was sent last."""
+    """When the last attempt started. Null if there was no attempt."""
     ended_at: datetime | None
-    """When it was settled."""
+    """When the call got its result. Null while the call is open."""
     duration_ms: float | None
-    """Milliseconds from its last start to its end, waiting for callbacks and people included; null
-    for a call that was never sent or has not ended."""
+    """Milliseconds from the start of the last attempt to the end of the call, including time spent
+    waiting for callbacks and people. Null if the call was never sent or has not ended."""
     error: CallError | None
-    """Null for a call that succeeded or is open."""
+    """Error of the call. Null if the call succeeded or is open."""
 
     @classmethod
     def from_row(cls, tool: str, call: PastCall) -> Self:
@@ -98,62 +98,50 @@ class RecentCall(ResponseModel):
 
 
 class CallFigures(ResponseModel):
-    """Of the newest 100 calls of the tool."""
+    """Statistics of the tool's newest 100 calls."""
 
     calls: int
-    """How many there are: 0 to 100."""
+    """Number of calls that the statistics cover, from 0 to 100."""
     failed: int
-    """How many of them failed, timed out, or have an outcome that nobody knows."""
+    """Number of these calls that failed, timed out, or have an unknown outcome."""
     timed: int
-    """Number of these calls that were sent and have ended; the percentiles cover them."""
+    """Number of these calls that were sent and have ended. The percentiles cover only these
+    calls."""
     p50_ms: float | None
-    """Half of them took no longer, by `duration_ms`; null if none has one."""
+    """Median of `duration_ms` in milliseconds. Null if no call has a duration."""
     p95_ms: float | None
-    """95 of 100 took no longer."""
+    """95th percentile of `duration_ms` in milliseconds. Null if no call has a duration."""
 
 
 class RecentCallPage(Page[RecentCall]):
-    """A page of the calls of a tool. Pass `last_id` as `after` to get the next one."""
+    """A page of a tool's calls. To get the next page, pass `last_id` as `after`."""
 
-    model_config = ConfigDict(
-        use_attribute_docstrings=True,
-        json_schema_extra=with_example(
-            object="list",
-            data=[_CALL],
-            first_id=_CALL["id"],
-            last_id=_CALL["id"],
-            has_more=False,
-            summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
-        ),
+    model_config = ConfigDict(use_attribute_docstrings=True) | with_example(
+        data=[_CALL],
+        first_id=_CALL["id"],
+        last_id=_CALL["id"],
+        has_more=False,
+        summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
     )
 
     summary: CallFigures
-    """Whatever the page, of the newest calls."""
+    """Statistics of the tool's newest 100 calls. They do not depend on the page."""
 
 
 routes = make_router("Tools")
 
 
-@routes.get("/tools/{name}/calls", response_model=RecentCallPage)
+@routes.get("/tools/{name}/calls")
 async def list_calls_of_tool(
     principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
-) -> Response:
-    """The calls of a tool in all runs of the project, newest first, and figures of the newest 100.
-    Tries with POST …/test are not among them."""
-    after = pagination.after_id(Prefix.CALL)
+) -> RecentCallPage:
+    """List the calls of a tool in all runs of the project, newest first, together with statistics
+    of its newest 100 calls. Test calls are not included."""
+    window = pagination.by_id(Prefix.CALL)
     async with storage.read() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:
             raise e.ToolNotFoundError
         figures = await tool_history.read_figures(tx, principal.project_id, name)
-        found = await tool_history.list_past_calls(
-            tx,
-            principal.project_id,
-            name,
-            after=after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    page = Page[RecentCall].from_rows(
-        found, pagination.limit, lambda one: RecentCall.from_row(name, one), lambda call: call.id
-    )
-    return json_response(RecentCallPage(summary=CallFigures.from_attributes(figures), **dict(page)))
+        found = await tool_history.list_past_calls(tx, principal.project_id, name, **window)
+    page = pagination.page(found, lambda one: RecentCall.from_row(name, one), lambda call: call.id)
+    return RecentCallPage(summary=CallFigures.from_attributes(figures), **dict(page))

@@ -33,6 +33,7 @@ from runward.domain.registry.tools import (
     SecretRef,
     ToolSpec,
     ToolType,
+    closed_object,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
 from runward.store.registry.tool_registry import RegisteredTool
@@ -55,12 +56,7 @@ HIDDEN_VALUE: Final = "…"
 """Stands for each header's value in answers: headers often carry credentials."""
 
 
-AGENT_PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
+AGENT_PARAMETERS: Final = closed_object("input", input={"type": "string"})
 """Of a tool of type `agent` that says nothing else."""
 PLUGIN_POLICY_FIELDS: Final = frozenset(
     {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
@@ -114,11 +110,12 @@ _RegisterToolFields = create_request_model(
 
 
 class RegisterTool(_RegisterToolFields):
-    """A tool that models may call. Sizes are in bytes, durations in seconds. One of type `agent`
-    needs neither `url` nor `parameters`, one of type `client` no `url`, one of type `hosted` only
-    `hosted`. One that `executes` a kind that vendors know has the parameters of that kind."""
+    """A tool to register, which models can then call. Sizes are in bytes and durations in seconds.
+    Tools of type `webhook` need a `url`, tools of type `agent` an `agent`, and tools of type
+    `hosted` a `hosted` object. Tools of type `webhook` and `client` need `parameters`, unless the
+    tool runs a kind of provider tool, which has fixed parameters."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_TOOL_EXAMPLE))
+    model_config = with_example(**_TOOL_EXAMPLE)
 
     def to_spec(self) -> ToolSpec:
         """Raises InvalidRequestError."""
@@ -156,37 +153,36 @@ def _find_fixed_parameters(
 
 
 class Tool(ToolSpec):
-    """A registered tool, as it is now. The values of `headers` are never shown again."""
+    """A registered tool. Runward never shows the values of its headers."""
 
     model_config = ConfigDict(
         extra="forbid",
         strict=False,
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
-        json_schema_extra=with_example(
-            id=TOOL_ID,
-            object="tool",
-            version=1,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-            **_TOOL_EXAMPLE,
-        ),
+    ) | with_example(
+        id=TOOL_ID,
+        version=1,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
+        **_TOOL_EXAMPLE,
     )
 
     headers: dict[str, str | SecretRef] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=dict
     )
-    """Sent with every call. Values are shown as `…`, references to secrets as they are."""
+    """HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
+    secrets are shown unchanged."""
     id: str
-    """Unique everywhere."""
+    """ID of the tool. Globally unique."""
     object: Literal["tool"] = "tool"
-    """`tool`."""
     version: int
-    """Counts the changes, from 1. A run keeps to the one that its model was shown."""
+    """Version of the tool. It starts at 1 and grows by 1 with each update. A call uses the version
+    that the model saw."""
     created_at: datetime
-    """When it was registered."""
+    """When the tool was registered."""
     updated_at: datetime
-    """When this version was made."""
+    """When this version was created."""
 
     @classmethod
     def from_row(cls, tool: RegisteredTool, **fields: Any) -> Self:
@@ -207,65 +203,60 @@ def hide_header_values(headers: Mapping[str, HeaderValue]) -> dict[str, str | Se
 
 
 class NewTool(Tool):
-    """A tool just registered."""
+    """A tool that was just registered, with its signing secret."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=TOOL_ID,
-            object="tool",
-            version=1,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-            **_TOOL_EXAMPLE,
-            secret="whsec_…",  # noqa: S106  # an example
-        )
+    model_config = with_example(
+        id=TOOL_ID,
+        version=1,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
+        **_TOOL_EXAMPLE,
+        secret="whsec_…",  # noqa: S106  # an example
     )
 
     secret: str
-    """`whsec_…`: what its calls are signed with. Shown this once."""
+    """Signing secret of the tool's calls (`whsec_…`). Runward returns it only once."""
 
 
 class ToolSecret(ResponseModel):
-    """A tool's new signing secret; the one before stays valid for a while."""
+    """The new signing secret of a tool. The previous secret stays valid for 24 hours."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(secret="whsec_…")  # noqa: S106  # an example
-    )
+    model_config = with_example(secret="whsec_…")  # noqa: S106  # an example
 
     secret: str
-    """`whsec_…`. Shown this once."""
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
 class TryTool(RequestModel):
-    """One call of a tool, outside of any run."""
+    """A test call of a tool, outside of any run."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(arguments={"amount": 5}))
+    model_config = with_example(arguments={"amount": 5})
 
     arguments: JsonObject
-    """Must match the tool's schema."""
+    """Arguments of the call. They must match the tool's schema."""
     context: JsonObject | None = None
-    """What a run's `context` would be."""
+    """Context that the tool receives, like the `context` of a run. Null: no context."""
 
 
 class ToolTrial(ResponseModel):
-    """How one call of a tool ended."""
+    """The result of a test call."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
-        ),
+    model_config = with_example(
+        outcome="completed", output={"paid": True}, detail=None, status=None, seconds=0.012
     )
 
     outcome: Literal["completed", "accepted", "failed"]
-    """`accepted`: it answered 202 and would call back."""
+    """Outcome of the test call. `accepted`: the tool returned 202 and would submit the result
+    later."""
     output: JsonValue = None
-    """Its result; for a failure what the model would be told, if the tool said something."""
+    """Output of the call. If the call failed, the error message that the tool returned for the
+    model, or null."""
     detail: str | None = None
-    """What went wrong, for an operator."""
+    """Description of the error, for operators. Null if the call succeeded."""
     status: int | None = None
-    """The HTTP status of a failure."""
+    """HTTP status of a failed call. Null for other calls and for tools without HTTP."""
     seconds: float
-    """How long it took."""
+    """Duration of the call in seconds."""
 
     @classmethod
     def from_outcome(cls, outcome: Outcome, *, seconds: float) -> "ToolTrial":
@@ -307,9 +298,9 @@ _ToolPatchFields = create_request_model(
 
 
 class PatchTool(_ToolPatchFields):
-    """What to change; a field that is given replaces the old value whole. Of a plugin's or an MCP
-    server's tool only its policy can be changed, and null gives a field back the value that its
-    code, or its server, says."""
+    """The fields to update. A field that is given replaces the previous value completely. For tools
+    of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
+    updated. Null then restores the original value."""
 
     def find_errors(self, spec: ToolSpec) -> list[FieldError]:
         """What cannot be changed so in this tool."""

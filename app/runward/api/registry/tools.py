@@ -3,14 +3,13 @@
 import time
 from typing import Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import Page, Pagination
-from runward.api.http.params import IdempotencyKey, ToolPath
-from runward.api.http.responses import json_response, no_content
+from runward.api.http.params import ToolPath
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
@@ -32,7 +31,7 @@ from runward.domain.registry.tools import ToolSpec, When, is_reserved
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema
-from runward.egress.targets import TargetError
+from runward.egress.addresses import TargetError
 from runward.services import Access, Registry, Storage
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import mcp_servers, plugin_sync, tool_registry
@@ -57,11 +56,11 @@ async def register_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     tool: RegisterTool,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Register a tool. The answer has its signing secret, this once."""
+    """Register a tool. The response contains the tool's signing secret, which Runward returns only
+    once."""
     spec = tool.to_spec()
     if is_reserved(spec.name):
         raise e.InvalidRequestError(
@@ -76,51 +75,42 @@ async def register_tool(
             raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.from_row(made, secret=secret)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
     headers = {"Location": f"/v1/tools/{spec.name}"}
-    shown = await respond_once(storage, what, register, status=201, headers=headers)
+    shown = await respond_once(storage, request_key, register, status=201, headers=headers)
     registry.forget_tools(principal.project_id)
     return shown
 
 
-@routes.get("/tools", response_model=Page[Tool])
+@routes.get("/tools")
 async def list_tools(
     principal: ToolsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
-    """List tools by name."""
+) -> Page[Tool]:
+    """List tools, ordered by name."""
     async with storage.read() as tx:
-        found = await tool_registry.list_tools(
-            tx,
-            principal.project_id,
-            after=pagination.after,
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Tool].from_rows(found, pagination.limit, Tool.from_row, lambda tool: tool.name)
-    )
+        found = await tool_registry.list_tools(tx, principal.project_id, **pagination.by_name)
+    return pagination.page(found, Tool.from_row, lambda tool: tool.name)
 
 
-@routes.get("/tools/{name}", response_model=Tool)
-async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Response:
-    """One tool, in its current version."""
+@routes.get("/tools/{name}")
+async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Tool:
+    """Get a tool in its current version."""
     async with storage.read() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
-    return json_response(Tool.from_row(found))
+    return Tool.from_row(found)
 
 
-@routes.patch("/tools/{name}", response_model=Tool)
+@routes.patch("/tools/{name}")
 async def change_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: ToolPath,
     patch: PatchTool,
-) -> Response:
-    """Change a tool: that makes its next version. Pending approvals of the version before become
-    void and are asked again."""
+) -> Tool:
+    """Update a tool. The update creates a new version. Runward closes the pending approvals of the
+    previous version and creates new ones."""
     for _ in range(MAX_ROUNDS):
         async with storage.read() as tx:
             before = await tool_registry.get_tool(tx, principal.project_id, name)
@@ -129,7 +119,7 @@ async def change_tool(
         changed = await _apply_change(storage, registry, principal, before, patch)
         if changed is not None:
             registry.forget_tools(principal.project_id)
-            return json_response(Tool.from_row(changed))
+            return Tool.from_row(changed)
     raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
 
 
@@ -163,9 +153,9 @@ async def _apply_change(
 @routes.delete("/tools/{name}", status_code=204)
 async def delete_tool(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: ToolPath
-) -> Response:
-    """Delete a tool. Runs that name it no longer see it. The tool of a plugin or an MCP server can
-    only be disabled."""
+) -> None:
+    """Delete a tool. Runs that use the tool no longer see it. Tools of plugins and MCP servers
+    cannot be deleted, only disabled."""
     async with storage.write() as tx:
         found = await tool_registry.lock_tool(tx, principal.project_id, name)
         if found is not None and found.spec.type in ("plugin", "mcp"):
@@ -177,23 +167,21 @@ async def delete_tool(
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError
     registry.forget_tools(principal.project_id)
-    return no_content()
 
 
 @routes.post(
     "/tools/{name}/rotate_secret",
     response_model=ToolSecret,
-    summary="Replace a tool's signing secret",
+    summary="Rotate a tool's signing secret",
 )
 async def rotate_tool_secret(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
-    request: Request,
+    request_key: RequestKey,
     name: ToolPath,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make a new signing secret. For 24 hours calls are signed with the former one too."""
+    """Create a new signing secret. For 24 hours, calls are also signed with the previous secret."""
     secret = signing.make_secret()
 
     async def rotate(tx: Tx) -> ToolSecret:
@@ -203,8 +191,7 @@ async def rotate_tool_secret(
             raise e.ToolNotFoundError
         return ToolSecret(secret=secret)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    shown = await respond_once(storage, what, rotate)
+    shown = await respond_once(storage, request_key, rotate)
     registry.forget_tools(principal.project_id)
     return shown
 
@@ -331,7 +318,7 @@ async def _get_code_spec(
     return code or spec
 
 
-@routes.post("/tools/{name}/test", response_model=ToolTrial)
+@routes.post("/tools/{name}/test")
 async def try_tool(
     principal: ToolsWriter,
     storage: StorageDep,
@@ -339,10 +326,10 @@ async def try_tool(
     access: AccessDep,
     name: ToolPath,
     trial: TryTool,
-) -> Response:
-    """Call the tool once, now, outside of any run: no approval, no retry, nothing recorded. The
-    arguments must match its schema. A tool of type `agent` or `client` cannot be tried so: start a
-    run."""
+) -> ToolTrial:
+    """Call a tool once, outside of any run. Runward requires no approval, does not retry, and
+    records nothing. The arguments must match the tool's schema. Tools of the types `agent`,
+    `client`, and `hosted` cannot be tested this way."""
     async with storage.read() as tx:
         versions = await tool_registry.read_current_versions(tx, principal.project_id, [name])
     if name not in versions:
@@ -361,7 +348,7 @@ async def try_tool(
     started = time.monotonic()
     call = _make_invocation(principal, armed.tool, trial, registry, access, secrets=armed.secrets)
     outcome = bounded_outcome(await executor.invoke(call))
-    return json_response(ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started))
+    return ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started)
 
 
 def _make_invocation(

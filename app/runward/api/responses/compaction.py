@@ -24,7 +24,8 @@ _UNKNOWN: Final = "was not sealed here for this project, or was altered"
 
 def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_bytes: int) -> str:
     """`max_body_bytes`: of a request, which must be able to hold the result. Raises
-    InvalidRequestError where there are more than MAX_BYTES of items, or the result is larger."""
+    InvalidRequestError where there are more than MAX_ITEM_BYTES of items, or the result is
+    larger."""
     text = compact([item_to_json(item) for item in items])
     if len(text.encode()) > MAX_ITEM_BYTES:
         raise parameter_error(
@@ -40,7 +41,7 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
 
 
 def make_unseal(vault: Vault, project_id: ProjectId) -> Unseal:
-    """Return a function that opens the items of one request. They may have MAX_BYTES in total,
+    """Return a function that opens the items of one request. They may have MAX_ITEM_BYTES in total,
     because a few sealed bytes can hold much text and can be sent many times."""
     left = MAX_ITEM_BYTES
 

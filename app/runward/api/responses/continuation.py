@@ -18,18 +18,18 @@ from runward.api.responses.conversation import (
     parse_message,
     parse_output,
 )
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CreateResponse
+from runward.api.responses.parts import ResponseId
 from runward.api.responses.run_request import check_continuation
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id, parse_id
 from runward.domain.registry.scopes import Principal, Scope
-from runward.domain.run.approvals import Approve, Reject
 from runward.domain.run.config import RunConfig
 from runward.domain.run.conversation import build_conversation
+from runward.domain.run.decisions import Approve, Reject
 from runward.domain.run.items import Item, Message
 from runward.domain.run.resolve import CallbackCompleted
 from runward.domain.run.status import TERMINAL

@@ -30,7 +30,7 @@ Unseal: TypeAlias = Callable[[str], Sequence[Item]]
 
 
 def parameter_error(path: str, message: str) -> InvalidRequestError:
-    """`why` is a sentence, or what follows the parameter's name in one."""
+    """Return the error of a parameter. `message`: a sentence, or what follows its name in one."""
     detail = message if message[0].isupper() else f"{path.removeprefix('query.')} {message}"
     return InvalidRequestError(detail, errors=[FieldError(path, message)])
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from runward.api.responses.continuation import list_requests
+from runward.api.responses.items import build_message, function_call, refusal_part, text_part
 from runward.api.responses.log import ResponseLog
 from runward.domain.events.values import Reason
 from runward.domain.json import compact
-from runward.domain.run.calls import Call, CallOutcome
 from runward.domain.run.items import (
     HostedCall,
     Item,
@@ -21,7 +21,7 @@ from runward.domain.run.items import (
     ToolResult,
     join_text,
 )
-from runward.domain.run.state import RunState, SegmentKind
+from runward.domain.run.state import Call, CallOutcome, RunState, SegmentKind
 
 
 def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:
@@ -80,18 +80,15 @@ def _encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     for n, item in enumerate(items, start=1):
         match item:
             case Message(role="assistant"):
-                yield _message(f"msg_{run}_in{n}", item, [_encode_output_part(item)])
+                text = join_text(item.content)
+                part = refusal_part(text) if item.refusal else text_part(text)
+                yield build_message(f"msg_{run}_in{n}", item.role, [part])
             case Message(content=content):
-                yield _message(f"msg_{run}_in{n}", item, list(_encode_input_parts(content)))
+                parts = list(_encode_input_parts(content))
+                yield build_message(f"msg_{run}_in{n}", item.role, parts)
             case ToolCall():
-                yield {
-                    "type": "function_call",
-                    "id": f"fc_{run}_in{n}",
-                    "call_id": item.call_id,
-                    "name": item.name,
-                    "arguments": item.raw if item.raw is not None else item.arguments,
-                    "status": "completed",
-                }
+                arguments = item.raw if item.raw is not None else item.arguments
+                yield function_call(run, f"in{n}", item.call_id, item.name, arguments)
             case ToolResult():
                 yield {
                     "type": "function_call_output",
@@ -115,23 +112,6 @@ def _encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
                 }
             case _:
                 assert_never(item)
-
-
-def _message(id_: str, item: Message, content: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "type": "message",
-        "id": id_,
-        "role": item.role,
-        "content": content,
-        "status": "completed",
-    }
-
-
-def _encode_output_part(item: Message) -> dict[str, Any]:
-    text = join_text(item.content)
-    if item.refusal:
-        return {"type": "refusal", "refusal": text}
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _encode_input_parts(content: MessageContent) -> Iterator[dict[str, Any]]:

@@ -34,58 +34,57 @@ class _Item(OpenAIRequestModel):
     """`id` and `status` are those of the item's own response; nothing depends on them."""
 
     id: str | None = None
-    """As it was answered; not needed."""
+    """ID of the item from an earlier response. Not required, and ignored."""
     status: str | None = None
-    """As it was answered; not needed."""
+    """Status of the item from an earlier response. Not required, and ignored."""
 
 
 # Contents of messages and results.
 
 
 class TextIn(OpenAIRequestModel):
-    """Text."""
+    """A text part of a message or a result."""
 
     type: Literal["input_text", "output_text"]
-    """`input_text`, or of an assistant's message `output_text`."""
+    """Kind of the text part: `output_text` for messages of the assistant, `input_text`
+    otherwise."""
     text: str
-    """The text itself."""
+    """Text of the part."""
     annotations: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Not passed on."""
+    """Annotations from an earlier response. Accepted but ignored."""
     logprobs: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Not passed on."""
+    """Log probabilities from an earlier response. Accepted but ignored."""
 
 
 class RefusalIn(OpenAIRequestModel):
-    """What an assistant said instead of an answer."""
+    """A refusal of the assistant."""
 
     type: Literal["refusal"]
-    """`refusal`."""
     refusal: str
-    """The text."""
+    """Text of the refusal."""
 
 
 class ImageIn(OpenAIRequestModel):
-    """An image, by its address or as a data URL."""
+    """An image, as a URL or as a data URL."""
 
     type: Literal["input_image"]
-    """`input_image`."""
     image_url: str
-    """`https://…`, or `data:image/png;base64,…`."""
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
     detail: Literal["auto"] = "auto"
-    """Only `auto`."""
+    """Level of detail of the image. Runward supports only `auto`."""
 
 
 class FileIn(OpenAIRequestModel):
-    """A file, by its address or as a data URL."""
+    """A file, as a URL or as a data URL."""
 
     type: Literal["input_file"]
-    """`input_file`."""
     file_url: str | None = None
-    """Where the model's vendor fetches it from."""
+    """URL from which the model's provider loads the file. Null if the file is in `file_data`."""
     file_data: str | None = None
-    """`data:application/pdf;base64,…`."""
+    """The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
+    `file_url`."""
     filename: Annotated[str, Field(max_length=255)] | None = None
-    """What the model is told that it is called."""
+    """File name that the model sees."""
 
 
 PartIn: TypeAlias = Annotated[
@@ -99,109 +98,104 @@ InputContent: TypeAlias = str | list[PartIn]
 
 
 class MessageIn(_Item):
-    """A message."""
+    """A message of the conversation."""
 
     type: Literal["message"] = "message"
-    """`message`; may be left out."""
+    """`message`. It may be left out."""
     role: Literal["user", "assistant", "system", "developer"]
-    """`developer` means `system`."""
+    """Role of the message's author. `developer` has the same meaning as `system`."""
     content: InputContent
-    """Text, or parts."""
+    """Content of the message: a text, or a list of parts."""
     phase: Literal["commentary", "final_answer"] | None = None
-    """Of an assistant's message. Accepted; not passed on."""
+    """Phase of an assistant message from an earlier response. Accepted but ignored."""
 
 
 class FunctionCallIn(_Item):
-    """A call that an earlier response asked for."""
+    """A function call that an earlier response requested."""
 
     type: Literal["function_call"]
-    """`function_call`."""
     call_id: Annotated[str, Field(min_length=1, max_length=512)]
-    """Which call."""
+    """ID of the function call."""
     name: Annotated[str, Field(min_length=1, max_length=128)]
-    """The function."""
+    """Name of the function."""
     arguments: str
-    """A JSON object as text."""
+    """Arguments of the call: a JSON object as text."""
 
 
 class FunctionCallOutputIn(_Item):
-    """What came of a function call: the client has run it."""
+    """The result of a function call that the client has run."""
 
     type: Literal["function_call_output"]
-    """`function_call_output`."""
     call_id: Annotated[str, Field(min_length=1, max_length=512)]
-    """Which call."""
+    """ID of the function call that the result belongs to."""
     output: InputContent
-    """Text, or parts."""
+    """Result of the call: a text, or a list of parts."""
 
 
 class ReasoningIn(_Item):
-    """Reasoning of an earlier response. Accepted; the model is not given it back."""
+    """Reasoning of an earlier response. Accepted, but the model does not read it again."""
 
     type: Literal["reasoning"]
-    """`reasoning`."""
     summary: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """As it was answered."""
+    """Summary from the earlier response. Accepted but ignored."""
     content: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """As it was answered."""
+    """Content from the earlier response. Accepted but ignored."""
     encrypted_content: str | None = None
-    """As it was answered."""
+    """Encrypted content from the earlier response. Accepted but ignored."""
 
 
 class McpCallIn(_Item):
-    """A call that Runward ran in an earlier response."""
+    """A call of a registered tool that Runward ran in an earlier response."""
 
     type: Literal["mcp_call"]
-    """`mcp_call`."""
     server_label: str
-    """As it was answered."""
+    """Label of the server from the earlier response."""
     name: Annotated[str, Field(min_length=1, max_length=128)]
-    """The tool."""
+    """Name of the registered tool."""
     arguments: str
-    """A JSON object as text."""
+    """Arguments of the call: a JSON object as text."""
     output: str | None = None
-    """Its result."""
+    """Result of the call. Null if the call failed."""
     error: JsonValue = None
-    """Why it failed."""
+    """Error of the call. Null if the call succeeded."""
     approval_request_id: str | None = None
-    """As it was answered."""
+    """ID of the approval request from the earlier response. Null if there was none."""
 
 
 class McpApprovalRequestIn(_Item):
-    """A question of an earlier response. Accepted; what came of it is in the call."""
+    """An approval request of an earlier response. Accepted but ignored, because the call's own item
+    contains its outcome."""
 
     type: Literal["mcp_approval_request"]
-    """`mcp_approval_request`."""
     server_label: str
-    """As it was answered."""
+    """Label of the server from the earlier response."""
     name: str
-    """The tool."""
+    """Name of the registered tool."""
     arguments: str
-    """A JSON object as text."""
+    """Arguments of the call: a JSON object as text."""
 
 
 class McpApprovalResponseIn(_Item):
-    """A decision about a call that waits for one; needs the scope `approvals:decide`."""
+    """A decision about a call that needs approval. The API key needs the scope
+    `approvals:decide`."""
 
     type: Literal["mcp_approval_response"]
-    """`mcp_approval_response`."""
     approval_request_id: Annotated[str, Field(max_length=64)]
-    """The id of the `mcp_approval_request`: Runward's `apr_…`."""
+    """ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`)."""
     approve: bool
-    """Whether the call may be made."""
+    """Whether the approver approves the call."""
     reason: Annotated[str, Field(max_length=4096)] | None = None
-    """For the model, where it may not."""
+    """Reason for a rejection, which the model reads. Null: a built-in message."""
 
 
 class CompactionIn(_Item):
-    """A conversation that POST /v1/responses/compact sealed."""
+    """A compacted conversation from `POST /v1/responses/compact`."""
 
     type: Literal["compaction"]
-    """`compaction`."""
     encrypted_content: str
-    """As it was answered."""
+    """Encrypted conversation, as the compaction returned it."""
     created_by: str | None = None
-    """As it was answered."""
+    """Creator from the compaction item. Accepted but ignored."""
 
 
 ItemIn: TypeAlias = Annotated[

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import JsonValue
 
 from runward.api.responses.models import SERVER
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, as_text, compact
 
 OutputItem: TypeAlias = dict[str, Any]
 ContentPart: TypeAlias = dict[str, Any]
@@ -65,22 +65,18 @@ def message_id(run: str, turn: int) -> str:
 
 
 def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> OutputItem:
-    return _message(message_id(run, turn), list(parts), status)
+    return build_message(message_id(run, turn), "assistant", list(parts), status)
 
 
 def final_message(run: str, output: JsonValue) -> OutputItem:
     """Of a run whose output is not what its model said last."""
-    return _message(f"msg_{run}_output", [text_part(_as_text(output))], "completed")
+    return build_message(f"msg_{run}_output", "assistant", [text_part(as_text(output))])
 
 
-def _message(id_: str, parts: list[ContentPart], status: str) -> OutputItem:
-    return {
-        "type": "message",
-        "id": id_,
-        "status": status,
-        "role": "assistant",
-        "content": parts,
-    }
+def build_message(
+    id_: str, role: str, parts: list[ContentPart], status: str = "completed"
+) -> OutputItem:
+    return {"type": "message", "id": id_, "status": status, "role": role, "content": parts}
 
 
 def text_part(text: str) -> ContentPart:
@@ -97,11 +93,7 @@ def ends_with(output: Sequence[OutputItem], final: JsonValue) -> bool:
     if last is None:
         return False
     said = "".join(part.get("text", part.get("refusal", "")) for part in last["content"])
-    return said == _as_text(final)
-
-
-def _as_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else compact(value)
+    return said == as_text(final)
 
 
 # What the model thought, and what it called.
@@ -127,7 +119,10 @@ def _find_texts(value: JsonValue) -> Iterator[str]:
                 yield from _find_texts(one)
 
 
-def function_call(run: str, number: int, call_id: str, name: str, arguments: str) -> OutputItem:
+def function_call(
+    run: str, number: int | str, call_id: str, name: str, arguments: str
+) -> OutputItem:
+    """`number`: of the event that made it, or what else tells it apart in its run."""
     return {
         "type": "function_call",
         "id": f"fc_{run}_{number}",
@@ -163,7 +158,7 @@ def hosted_call(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
 
 def call_result(data: Mapping[str, Any], *, succeeded: bool) -> OutputItem:
     """What a call that has ended adds to its item. `data`: of its last event."""
-    text = _as_text(data["output"])
+    text = as_text(data["output"])
     if succeeded:
         return {"status": "completed", "output": text}
     content = [{"type": "text", "text": text}]

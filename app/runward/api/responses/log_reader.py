@@ -8,9 +8,8 @@ from typing import Any, Final, cast
 from pydantic_core import from_json
 
 from runward.api.events.follow import Entry, RunLog, follow
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.log import ResponseLog
-from runward.api.responses.parts import LoggedEvent, ResponseEvent
+from runward.api.responses.parts import LoggedEvent, ResponseEvent, ResponseId
 from runward.api.responses.response_body import make_shape
 from runward.domain import errors as e
 from runward.domain.events.kinds import MessageDeltaEvent

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.api.http.models import with_example
 from runward.api.responses.inputs import InputIn, ItemIn, OpenAIRequestModel
@@ -17,33 +17,32 @@ class FunctionIn(OpenAIRequestModel):
     """A function that the client runs."""
 
     type: Literal["function"]
-    """`function`."""
     name: ToolName
-    """What the model calls it."""
+    """Name of the function that the model uses to call it."""
     description: Annotated[str, Field(max_length=16_384)] = ""
-    """What it does and when to use it, for the model."""
+    """Description of the function for the model: what the function does and when to use it."""
     parameters: JsonObject | None = None
-    """A JSON Schema of the arguments, an object; null: it takes none."""
+    """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
+    arguments."""
     strict: bool = False
-    """Holds the model to the schema."""
+    """Whether the model must follow the schema exactly."""
 
 
 class AllowedTools(OpenAIRequestModel):
-    """Names, in an object."""
+    """A filter that lists registered tools."""
 
     tool_names: list[ToolName]
-    """The names of registered tools."""
+    """Names of registered tools."""
 
 
 class RunwardToolsIn(OpenAIRequestModel):
-    """Registered tools, which Runward runs: an `mcp` tool whose `server_label` is `runward`."""
+    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
+    `runward`."""
 
     type: Literal["mcp"]
-    """`mcp`."""
     server_label: Literal["runward"]
-    """`runward`."""
     allowed_tools: list[ToolName] | AllowedTools
-    """The names of registered tools."""
+    """Names of the registered tools that the model may call."""
 
     @property
     def names(self) -> list[str]:
@@ -55,149 +54,152 @@ ToolIn: TypeAlias = Annotated[FunctionIn | RunwardToolsIn, Field(discriminator="
 
 
 class ToolChoiceIn(OpenAIRequestModel):
-    """One tool that the model must call."""
+    """The tool that the model must call."""
 
     type: Literal["function", "mcp"]
-    """`function`, or `mcp` for a registered tool."""
+    """Kind of the tool: `function` for a client's function, `mcp` for a registered tool."""
     name: ToolName
-    """Which one."""
+    """Name of the tool."""
     server_label: Literal["runward"] | None = None
-    """`runward`, for a registered tool."""
+    """`runward` for a registered tool. Null for a function."""
 
 
 class PlainText(OpenAIRequestModel):
-    """Any text."""
+    """Output format without a schema."""
 
     type: Literal["text"]
-    """`text`."""
 
 
 class JsonSchemaIn(OpenAIRequestModel):
-    """JSON of a schema. The answer is held against it, and repaired once where it does not fit."""
+    """Output format with a schema. If the output does not match the schema, the model may correct
+    it once."""
 
     type: Literal["json_schema"]
-    """`json_schema`."""
     name: Annotated[str, Field(max_length=64)] = ""
-    """What it is called; shown again."""
+    """Name of the schema, which Runward returns unchanged."""
     schema_: Annotated[JsonObject, Field(alias="schema")]
-    """The JSON Schema."""
+    """JSON Schema that the output must match."""
     description: Annotated[str, Field(max_length=4096)] | None = None
-    """Shown again."""
+    """Description of the schema, which Runward returns unchanged."""
     strict: bool | None = None
-    """Shown again; the answer is always held against the schema."""
+    """Value that Runward returns unchanged. Runward always validates the output against the
+    schema."""
 
 
 class TextConfig(OpenAIRequestModel):
-    """What the answer is to be."""
+    """Settings of the model's text output."""
 
     format: Annotated[PlainText | JsonSchemaIn, Field(discriminator="type")] | None = None
-    """`{"type": "text"}` or `{"type": "json_schema", …}`."""
+    """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
     verbosity: Literal["low", "medium", "high"] | None = None
-    """`model_settings.verbosity`."""
+    """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
+    provider's default."""
 
 
 class ReasoningConfig(OpenAIRequestModel):
-    """How much the model thinks."""
+    """Settings of the model's reasoning."""
 
     effort: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """`model_settings.reasoning.effort`."""
+    """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
 
 
 class ConversationIn(OpenAIRequestModel):
-    """A session, in an object."""
+    """A session, as an object."""
 
     id: Annotated[str, Field(max_length=64)]
-    """`sess_…`."""
+    """ID of the session (`sess_…`)."""
 
 
 class StreamOptions(OpenAIRequestModel):
-    """How events are streamed."""
+    """Options of the event stream."""
 
     include_obfuscation: Literal[False] = False
-    """Only false."""
+    """Whether events have random padding. Runward supports only false."""
 
 
 class CreateResponse(OpenAIRequestModel):
-    """A response: a run of a registered agent or of a model."""
+    """A response to create: a run of a registered agent or of a model."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            model="offline:rules",
-            instructions="Pay what is asked for.",
-            input="Please pay(amount=500)",
-            tools=[{"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}],
-        )
+    model_config = with_example(
+        model="offline:rules",
+        instructions="Pay what is asked for.",
+        input="Please pay(amount=500)",
+        tools=[{"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}],
     )
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
-    """The name of a registered agent, or `vendor:model`."""
+    """Name of a registered agent, or a model as `provider:model`."""
     input: InputIn = Field(default_factory=list[ItemIn])
-    """A text, or items of a conversation."""
+    """Input of the response: a text, or items of a conversation."""
     instructions: Annotated[str, Field(max_length=262_144)] | None = None
-    """What the model is told first. An agent has its own."""
+    """Instructions that the model reads before the input. Not allowed for a registered agent, which
+    has its own."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
-    """The response that this one goes on from."""
+    """ID of the response to continue. Null: a new conversation."""
     conversation: Annotated[str, Field(max_length=64)] | ConversationIn | None = None
-    """A session, `sess_…`."""
+    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
     tools: Annotated[list[ToolIn], Field(max_length=128)] | None = None
-    """Functions that the client runs, and registered tools."""
+    """Functions that the client runs, and registered tools that Runward runs."""
     tool_choice: Literal["auto", "none", "required"] | ToolChoiceIn | None = None
-    """Whether the model may, must not or must call a tool, or which one."""
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call."""
     parallel_tool_calls: bool | None = None
-    """Whether the model may ask for several calls at once."""
+    """Whether the model may request several tool calls in one turn."""
     max_tool_calls: Annotated[int, Field(ge=0, le=200)] | None = None
-    """`limits.max_tool_calls`."""
+    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit."""
     text: TextConfig | None = None
-    """What the answer is to be."""
+    """Settings of the model's text output."""
     reasoning: ReasoningConfig | None = None
-    """How much the model thinks."""
+    """Settings of the model's reasoning."""
     temperature: float | None = None
-    """`model_settings.temperature`."""
+    """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
     top_p: float | None = None
-    """`model_settings.top_p`."""
+    """Nucleus sampling probability. Sets `model_settings.top_p`. Null: the provider's default."""
     presence_penalty: float | None = None
-    """`model_settings.presence_penalty`."""
+    """Presence penalty. Sets `model_settings.presence_penalty`. Null: the provider's default."""
     frequency_penalty: float | None = None
-    """`model_settings.frequency_penalty`."""
+    """Frequency penalty. Sets `model_settings.frequency_penalty`. Null: the provider's default."""
     max_output_tokens: int | None = None
-    """`model_settings.max_output_tokens`, of one answer of the model."""
+    """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`. Null:
+    the provider's default."""
     user: str | None = None
-    """`model_settings.user`."""
+    """Identifier of the end user. Sets `model_settings.user`."""
     safety_identifier: str | None = None
-    """`model_settings.safety_identifier`."""
+    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`."""
     prompt_cache_key: str | None = None
-    """`model_settings.prompt_cache_key`."""
+    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`."""
     service_tier: str | None = None
-    """`model_settings.service_tier`; `auto` and `default` are not passed on."""
+    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not pass on
+    `auto` and `default`."""
     metadata: Annotated[
         dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
         Field(max_length=16),
     ] = Field(default_factory=dict[str, str])
-    """The caller's own notes, shown again with the response and the run."""
+    """Custom metadata, which is returned with the response and the run."""
     stream: bool = False
-    """Answer with events."""
+    """Whether to return a stream of events."""
     background: bool = False
-    """Answer at once, while the run goes on."""
+    """Whether to respond immediately, before the run has ended."""
     store: bool = True
-    """Only true: a run is stored."""
+    """Whether to store the response. Runward supports only true, because all runs are stored."""
     truncation: Literal["auto", "disabled"] = "disabled"
-    """Only `disabled`."""
+    """Truncation of long inputs. Runward supports only `disabled`."""
     include: list[str] = Field(default_factory=list[str])
-    """Only empty."""
+    """Additional output data. Runward supports only an empty list."""
     top_logprobs: int = 0
-    """Only 0."""
+    """Number of log probabilities. Runward supports only 0."""
     stream_options: StreamOptions = StreamOptions()
-    """How events are streamed."""
+    """Options of the event stream."""
 
 
 class CompactResponse(OpenAIRequestModel):
-    """A conversation that is to be sealed."""
+    """A conversation to compact."""
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
-    """The name of a registered agent, or `vendor:model`."""
+    """Name of a registered agent, or a model as `provider:model`."""
     input: InputIn = Field(default_factory=list[ItemIn])
-    """A text, or items of a conversation."""
+    """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
-    """The response whose conversation comes first."""
+    """ID of a response whose conversation precedes the input. Null: only the input."""
     prompt_cache_key: str | None = None
-    """Accepted; nothing is cached."""
+    """Key for the provider's prompt cache. Accepted but ignored."""

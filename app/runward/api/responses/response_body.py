@@ -4,32 +4,30 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final, cast
 
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.models import SERVER, CreateResponse
-from runward.api.responses.parts import ResponseSnapshot
+from runward.api.responses.parts import ResponseId, ResponseSnapshot
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, as_text
 from runward.store.runs.views import RunView
 
-_KEPT_FIELDS: Final[set[str]] = {
-    "background",
-    "frequency_penalty",
-    "max_output_tokens",
-    "max_tool_calls",
-    "model",
-    "parallel_tool_calls",
-    "presence_penalty",
-    "previous_response_id",
-    "prompt_cache_key",
-    "reasoning",
-    "safety_identifier",
-    "service_tier",
-    "temperature",
-    "text",
-    "tool_choice",
-    "top_p",
-    "user",
+_ECHOED_DEFAULTS: Final[JsonObject] = {
+    "previous_response_id": None,
+    "tool_choice": "auto",
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "user": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "background": False,
+    "service_tier": "default",
+    "safety_identifier": None,
+    "prompt_cache_key": None,
 }
+"""The fields of a request that its response shows as they were given, and what it shows for those
+that were not."""
+_KEPT_FIELDS: Final = {*_ECHOED_DEFAULTS, "model", "parallel_tool_calls", "reasoning", "text"}
 """What a run keeps of the request only to show it again."""
 
 
@@ -75,29 +73,17 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
     return {
         "id": str(id_),
         "object": "response",
+        **{name: asked.get(name, default) for name, default in _ECHOED_DEFAULTS.items()},
         "model": asked.get("model") or view.agent or (model if isinstance(model, str) else ""),
-        "previous_response_id": asked.get("previous_response_id"),
         "instructions": config.get("instructions") if inline else None,
         "tools": list(_tools(config, inline=inline)),
-        "tool_choice": asked.get("tool_choice", "auto"),
         "truncation": "disabled",
         "parallel_tool_calls": config.get("parallel_tool_calls", True),
         "text": {"format": {"type": "text"}, **asked.get("text", {})},
-        "temperature": asked.get("temperature", 1.0),
-        "top_p": asked.get("top_p", 1.0),
-        "presence_penalty": asked.get("presence_penalty", 0.0),
-        "frequency_penalty": asked.get("frequency_penalty", 0.0),
         "top_logprobs": 0,
         "reasoning": {"effort": None, "summary": None, **effort} if effort else None,
-        "user": asked.get("user"),
-        "max_output_tokens": asked.get("max_output_tokens"),
-        "max_tool_calls": asked.get("max_tool_calls"),
         "store": True,
-        "background": asked.get("background", False),
-        "service_tier": asked.get("service_tier", "default"),
-        "metadata": {name: _text(value) for name, value in view.metadata.items()},
-        "safety_identifier": asked.get("safety_identifier"),
-        "prompt_cache_key": asked.get("prompt_cache_key"),
+        "metadata": {name: as_text(value) for name, value in view.metadata.items()},
         "conversation": {"id": format_id(Prefix.SESSION, view.session_id)}
         if view.session_id
         else None,
@@ -117,7 +103,3 @@ def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:
         }
     if inline and (names := config.get("tools")):
         yield {"type": "mcp", "server_label": SERVER, "allowed_tools": names}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else compact(value)

@@ -2,9 +2,9 @@
 
 from typing import Any, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
-from runward.api.http.models import ResponseModel, with_example
+from runward.api.http.models import ConversationPage, ResponseModel, with_example
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
@@ -12,7 +12,6 @@ RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
 RESPONSE_ID = "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 _EXAMPLE: dict[str, Any] = {
     "id": RESPONSE_ID,
-    "object": "response",
     "created_at": 1793610600,
     "completed_at": 1793610601,
     "status": "completed",
@@ -48,159 +47,146 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class OpenAIErrorDetails(ResponseModel):
-    """What is wrong."""
+    """Details of an error, in OpenAI's format."""
 
     message: str
-    """For a person."""
+    """Description of the error, for people."""
     type: str
-    """`invalid_request_error`, `authentication_error`, `permission_error`, `rate_limit_error` or
-    `server_error`."""
+    """Type of the error: `invalid_request_error`, `authentication_error`, `permission_error`,
+    `rate_limit_error`, or `server_error`."""
     param: str | None
-    """Which value of the request; null where it is none in particular."""
+    """Name of the invalid value of the request. Null if the error is not about a single value."""
     code: str | None
-    """For a program."""
+    """Stable error code, for programs."""
 
 
 class OpenAIError(ResponseModel):
-    """An error, as OpenAI's clients read it."""
+    """An error in OpenAI's format."""
 
     error: OpenAIErrorDetails
-    """What is wrong."""
+    """Details of the error."""
 
 
 class ResponseObject(ResponseModel):
-    """A response: a run, from its beginning or from where it waited for the client, up to where
-    it waits for the client again, or ends."""
+    """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
+    The next response starts where the client submits what the run waits for."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_EXAMPLE))
+    model_config = with_example(**_EXAMPLE)
 
     id: str
-    """`resp_…`, with the digits of the run's id."""
+    """ID of the response (`resp_…`). It contains the hexadecimal digits of the run's ID."""
     object: Literal["response"] = "response"
-    """`response`."""
     created_at: int
-    """Unix seconds."""
+    """When the response was created, as a Unix timestamp in seconds."""
     completed_at: int | None
-    """Unix seconds; null unless it is completed."""
+    """When the response was completed, as a Unix timestamp in seconds. Null unless `status` is
+    `completed`."""
     status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
-    """`completed` also where the run waits for the client."""
+    """Status of the response. `completed` also means that the run waits for the client."""
     model: str
-    """As it was asked for."""
+    """Model or agent of the request."""
     previous_response_id: str | None
-    """The response that it goes on from."""
+    """ID of the response that this response continues. Null if there is none."""
     instructions: str | None
-    """As they were given; null where the model is an agent."""
+    """Instructions of the request. Null if the model is an agent or there are none."""
     tools: list[JsonObject]
-    """The functions and registered tools that were given."""
+    """Functions and registered tools of the request."""
     tool_choice: JsonValue
-    """As it was given."""
+    """Tool choice of the request."""
     truncation: Literal["disabled"]
-    """`disabled`."""
     parallel_tool_calls: bool
-    """As it was given."""
+    """Whether the model may request several tool calls in one turn, as in the request."""
     text: JsonObject
-    """What the answer was to be."""
+    """Settings of the model's text output, as in the request."""
     temperature: float
-    """As it was given; 1 where it was not."""
+    """Sampling temperature of the request. 1 if the request has none."""
     top_p: float
-    """As it was given; 1 where it was not."""
+    """Nucleus sampling probability of the request. 1 if the request has none."""
     presence_penalty: float
-    """As it was given; 0 where it was not."""
+    """Presence penalty of the request. 0 if the request has none."""
     frequency_penalty: float
-    """As it was given; 0 where it was not."""
+    """Frequency penalty of the request. 0 if the request has none."""
     top_logprobs: int
-    """0."""
+    """Number of log probabilities. Always 0."""
     reasoning: JsonObject | None
-    """As it was given."""
+    """Reasoning settings of the request. Null if the request has none."""
     user: str | None
-    """As it was given."""
+    """Identifier of the end user, as in the request. Null if the request has none."""
     max_output_tokens: int | None
-    """As it was given."""
+    """Maximum number of output tokens, as in the request. Null if the request has none."""
     max_tool_calls: int | None
-    """As it was given."""
+    """Maximum number of tool calls, as in the request. Null if the request has none."""
     store: bool
-    """true."""
+    """Whether the response is stored. Always true."""
     background: bool
-    """As it was given when the run was started."""
+    """Whether the request that started the run set `background`."""
     service_tier: str
-    """As it was given; `default` where it was not."""
+    """Service tier of the request. `default` if the request has none."""
     metadata: dict[str, str]
-    """The run's."""
+    """Custom metadata of the run."""
     safety_identifier: str | None
-    """As it was given."""
+    """Identifier of the end user for safety checks, as in the request. Null if the request has
+    none."""
     prompt_cache_key: str | None
-    """As it was given."""
+    """Key for the provider's prompt cache, as in the request. Null if the request has none."""
     conversation: JsonObject | None
-    """The session: `{"id": "sess_…"}`."""
+    """Session of the response, as `{"id": "sess_…"}`. Null if there is none."""
     error: JsonObject | None
-    """Of a failed one: `code`, `message`."""
+    """Error of a failed response, with `code` and `message`. Null for other responses."""
     incomplete_details: JsonObject | None
-    """Of an incomplete one: `reason` for OpenAI's clients; `code` and `message` are Runward's."""
+    """Why the response is incomplete: `reason` in OpenAI's format, and Runward's own `code` and
+    `message`. Null for other responses."""
     output: list[JsonObject]
-    """Items: `message`, `reasoning`, `mcp_call`, `function_call`, `mcp_approval_request`."""
+    """Output items of the types `message`, `reasoning`, `mcp_call`, `function_call`, and
+    `mcp_approval_request`."""
     usage: JsonObject | None
-    """Tokens; null until it has ended."""
+    """Number of tokens that the response used. Null until the response has ended."""
 
 
-class InputItems(ResponseModel):
-    """What a response was given."""
+class InputItems(ConversationPage):
+    """The input items of a response."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="list",
-            data=[
-                {
-                    "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-                    "type": "message",
-                    "role": "user",
-                    "status": "completed",
-                    "content": [{"type": "input_text", "text": "Please pay(amount=500)"}],
-                }
-            ],
-            first_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            last_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            has_more=False,
-        )
+    model_config = with_example(
+        data=[
+            {
+                "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                "type": "message",
+                "role": "user",
+                "status": "completed",
+                "content": [{"type": "input_text", "text": "Please pay(amount=500)"}],
+            }
+        ],
+        first_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        last_id="msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        has_more=False,
     )
 
-    object: Literal["list"] = "list"
-    """`list`."""
     data: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Items."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """The id of the last item; null if the page is empty."""
-    has_more: bool
-    """Whether there is anything after this page."""
+    """Input items in the requested order."""
 
 
 class Compaction(ResponseModel):
-    """A sealed conversation."""
+    """A compacted conversation."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-            object="response.compaction",
-            created_at=1793610600,
-            output=[
-                {
-                    "type": "compaction",
-                    "id": "cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-                    "encrypted_content": "…",
-                }
-            ],
-            usage={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
-        )
+    model_config = with_example(
+        id="cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+        created_at=1793610600,
+        output=[
+            {
+                "type": "compaction",
+                "id": "cmp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+                "encrypted_content": "…",
+            }
+        ],
+        usage={"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
     )
 
     id: str
-    """`cmp_…`."""
+    """ID of the compaction (`cmp_…`)."""
     object: Literal["response.compaction"] = "response.compaction"
-    """`response.compaction`."""
     created_at: int
-    """Unix seconds."""
+    """When the compaction was created, as a Unix timestamp in seconds."""
     output: list[JsonObject]
-    """One item: `{"type": "compaction", "id", "encrypted_content"}`. Send it as input."""
+    """One item with the type `compaction`. Send it as input in place of the conversation."""
     usage: JsonObject
-    """Zeros: no model is asked."""
+    """Number of tokens used. All numbers are 0, because no model is called."""

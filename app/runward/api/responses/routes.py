@@ -5,9 +5,9 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Path, Query, Response
 
-from runward.api.events.stream import Frames, respond_with_stream, start_stream
+from runward.api.events.open_streams import Frames, respond_with_stream, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import (
     LiveDep,
@@ -16,19 +16,18 @@ from runward.api.http.dependencies import (
     RunQueueDep,
     StorageDep,
 )
-from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest
-from runward.api.http.paging import Pagination, slice_page
-from runward.api.http.params import IdempotencyKey
+from runward.api.http.idempotency import REPLAY_HEADERS, IdempotentRequest, RequestKey
+from runward.api.http.paging import Page, Pagination, slice_page
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.responses import continuation, log_reader, run_request
 from runward.api.responses.compaction import make_unseal, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation
-from runward.api.responses.ids import ResponseId
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
-from runward.api.responses.items import Tokens
+from runward.api.responses.items import OutputItem, Tokens
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
+from runward.api.responses.parts import ResponseId
 from runward.api.responses.response_models import (
     RESPONSE_STREAM,
     Compaction,
@@ -39,6 +38,7 @@ from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
+from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.items import Item
 from runward.services import Live, Registry, RunQueue, Storage
@@ -55,7 +55,7 @@ MAX_SEQUENCE: Final = 2**53
 _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": RESPONSE_STREAM}}}
 }
-ResponsePath = Annotated[str, Path(max_length=64, description="The response's id.")]
+ResponsePath = Annotated[str, Path(max_length=64, description="ID of the response.")]
 
 
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
@@ -65,22 +65,23 @@ async def create_response(
     registry: RegistryDep,
     queue: RunQueueDep,
     live: LiveDep,
-    request: Request,
+    request_key: RequestKey,
     body: CreateResponse,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Start a run, or answer one that waits, and answer with its response: when that has ended,
-    with `background` at once, with `stream` as events."""
+    """Create a response: start a run, or submit what a waiting run needs. By default, Runward
+    responds when the response has ended. With `background`, it responds immediately, and with
+    `stream`, it returns a stream of events."""
     run_request.check_supported(body)
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
-        log, replayed = await _start_response(storage, registry, queue, principal, body, what)
+        log, replayed = await _start_response(
+            storage, registry, queue, principal, body, request_key
+        )
         return _frames(storage, live, principal.project_id, log), REPLAY_HEADERS if replayed else {}
 
     if body.stream:
         return await start_stream(storage, live, principal, streamed)
-    log, replayed = await _start_response(storage, registry, queue, principal, body, what)
+    log, replayed = await _start_response(storage, registry, queue, principal, body, request_key)
     headers = REPLAY_HEADERS if replayed else {}
     if body.background:
         async with storage.read() as tx:
@@ -100,21 +101,13 @@ async def _start_response(
 ) -> tuple[ResponseLog, bool]:
     """The new response, of which nothing is read yet, and whether it was made before under the
     same key."""
-    before: tuple[Item, ...] = ()
-    former: continuation.PreviousResponse | None = None
-    if body.previous_response_id is not None:
-        shown = body.previous_response_id
-        former = await continuation.load_previous_response(storage, principal.project_id, shown)
-        if continuation.answers_wait(former, body.input):
-            id_, made = await continuation.continue_run(
-                storage, queue, principal, body, former, request_key
-            )
-            return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
-        before = await continuation.load_history(storage, principal.project_id, former)
-    unseal = make_unseal(storage.vault, principal.project_id)
-    items = parse_conversation(body.input, unseal, before)
-    if not items:
-        raise parameter_error("input", "is required")
+    former = await _load_previous(storage, principal.project_id, body)
+    if former is not None and continuation.answers_wait(former, body.input):
+        id_, made = await continuation.continue_run(
+            storage, queue, principal, body, former, request_key
+        )
+        return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
+    items = await _load_conversation(storage, principal.project_id, body, former)
 
     async def start() -> AcceptResult:
         continued_from = former.id.run_id if former else None
@@ -125,6 +118,30 @@ async def _start_response(
     accepted = await accept_once(storage, request_key, start)
     run = accepted.run
     return log_reader.create_log(run, ResponseId(run.id)), accepted.replayed
+
+
+async def _load_previous(
+    storage: Storage, project_id: ProjectId, body: CreateResponse | CompactResponse
+) -> continuation.PreviousResponse | None:
+    shown = body.previous_response_id
+    if shown is None:
+        return None
+    return await continuation.load_previous_response(storage, project_id, shown)
+
+
+async def _load_conversation(
+    storage: Storage,
+    project_id: ProjectId,
+    body: CreateResponse | CompactResponse,
+    former: continuation.PreviousResponse | None,
+) -> tuple[Item, ...]:
+    """Return the history of the previous response, if there is one, and the input. Raises
+    InvalidRequestError if both are empty."""
+    before = await continuation.load_history(storage, project_id, former) if former else ()
+    items = parse_conversation(body.input, make_unseal(storage.vault, project_id), before)
+    if not items:
+        raise parameter_error("input", "is required")
+    return items
 
 
 async def _wait_for_end(
@@ -154,14 +171,23 @@ async def get_response(
     storage: StorageDep,
     live: LiveDep,
     response_id: ResponsePath,
-    stream: Annotated[bool, Query(description="Answer with its events.")] = False,
+    stream: Annotated[
+        bool, Query(description="Whether to return a stream of the response's events.")
+    ] = False,
     starting_after: Annotated[
         int | None,
-        Query(ge=0, le=MAX_SEQUENCE, description="The `sequence_number` of the last event seen."),
+        Query(
+            ge=0,
+            le=MAX_SEQUENCE,
+            description="`sequence_number` of the last event that the client received.",
+        ),
     ] = None,
-    include_obfuscation: Annotated[bool, Query(description="Events have no padding.")] = False,
+    include_obfuscation: Annotated[
+        bool, Query(description="Whether events have random padding. Runward supports only false.")
+    ] = False,
 ) -> Response:
-    """A response as it is now, or its events: those after `starting_after`, then as they come."""
+    """Get the current state of a response. With `stream`, Runward returns the events after
+    `starting_after` as a stream."""
     if include_obfuscation:
         raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
     if starting_after is not None and not stream:
@@ -178,27 +204,29 @@ async def get_response(
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
 async def cancel_response(
     principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
-) -> Response:
-    """Cancel the run, also where it waits for the client. Cancelling twice is fine; a run that
-    has ended otherwise is 409."""
+) -> JsonObject:
+    """Cancel a response and its run, also if the run waits for the client. Cancelling a cancelled
+    response has no effect. If the run has ended in another way, Runward refuses the request with
+    409."""
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
     await cancel(storage, queue, principal.project_id, id_.run_id)
     log = log_reader.create_log(view, id_)
     async with storage.read() as tx:
         await log_reader.read_log(tx, principal.project_id, log)
-    return json_response(log.shape(log.snapshot))
+    return log.shape(log.snapshot)
 
 
 @routes.get(
     "/responses/{response_id}/input_items",
     response_model=InputItems,
-    summary="List what a response was given",
+    summary="List a response's input items",
 )
 async def list_input_items(
-    principal: RunsReader, storage: StorageDep, response_id: ResponsePath, walk: Pagination
-) -> Response:
-    """What the response was given: its input behind the conversation that it goes on from, or
-    what was answered to the run that waited."""
+    principal: RunsReader, storage: StorageDep, response_id: ResponsePath, pagination: Pagination
+) -> Page[OutputItem]:
+    """List the input items of a response. If the response continues a waiting run, the items are
+    what the client submitted to it. Otherwise, they are the input of the request and the
+    conversation before it."""
     view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
     async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
@@ -212,49 +240,30 @@ async def list_input_items(
     shown = list_initial_input(run, state)
     if id_.after:
         shown = list_continuation_input(run, before, state, messages)
-    return json_response(slice_page(shown, walk, lambda item: str(item["id"])))
+    return slice_page(shown, pagination, lambda item: str(item["id"]))
 
 
-@routes.post(
-    "/responses/compact",
-    response_model=Compaction,
-    responses={404: {}},
-    summary="Seal a conversation",
-)
+@routes.post("/responses/compact", responses={404: {}}, summary="Compact a conversation")
 async def compact_response(
     principal: RunsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     limits: RequestLimitsDep,
     body: CompactResponse,
-) -> Response:
-    """Seal a conversation into one item, which can be sent as input in its place. Nothing is
-    summarised, and no model is asked."""
+) -> Compaction:
+    """Compact a conversation into one encrypted item, which can be sent as input in its place.
+    Runward does not summarize the conversation and does not call a model."""
     await run_request.resolve_model(
         storage, registry, principal.project_id, run_request.build_model_request(body.model)
     )
-    before: tuple[Item, ...] = ()
-    if body.previous_response_id is not None:
-        shown = body.previous_response_id
-        former = await continuation.load_previous_response(storage, principal.project_id, shown)
-        before = await continuation.load_history(storage, principal.project_id, former)
-    unseal = make_unseal(storage.vault, principal.project_id)
-    items = parse_conversation(body.input, unseal, before)
-    if not items:
-        raise parameter_error("input", "is required")
+    former = await _load_previous(storage, principal.project_id, body)
+    items = await _load_conversation(storage, principal.project_id, body, former)
     id_ = f"cmp_{mint().hex}"
-    item = {
+    item: JsonObject = {
         "type": "compaction",
         "id": id_,
         "encrypted_content": seal(
             storage.vault, principal.project_id, items, limits.max_body_bytes
         ),
     }
-    shown_ = {
-        "id": id_,
-        "object": "response.compaction",
-        "created_at": int(time.time()),
-        "output": [item],
-        "usage": Tokens().usage,
-    }
-    return json_response(shown_)
+    return Compaction(id=id_, created_at=int(time.time()), output=[item], usage=Tokens().usage)

@@ -1,11 +1,13 @@
 """The answer with one run: as it is now, after a wait, or just accepted."""
 
+from contextlib import aclosing
 from dataclasses import replace
 
 from fastapi import Response
 
-from runward.api.events.follow import wait_until_settled
+from runward.api.events.follow import RunLog, follow
 from runward.api.http.idempotency import REPLAY_HEADERS
+from runward.api.http.params import MAX_SEQUENCE
 from runward.api.http.responses import json_response
 from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.models import Run
@@ -44,8 +46,14 @@ async def wait_and_respond(
     seconds: float,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Answer 200 with a run that has settled, and 202 after `seconds` with one that has not."""
-    await wait_until_settled(storage, live, project_id, run_id, seconds)
+    """Answer 200 with a run that has settled, and 202 after `seconds`, or when the process stops,
+    with one that has not. Raises RunNotFoundError."""
+    status = RunLog(project_id, run_id, MAX_SEQUENCE)
+    async with aclosing(
+        follow(storage, live, status, until=WAIT_ENDING, seconds=seconds)
+    ) as batches:
+        async for _ in batches:
+            pass
     shown = await read_run(storage, project_id, run_id)
     return json_response(shown, 200 if shown.status in WAIT_ENDING else 202, headers)
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -16,74 +16,78 @@ from runward.api.http.models import (
 from runward.domain.events.values import DecisionKind, Reason
 from runward.domain.ids import Prefix, RunId, format_id, format_optional_id
 from runward.domain.json import JsonObject
-from runward.domain.run.calls import CallOutcome, CallPhase
 from runward.domain.run.large_arguments import omit_large
+from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.runs import approvals
 from runward.store.runs.views import CallView, WaitingCall
 
 
 class ApprovalAction(ResponseModel):
-    """A person must decide about a call: POST /v1/approvals/{approval_id}/decision."""
+    """A tool call that needs a decision. Submit it with `POST
+    /v1/approvals/{approval_id}/decision`."""
 
     type: Literal["approval"] = "approval"
-    """`approval`."""
     approval_id: str
-    """What to decide."""
+    """ID of the approval. Use it to submit the decision."""
     run_id: str
-    """Whose call it is: this run, or one below it."""
+    """ID of the run that made the call: this run or a run below it."""
     call_id: str
-    """The call's id in its run."""
+    """ID of the tool call. Unique within its run."""
     tool: str
-    """The tool that would be called."""
+    """Name of the tool to call."""
     agent: str | None = None
-    """Whose call it is; null for an inline run."""
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
     arguments: JsonObject
-    """The exact arguments that would be sent."""
+    """Exact arguments of the call."""
     digest: str
-    """Of exactly this call; a decision may carry it, and is refused if it is another."""
+    """Digest of the call: its tool, tool version, target URL, and arguments. If a decision includes
+    a different digest, Runward refuses it."""
     expires_at: datetime
-    """When it counts as unanswered."""
+    """When the approval expires if nobody decides."""
     allowed_decisions: list[DecisionKind]
-    """`approve`, `reject`, `edit`, `respond`."""
+    """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that asks; empty for its own."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 class ResolveAction(ResponseModel):
-    """Nobody knows the outcome of a call. A person must look and record it:
-    POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve."""
+    """A tool call whose outcome is unknown. A person must find it out and record it with `POST
+    /v1/runs/{run_id}/tool_calls/{call_id}/resolve`."""
 
     type: Literal["resolve"] = "resolve"
-    """`resolve`."""
     run_id: str
-    """Whose call it is: this run, or one below it."""
+    """ID of the run that made the call: this run or a run below it."""
     call_id: str
-    """The call's id in its run."""
+    """ID of the tool call. Unique within its run."""
     tool: str
-    """The tool that was called."""
+    """Name of the tool that was called."""
     arguments: JsonObject
-    """Its arguments."""
+    """Arguments of the call."""
     path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that asks; empty for its own."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 class ResultAction(ResponseModel):
-    """The client has something to say: POST /v1/runs/{run_id}/tool_calls/{call_id}/result."""
+    """A tool call that needs a result or input from the client. Submit it with `POST
+    /v1/runs/{run_id}/tool_calls/{call_id}/result`."""
 
     type: Literal["tool_result"] = "tool_result"
-    """`tool_result`."""
     run_id: str
-    """Whose call it is: this run, or one below it."""
+    """ID of the run that made the call: this run or a run below it."""
     call_id: str
-    """The call's id in its run."""
+    """ID of the tool call. Unique within its run."""
     tool: str
-    """The tool that the client is to run, or that asks something."""
+    """Name of the client tool to run, or of the tool that requests input."""
     arguments: JsonObject
-    """Its arguments."""
+    """Arguments of the call."""
     requests: JsonValue = None
-    """What a webhook tool asks, as it put it; null for a tool that the client runs."""
+    """Input that a webhook tool requests, in the tool's own format. Null for a tool that the client
+    runs."""
     path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that asks; empty for its own."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 RequiredAction: TypeAlias = Annotated[
@@ -92,122 +96,115 @@ RequiredAction: TypeAlias = Annotated[
 
 
 class CallbackWait(ResponseModel):
-    """A tool accepted the call and will send the result to its callback URL. Nobody has to act."""
+    """A tool call that waits for its tool to send the result to the callback URL. No person or
+    client has to act."""
 
     type: Literal["callback"] = "callback"
-    """`callback`."""
     run_id: str
-    """ID of the run that made the call: this run, or one below it."""
+    """ID of the run that made the call: this run or a run below it."""
     call_id: str
-    """ID of the call in its run."""
+    """ID of the tool call. Unique within its run."""
     tool: str
-    """The tool that was called."""
+    """Name of the tool that was called."""
     arguments: JsonObject
-    """The arguments of the call."""
+    """Arguments of the call."""
     deadline_at: datetime | None = None
-    """If no callback arrives by then, the call times out."""
+    """When the call times out if no callback arrives. Null if only the end of the run limits the
+    call."""
     path: list[str] = Field(default_factory=list[str])
-    """The agents from the run that is looked at down to the one that called; empty for its own."""
+    """Agents of the child runs on the way down from this run to the run that made the call. Empty
+    if this run made the call."""
 
 
 class OmittedArgument(ResponseModel):
-    """An argument that was left out of an answer because of its size."""
+    """An argument that is left out of a response because of its size."""
 
     name: str | None
     """Name of the argument. Null for all further arguments together."""
     bytes: int
-    """Size of its JSON in bytes."""
+    """Size of the argument in bytes of JSON."""
 
 
 class ToolCall(ResponseModel):
-    """One row of a run's ledger: a call from the model's request to its result."""
+    """A tool call of a run, from the model's request to its result."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
-            object="tool_call",
-            call_id="call_1",
-            run_id=RUN_ID,
-            turn=1,
-            tool="pay",
-            tool_version=1,
-            arguments={"amount": 500},
-            omitted_arguments=[],
-            original_arguments=None,
-            digest=DIGEST,
-            requests=None,
-            phase="settled",
-            attempt=1,
-            approval_id=APPROVAL_ID,
-            child_run_id=None,
-            outcome="completed",
-            reason=None,
-            output={"paid": True},
-            is_error=False,
-            detail=None,
-            metadata=None,
-            timeout_seconds=30,
-            created_at=EXAMPLE_TIME,
-            started_at=EXAMPLE_TIME,
-            deadline_at=None,
-            ended_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        id="call_019a5f1e8c537e648f3a7d9cbc5f4e82",
+        call_id="call_1",
+        run_id=RUN_ID,
+        turn=1,
+        tool="pay",
+        tool_version=1,
+        arguments={"amount": 500},
+        digest=DIGEST,
+        phase="settled",
+        attempt=1,
+        approval_id=APPROVAL_ID,
+        outcome="completed",
+        output={"paid": True},
+        timeout_seconds=30,
+        created_at=EXAMPLE_TIME,
+        started_at=EXAMPLE_TIME,
+        ended_at=EXAMPLE_TIME,
     )
 
     id: str
-    """Unique everywhere: the `webhook-id` and `Idempotency-Key` that the tool got."""
+    """Globally unique ID of the call. Runward sends it to the tool as `webhook-id` and
+    `Idempotency-Key`."""
     object: Literal["tool_call"] = "tool_call"
-    """`tool_call`."""
     call_id: str
-    """The model's own id, unique in its run."""
+    """ID of the call, as the model's provider generated it. Unique within its run."""
     run_id: str
-    """Whose call it is."""
+    """ID of the run that made the call."""
     turn: int
-    """The turn whose response asked for it."""
+    """Number of the turn whose response requested the call."""
     tool: str
-    """The tool's name, as the model wrote it."""
+    """Name of the tool, as the model wrote it."""
     tool_version: int | None
-    """Null for a tool that does not exist."""
+    """Version of the tool. Null if the tool does not exist."""
     arguments: JsonObject
-    """What is sent, or was."""
+    """Arguments that Runward sends or has sent to the tool."""
     omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
-    """Arguments that were left out because of `max_arguments_bytes`."""
+    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
     original_arguments: JsonObject | None = None
-    """The model's own, where a person changed them."""
+    """Arguments that the model requested. Null unless an approver edited them."""
     digest: str
-    """Of tool, version, target and arguments."""
+    """Digest of the tool, its version, its target URL, and the arguments."""
     requests: JsonValue = None
-    """What a webhook tool asks while `phase` is `awaiting_input`, in its own words."""
+    """Input that a webhook tool requests from the client. Set only while `phase` is
+    `awaiting_input`."""
     phase: CallPhase
-    """Where the call is."""
+    """Current phase of the call."""
     attempt: int
-    """How often it was sent, or was about to be."""
+    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
     approval_id: str | None = None
-    """The approval that it needed."""
+    """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None = None
-    """The run that was started for it, where its tool is an agent."""
+    """ID of the child run that executes the call. Set only for tools of type `agent`."""
     outcome: CallOutcome | None = None
-    """How it ended; null until `phase` is `settled`."""
+    """Outcome of the call. Null until `phase` is `settled`."""
     reason: Reason | None = None
-    """Why it failed, was rejected or was not run."""
+    """Why the call failed, was rejected, or was not run. Null for other calls."""
     output: JsonValue = None
-    """What the model reads, whole."""
+    """Full output of the call. The model may read a truncated version."""
     is_error: bool = False
-    """Whether the model is told that it failed."""
+    """Whether the model reads the output as an error."""
     detail: str | None = None
-    """For operators."""
+    """Technical details of the outcome, for operators. The model does not see them."""
     metadata: JsonObject | None = None
-    """What the tool said beside its output; the model never sees it."""
+    """Metadata that the tool returned together with its output. The model never sees it."""
     timeout_seconds: float | None = None
-    """Of the last attempt."""
+    """Time limit of the last attempt in seconds. Null if no attempt has started or the attempt has
+    no limit."""
     created_at: datetime
-    """When the model asked for it."""
+    """When the model requested the call."""
     started_at: datetime | None = None
-    """When it was sent last."""
+    """When the last attempt started. Null if there was no attempt."""
     deadline_at: datetime | None = None
-    """Until when its callback, or the client's result, may come."""
+    """Time until which Runward accepts a callback or a client's result. Null if there is no such
+    time."""
     ended_at: datetime | None = None
-    """When it was settled."""
+    """When the call got its result. Null while the call is open."""
 
     @classmethod
     def from_row(

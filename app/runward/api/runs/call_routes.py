@@ -4,15 +4,13 @@ unknown outcome."""
 import asyncio
 from typing import Annotated, Final, Literal
 
-from fastapi import Path, Request, Response
-from pydantic import ConfigDict
+from fastapi import Path, Response
 
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
 from runward.api.http.dependencies import RunQueueDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import ResponseModel, with_example
-from runward.api.http.params import CallPath, IdempotencyKey, MaxArgumentsBytes, RunPath
-from runward.api.http.responses import json_response
+from runward.api.http.params import CallPath, MaxArgumentsBytes, RunPath
 from runward.api.http.routes import make_router
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import ClientResult
@@ -32,49 +30,46 @@ EARLY_RETRY_SECONDS: Final = 0.1
 
 
 class Accepted(ResponseModel):
-    """What a tool said has been taken in."""
+    """Runward has accepted the callback."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(accepted=True))
+    model_config = with_example(accepted=True)
 
     accepted: Literal[True]
-    """true."""
+    """Always true."""
 
 
-@routes.get(
-    "/runs/{run_id}/tool_calls/{call_id:path}", response_model=ToolCall, summary="Get tool call"
-)
+@routes.get("/runs/{run_id}/tool_calls/{call_id:path}", summary="Get a tool call")
 async def get_tool_call(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     call_id: CallPath,
     max_arguments_bytes: MaxArgumentsBytes = None,
-) -> Response:
-    """Show one call of a run."""
+) -> ToolCall:
+    """Get one tool call of a run."""
     async with storage.read() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
-    return json_response(ToolCall.from_row(run_id, found[0], max_arguments_bytes))
+    return ToolCall.from_row(run_id, found[0], max_arguments_bytes)
 
 
 @routes.post(
     "/runs/{run_id}/tool_calls/{call_id:path}/resolve",
     response_model=ToolCall,
-    summary="Settle a call whose outcome is unknown",
+    summary="Resolve an unknown outcome",
 )
 async def resolve_tool_call(
     principal: ApprovalsDecider,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     call_id: CallPath,
     resolution: Resolution,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Say what became of a call whose outcome is unknown: its result, its failure, or that it did
-    not take effect and is to be sent again."""
+    """Record the outcome of a call whose outcome is unknown. The call completed, failed, or did not
+    take effect and must be sent again."""
 
     async def resolve(tx: Tx) -> ToolCall:
         await transitions.resolve_call(
@@ -82,11 +77,7 @@ async def resolve_tool_call(
         )
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
-    shown = await respond_once(
-        storage,
-        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-        resolve,
-    )
+    shown = await respond_once(storage, request_key, resolve)
     queue.wake_worker()
     return shown
 
@@ -94,20 +85,19 @@ async def resolve_tool_call(
 @routes.post(
     "/runs/{run_id}/tool_calls/{call_id:path}/result",
     response_model=ToolCall,
-    summary="Give the result of a client's tool",
+    summary="Submit a tool result",
 )
 async def give_tool_result(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     call_id: CallPath,
     result: ClientResult,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Give the result of a tool that the client runs, or answer what a tool asks. The first result
-    wins; the same again is fine, another is 409."""
+    """Submit the result of a tool that the client runs, or the input that a tool requests. The
+    first result wins: repeating it has no effect, and a different result is refused with 409."""
 
     async def give(tx: Tx) -> ToolCall:
         policy = await policies.get_policy(tx, principal.project_id)
@@ -122,11 +112,7 @@ async def give_tool_result(
         )
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
-    shown = await respond_once(
-        storage,
-        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-        give,
-    )
+    shown = await respond_once(storage, request_key, give)
     queue.wake_worker()
     return shown
 
@@ -136,22 +122,23 @@ async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
     return ToolCall.from_row(run_id, call)
 
 
-@callbacks.post(
-    "/callbacks/{token}",
-    response_model=Accepted,
-    responses={410: {}},
-    summary="Deliver progress or a result",
-)
+@callbacks.post("/callbacks/{token}", responses={410: {}}, summary="Submit a callback")
 async def call_back(
     storage: StorageDep,
     queue: RunQueueDep,
-    token: Annotated[str, Path(max_length=128, description="From the call's own body.")],
+    token: Annotated[
+        str,
+        Path(
+            max_length=128,
+            description="Callback token from the request that Runward sent to the tool.",
+        ),
+    ],
     callback: Callback,
-) -> Response:
-    """A tool that answered 202 delivers progress, its result or its failure, or asks the caller
-    something. The token is the authority: no API key. The first result wins; the same again is
-    fine, another is 409, and one that comes after the call has ended otherwise is kept and
-    answered 410."""
+) -> Accepted:
+    """Submit progress, a result, a failure, or a request for input for a call that the tool
+    accepted with 202. The token authorizes the request, so no API key is needed. The first result
+    wins: repeating it has no effect, and a different result is refused with 409. A result for a
+    call that has already ended is stored and answered with 410."""
     vault = storage.vault
     ref = vault.read_callback_token(token)
     if ref is None:
@@ -165,7 +152,7 @@ async def call_back(
         match found:
             case None:
                 queue.wake_worker()
-                return json_response({"accepted": True})
+                return Accepted(accepted=True)
             case transitions.LateCallback():
                 raise e.LateCallbackError
             case transitions.EarlyCallback():

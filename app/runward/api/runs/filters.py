@@ -20,35 +20,34 @@ async def _read_filter(
         str | None,
         Query(
             max_length=200,
-            description="Only runs that are so now; several with commas between them.",
+            description="Return only runs with this status. Separate several statuses with commas.",
             examples=["queued,in_progress"],
         ),
     ] = None,
     agent: Annotated[
-        str | None, Query(max_length=64, description="Only runs of this agent.")
+        str | None, Query(max_length=64, description="Return only runs of this agent.")
     ] = None,
     session_id: Annotated[
-        str | None, Query(max_length=64, description="Only runs of this session.")
+        str | None, Query(max_length=64, description="Return only runs of this session.")
     ] = None,
     parent_run_id: Annotated[
-        str | None, Query(max_length=64, description="The child runs of this run.")
+        str | None, Query(max_length=64, description="Return the child runs of this run.")
     ] = None,
     created_after: Annotated[
-        UtcDatetime | None,
-        Query(description="Only runs that were accepted then or later: `2026-11-02T09:30:00Z`."),
+        UtcDatetime | None, Query(description="Return only runs accepted at or after this time.")
     ] = None,
     created_before: Annotated[
-        UtcDatetime | None, Query(description="Only runs that were accepted before that.")
+        UtcDatetime | None, Query(description="Return only runs accepted before this time.")
     ] = None,
     q: Annotated[
         str | None,
         Query(
             min_length=1,
             max_length=200,
-            description="Only runs that have this text in what users said to them, their output "
-            "or error, the values of their metadata, or the name of their agent or model; capital "
-            "or not is the same. `run_` and at least 8 digits of an id find that run alone, child "
-            "runs too.",
+            description="Return only runs that contain this text, ignoring case. Runward searches "
+            "user messages, outputs, errors, metadata values, agent names, and model names. A "
+            "text such as `run_019a5f1e`, with at least 8 digits of an ID, finds the runs whose "
+            "IDs start with it, including child runs.",
         ),
     ] = None,
 ) -> RunFilter | None:

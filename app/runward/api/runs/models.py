@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Self
 
-from pydantic import ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from runward.api.http.models import (
     APPROVAL_ID,
@@ -12,6 +12,7 @@ from runward.api.http.models import (
     EXAMPLE_TIME,
     KEY_ID,
     RUN_ID,
+    ConversationPage,
     ResponseModel,
     with_example,
 )
@@ -28,31 +29,30 @@ from runward.store.runs.views import RunView, WaitingCall
 
 
 class Usage(ResponseModel):
-    """Tokens that the run has used so far, as its models reported them."""
+    """Tokens that the run has used so far, as the providers of its models reported them."""
 
     input_tokens: int = 0
-    """Read by the model."""
+    """Number of input tokens."""
     output_tokens: int = 0
-    """Written by the model."""
+    """Number of output tokens."""
     cached_tokens: int = 0
-    """Of those read, how many the vendor had cached."""
+    """Number of input tokens that the provider read from its cache."""
     reasoning_tokens: int = 0
-    """Of those written, how many were reasoning."""
+    """Number of output tokens that the model used for reasoning."""
     total_tokens: int = 0
-    """Read and written together."""
+    """Number of input and output tokens together."""
     cost_usd: float = 0
-    """What they cost, child runs included, at the prices that this installation knows."""
+    """Cost in US dollars, including child runs. Models without a known price do not count."""
 
 
 class Actor(ResponseModel):
-    """Who did it: an API key."""
+    """The API key that performed an action."""
 
     type: Literal["key"] = "key"
-    """`key`."""
     id: str
-    """The key's id."""
+    """ID of the API key."""
     name: str
-    """What the key is called; it keeps its name when it is revoked."""
+    """Name of the API key. A revoked key keeps its name."""
 
     @classmethod
     def from_row(cls, key: ActingKey | None) -> Self | None:
@@ -60,187 +60,158 @@ class Actor(ResponseModel):
 
 
 class RunError(ResponseModel):
-    """Why a run failed."""
+    """The error that a run failed with."""
 
     code: str
-    """For a program."""
+    """Stable error code, for programs."""
     message: str
-    """For a person."""
+    """Description of the error, for people."""
 
 
 class IncompleteDetails(ResponseModel):
-    """Which limit ended the run."""
+    """The limit that ended a run."""
 
     reason: str
-    """`max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`, `deadline`, `output_schema`,
-    `guardrail` …"""
+    """Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
+    `deadline`, `output_schema`, or `guardrail`."""
     message: str | None = None
-    """For a person."""
+    """Description of the limit, for people."""
 
 
 class Run(ResponseModel):
-    """One execution of an agent, from its input to its last event."""
+    """One execution of an agent or a model, from its input to a final status."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=RUN_ID,
-            object="run",
-            status="requires_action",
-            agent=None,
-            model="offline:rules",
-            session_id=None,
-            continued_from=None,
-            parent_run_id=None,
-            turn=1,
-            usage={
-                "input_tokens": 41,
-                "output_tokens": 12,
-                "cached_tokens": 0,
-                "reasoning_tokens": 0,
-                "total_tokens": 53,
-                "cost_usd": 0.0,
-            },
-            output=None,
-            output_parsed=None,
-            error=None,
-            incomplete_details=None,
-            created_by={"type": "key", "id": KEY_ID, "name": "shop"},
-            required_actions=[
-                {
-                    "type": "approval",
-                    "approval_id": APPROVAL_ID,
-                    "run_id": RUN_ID,
-                    "call_id": "call_1",
-                    "tool": "pay",
-                    "agent": None,
-                    "arguments": {"amount": 500},
-                    "digest": DIGEST,
-                    "expires_at": EXAMPLE_TIME,
-                    "allowed_decisions": ["approve", "reject", "edit", "respond"],
-                    "path": [],
-                }
-            ],
-            waiting_for=[],
-            last_sequence=6,
-            created_at=EXAMPLE_TIME,
-            started_at=EXAMPLE_TIME,
-            ended_at=None,
-            context=None,
-            metadata={"order": "A-1017"},
-        )
+    model_config = with_example(
+        id=RUN_ID,
+        status="requires_action",
+        agent=None,
+        model="offline:rules",
+        turn=1,
+        usage={
+            "input_tokens": 41,
+            "output_tokens": 12,
+            "total_tokens": 53,
+        },
+        output=None,
+        error=None,
+        incomplete_details=None,
+        created_by={"type": "key", "id": KEY_ID, "name": "shop"},
+        required_actions=[
+            {
+                "type": "approval",
+                "approval_id": APPROVAL_ID,
+                "run_id": RUN_ID,
+                "call_id": "call_1",
+                "tool": "pay",
+                "agent": None,
+                "arguments": {"amount": 500},
+                "digest": DIGEST,
+                "expires_at": EXAMPLE_TIME,
+                "allowed_decisions": ["approve", "reject", "edit", "respond"],
+                "path": [],
+            }
+        ],
+        waiting_for=[],
+        last_sequence=6,
+        created_at=EXAMPLE_TIME,
+        started_at=EXAMPLE_TIME,
+        ended_at=None,
+        context=None,
+        metadata={"order": "A-1017"},
     )
 
     id: str
-    """The same across all pauses."""
+    """ID of the run. It stays the same while the run pauses and resumes."""
     object: Literal["run"] = "run"
-    """`run`."""
     status: RunStatus
-    """`completed`, `failed`, `cancelled`, `incomplete` and `expired` are final. In
-    `requires_action` nothing runs until someone does what `required_actions` says. A run that
-    waits only for callbacks of tools is `in_progress`."""
+    """Status of the run. `completed`, `failed`, `cancelled`, `incomplete`, and `expired` are final.
+    `requires_action` means that the run continues only after a person or a client performs one of
+    its `required_actions`. A run that waits only for callbacks has the status `in_progress`."""
     agent: str | None
-    """The agent that has the run now; null for an inline one."""
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
     model: str | list[str] | None
-    """As it was asked for; null for a workflow, which has none."""
+    """Model of the run, or several models in order of preference. Null for a workflow, which has no
+    model."""
     session_id: str | None = None
-    """The conversation it belongs to."""
+    """ID of the session that the run belongs to. Null if it belongs to none."""
     continued_from: str | None = None
-    """The run that this one goes on from."""
+    """ID of the run that this run continues. Null for other runs."""
     parent_run_id: str | None = None
-    """Of a child run: the run whose call it works on."""
+    """ID of the parent run. Set only for child runs."""
     created_by: Actor | None = None
-    """Who started it; of a child run, who started the first one above it."""
+    """API key that started the run. For a child run, the API key that started the topmost run above
+    it."""
     turn: int
-    """Model calls so far."""
+    """Number of turns so far."""
     usage: Usage
-    """Tokens and cost so far, those of its child runs included."""
+    """Tokens and cost so far, including child runs."""
     output: JsonValue
-    """The final output: text, or what a tool that ended the run returned. Null until then."""
+    """Final output: the text of the model, or the result of the tool that ended the run. Null until
+    there is an output."""
     output_parsed: JsonValue = None
-    """The output as JSON where `output_schema` asked for it."""
+    """Final output parsed as JSON. Null unless the run has an `output_schema`."""
     error: RunError | None
-    """Of a failed run."""
+    """The error that the run failed with. Set only for the status `failed`."""
     incomplete_details: IncompleteDetails | None
-    """Of an incomplete run."""
+    """The limit that ended the run. Null if no limit did."""
     required_actions: list[RequiredAction]
-    """What someone outside must do for this run or one below it, whatever the status."""
+    """Actions that a person or a client must perform for this run or a run below it, whatever its
+    status is."""
     waiting_for: list[CallbackWait]
-    """Calls of this run or one below it that wait for the callback of their tool."""
+    """Tool calls of this run or a run below it that wait for a callback of their tool."""
     last_sequence: int
-    """The number of the newest event."""
+    """Sequence number of the newest event."""
     created_at: datetime
-    """When it was accepted."""
+    """When the run was accepted."""
     started_at: datetime | None
-    """When a worker took it first."""
+    """When a worker first claimed the run. Null until then."""
     ended_at: datetime | None
-    """When it ended."""
+    """When the run ended. Null while it is open."""
     context: JsonObject | None
-    """As it was given."""
+    """Context that was given when the run was started. Rules and tools can read it. The model never
+    sees it."""
     metadata: JsonObject
-    """As it was given."""
+    """Metadata that was given when the run was started."""
 
     @classmethod
     def from_row(cls, view: RunView, waiting: Sequence[WaitingCall] = ()) -> Self:
-        """Without validation, which would take most of the time of a list of runs."""
         details, error = view.incomplete_details, view.error
         entries = [render_wait(call) for call in waiting]
-        return cls.model_construct(
+        return cls.construct_from_attributes(
+            view,
             id=format_id(Prefix.RUN, view.id),
-            status=view.status,
-            agent=view.agent,
             model=view.config.get("model"),
             session_id=format_optional_id(Prefix.SESSION, view.session_id),
             continued_from=format_optional_id(Prefix.RUN, view.continued_from),
             parent_run_id=format_optional_id(Prefix.RUN, view.parent_run_id),
             created_by=Actor.from_row(view.created_by),
-            turn=view.turn,
             usage=Usage.model_construct(None, **view.usage),
-            output=view.output,
-            output_parsed=view.output_parsed,
             error=error and RunError.model_construct(None, **error),
             incomplete_details=details and IncompleteDetails.model_construct(None, **details),
             required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
             waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
             last_sequence=view.last_seq,
-            created_at=view.created_at,
-            started_at=view.started_at,
-            ended_at=view.ended_at,
-            context=view.context,
-            metadata=view.metadata,
         )
 
 
-class ItemPage(ResponseModel):
-    """A page of a run's conversation: messages `{role, content}`, and items with a `type` of
-    `tool_call`, `tool_result`, `reasoning` or `hosted_call` (what the model's vendor ran by
-    itself); each with its `id`, `agent` and `turn`. `native` is what only one vendor understands
-    of an item."""
+class ItemPage(ConversationPage):
+    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
+    the model's provider ran. `native` contains data that only one provider understands."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="list",
-            data=[
-                {
-                    "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-                    "role": "user",
-                    "content": "Please pay(amount=500)",
-                    "agent": None,
-                    "turn": 0,
-                }
-            ],
-            first_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            last_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-            has_more=False,
-        )
+    model_config = with_example(
+        data=[
+            {
+                "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                "role": "user",
+                "content": "Please pay(amount=500)",
+                "agent": None,
+                "turn": 0,
+            }
+        ],
+        first_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        last_id="item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+        has_more=False,
     )
 
-    object: Literal["list"] = "list"
-    """`list`."""
     data: list[JsonObject]
-    """In order; the calls of a response are directly followed by their results."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """The id of the last item; null if the page is empty."""
-    has_more: bool
-    """Whether there is anything after this page."""
+    """Items in the requested order. Tool calls are followed by their results."""

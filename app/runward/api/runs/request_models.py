@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from runward.api.http.models import Metadata, RequestModel, with_example
 from runward.domain.json import JsonObject
@@ -17,12 +17,11 @@ Url = Annotated[str, Field(max_length=2048, pattern=r"^https?://\S+$")]
 
 
 class InputText(RequestModel):
-    """Text."""
+    """A text part of a message."""
 
     type: Literal["text"]
-    """`text`."""
     text: str
-    """The text itself."""
+    """Text of the part."""
 
     def to_part(self) -> Part:
         return TextPart(self.text)
@@ -30,11 +29,12 @@ class InputText(RequestModel):
 
 class _MediaInput(RequestModel):
     url: Url | None = None
-    """Where the model's vendor fetches it from; Runward does not."""
+    """URL from which the model's provider loads the content. Runward does not load it. Set either
+    `url` or `data`."""
     data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
-    """The content itself in base64, with its `media_type`."""
+    """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
     media_type: Annotated[str, Field(max_length=128, pattern=r"^[\w.+-]+/[\w.+-]+$")] | None = None
-    """For instance `image/png`."""
+    """Media type of the content, such as `image/png`."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
@@ -46,22 +46,20 @@ class _MediaInput(RequestModel):
 
 
 class InputImage(_MediaInput):
-    """An image, by its address or inline."""
+    """An image, as a URL or as base64 data."""
 
     type: Literal["image"]
-    """`image`."""
 
     def to_part(self) -> Part:
         return MediaPart("image", self.url, self.data, self.media_type)
 
 
 class InputFile(_MediaInput):
-    """A file, by its address or inline."""
+    """A file, as a URL or as base64 data."""
 
     type: Literal["file"]
-    """`file`."""
     filename: Annotated[str, Field(max_length=255)] | None = None
-    """What the model is told that it is called."""
+    """File name that the model sees."""
 
     def to_part(self) -> Part:
         return MediaPart("file", self.url, self.data, self.media_type, self.filename)
@@ -71,12 +69,12 @@ InputPart: TypeAlias = Annotated[InputText | InputImage | InputFile, Field(discr
 
 
 class InputMessage(RequestModel):
-    """One message of the conversation so far."""
+    """A message of the conversation."""
 
     role: Literal["user", "assistant", "system"]
-    """Who said it."""
+    """Role of the message's author."""
     content: str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=256)]
-    """Text, or parts: text, images, files."""
+    """Content of the message: a text, or a list of texts, images, and files."""
 
     def to_message(self) -> Message:
         if isinstance(self.content, str):
@@ -111,35 +109,36 @@ class _RunFields(RequestModel):
     """The fields that come first in openapi.json; `AgentFields` describes the last two."""
 
     input: Input
-    """What the run is about: a text, or messages of a conversation so far."""
+    """Input of the run: a text, or the messages of a conversation."""
     agent: ToolName | None = None
-    """The name of a registered agent. Then the agent's own fields cannot stand beside it."""
+    """Name of a registered agent. Fields that configure an agent, such as `model` or `tools`, are
+    then not allowed."""
     model: ModelNames | None = None
     instructions: str = ""
 
 
 class StartRun(AgentFields, _RunFields):
-    """A run: either a registered `agent`, or a `model` with everything else inline."""
+    """A run to start: either with a registered `agent`, or with a `model` and its configuration."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            model="offline:rules",
-            instructions="Pay what is asked for.",
-            input="Please pay(amount=500)",
-            tools=["pay"],
-            limits={"max_turns": 5},
-            metadata={"order": "A-1017"},
-        )
+    model_config = with_example(
+        model="offline:rules",
+        instructions="Pay what is asked for.",
+        input="Please pay(amount=500)",
+        tools=["pay"],
+        limits={"max_turns": 5},
+        metadata={"order": "A-1017"},
     )
 
     session_id: Annotated[str, Field(max_length=64)] | None = None
-    """The session that the run belongs to: it sees what was said there before."""
+    """ID of the session that the run belongs to. The model sees the session's earlier
+    conversation."""
     on_conflict: Literal["queue", "reject", "cancel_previous"] | None = None
-    """What happens while another run of the session is open; null: as the session says."""
+    """What happens if another run of the session is open. Null: the session's `on_conflict`
+    applies."""
     context: JsonObject | None = None
-    """For rules and tools; the model never sees it."""
+    """Context for rules and tools. The model never sees it."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """The caller's own notes, shown again with the run: up to 64 keys and 16 KiB."""
+    """Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON."""
 
     @model_validator(mode="after")
     def _check_agent_or_model(self) -> Self:
@@ -155,44 +154,46 @@ class StartRun(AgentFields, _RunFields):
 
 
 class SendInput(RequestModel):
-    """Another message for an open run."""
+    """A message for a run that has not ended."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(input="And send me the receipt."))
+    model_config = with_example(input="And send me the receipt.")
 
     input: Input
-    """A text, or messages. The model sees them with its next turn; while calls have no result
-    yet, they wait."""
+    """A text, or messages. The model reads them in its next turn, after all open tool calls have
+    results."""
 
 
 class ContinueRun(RequestModel):
-    """How a run that was stopped by a limit goes on."""
+    """How to continue a run that a limit has ended."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(max_turns=5))
+    model_config = with_example(max_turns=5)
 
     max_turns: Annotated[int, Field(ge=1, le=50)] | None = None
-    """Model calls that are added; null: as many as the run had."""
+    """Maximum number of additional turns. Null: the previous run's limit."""
     input: Input | None = None
-    """What is said before it goes on."""
+    """Message that the model reads before the run continues. Null: no message."""
 
 
 class CancelRun(RequestModel):
-    """How to cancel; without a body, `immediate`."""
+    """How to cancel a run. Without a body, the mode is `immediate`."""
 
     mode: Literal["immediate", "after_turn"] = "immediate"
-    """`immediate` ends the run before the answer; calls in flight are recorded as such.
-    `after_turn` lets the model's current answer and the calls that have started finish."""
+    """`immediate`: the run ends before Runward responds, and running calls are recorded as
+    cancelled. `after_turn`: the model's current response and the calls that have started can finish
+    first."""
 
 
 class ClientResult(RequestModel):
-    """The result of a tool that the client runs, or the answer to what a tool asks: `output` or
-    `error`."""
+    """The result of a tool that the client runs, or the input that a tool requests. Set either
+    `output` or `error`."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(output={"temperature": 21.5}))
+    model_config = with_example(output={"temperature": 21.5})
 
     output: JsonValue = None
-    """Any JSON, null included; the model reads text as it is, all else as JSON."""
+    """Output of the call: any JSON value, including null. The model reads text unchanged and other
+    values as JSON."""
     error: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    """What went wrong, for the model."""
+    """Error message that the model reads."""
 
     @model_validator(mode="after")
     def _check_exactly_one(self) -> Self:

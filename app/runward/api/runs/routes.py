@@ -1,14 +1,15 @@
 """/v1/runs: list, poll, continue, cancel; the conversation and the ledger."""
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import LiveDep, RunQueueDep, StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, Pagination, slice_page
-from runward.api.http.params import IdempotencyKey, RunPath, WaitSeconds
+from runward.api.http.params import RunPath, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
+from runward.api.runs.acceptance import accept_continuation
 from runward.api.runs.answers import (
     load_run,
     make_headers,
@@ -18,7 +19,6 @@ from runward.api.runs.answers import (
 )
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
-from runward.api.runs.continuation import accept_continuation
 from runward.api.runs.filters import RunFilterParams
 from runward.api.runs.models import ItemPage, Run
 from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, build_messages
@@ -34,69 +34,67 @@ from runward.store.runs import queries, search, transitions, views
 routes = make_router("Runs")
 
 
-@routes.get("/runs", response_model=Page[Run])
+@routes.get("/runs")
 async def list_runs(
     principal: RunsReader,
     storage: StorageDep,
     pagination: Pagination,
     run_filter: RunFilterParams,
-) -> Response:
-    """List runs, newest first: those that were started, or with `parent_run_id` the child runs
-    of one. An unknown run has none. With `q` a page may hold fewer runs than `limit`, or none,
-    though there are more: 2,000 runs are looked at for it. `last_id` is then the last one of
-    these, and the next page goes on after it."""
+) -> Page[Run]:
+    """List runs, newest first. The list contains no child runs unless `parent_run_id` is set. For
+    an unknown parent run, the list is empty. With `q`, Runward searches up to 2,000 runs for each
+    page, so a page may hold fewer runs than `limit`. If `has_more` is true, continue with
+    `last_id`."""
     if run_filter is None:
-        return json_response(
-            Page[Run].from_rows([], pagination.limit, Run.from_row, lambda run: run.id)
-        )
+        return pagination.page([], Run.from_row, lambda run: run.id)
     async with storage.read() as tx:
         found = await search.search_runs(
-            tx,
-            principal.project_id,
-            run_filter,
-            after=pagination.after_id(Prefix.RUN),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
+            tx, principal.project_id, run_filter, **pagination.by_id(Prefix.RUN)
         )
         open_ids = [run.id for run in found.runs if run.status not in TERMINAL]
         waiting = await views.list_waiting_calls(tx, principal.project_id, open_ids)
-    page = Page[Run].from_rows(
+    page = pagination.page(
         found.runs,
-        pagination.limit,
         lambda run: Run.from_row(run, waiting.get(run.id, ())),
         lambda run: run.id,
     )
     if found.resume_after is not None:
         last_id = format_id(Prefix.RUN, found.resume_after)
         page = page.model_copy(update={"last_id": last_id, "has_more": True})
-    return json_response(page)
+    return page
 
 
 @routes.get(
     "/runs/{run_id}",
     response_model=Run,
-    responses={202: {"description": "With `wait`: the run has not settled.", "model": Run}},
-    summary="Show a run, or wait for it",
+    responses={
+        202: {
+            "description": "The run has neither ended nor reached the status `requires_action` "
+            "within the time in `wait`.",
+            "model": Run,
+        }
+    },
+    summary="Get a run",
 )
 async def get_run(
     principal: RunsReader, storage: StorageDep, live: LiveDep, run_id: RunPath, wait: WaitSeconds
 ) -> Response:
-    """Poll a run; with `wait`, hold until it has ended or needs someone."""
+    """Get a run. With `wait`, Runward responds when the run has ended or has the status
+    `requires_action`."""
     if wait:
         return await wait_and_respond(storage, live, principal.project_id, run_id, wait)
     return json_response(await read_run(storage, principal.project_id, run_id))
 
 
-@routes.get(
-    "/runs/{run_id}/items", response_model=ItemPage, summary="List the conversation of a run"
-)
+@routes.get("/runs/{run_id}/items", response_model=ItemPage, summary="List a run's items")
 async def list_items(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
-) -> Response:
-    """The conversation as the model sees it: the calls of a response, then their results."""
+) -> Page[JsonObject]:
+    """List the conversation of a run as the model sees it. The tool calls of a response are
+    followed by their results."""
     async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, run_id)
     if found is None:
@@ -106,57 +104,47 @@ async def list_items(
         | {"agent": segment.agent, "turn": segment.turn}
         for number, (item, segment) in enumerate(attribute_items(found[1]), start=1)
     ]
-    return json_response(slice_page(shown, pagination, lambda item: str(item["id"])))
+    return slice_page(shown, pagination, lambda item: str(item["id"]))
 
 
-@routes.get(
-    "/runs/{run_id}/tool_calls",
-    response_model=Page[ToolCall],
-    summary="List the tool calls of a run",
-)
+@routes.get("/runs/{run_id}/tool_calls", summary="List a run's tool calls")
 async def list_tool_calls(
     principal: RunsReader,
     storage: StorageDep,
     run_id: RunPath,
     pagination: ChronologicalPagination,
-) -> Response:
-    """The ledger, in the order in which the model asked."""
+) -> Page[ToolCall]:
+    """List the tool calls of a run in the order in which the model requested them."""
     async with storage.read() as tx:
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.list_calls(tx, principal.project_id, run_id)
     shown = [ToolCall.from_row(run_id, one) for one in found]
-    return json_response(slice_page(shown, pagination, lambda call: call.id))
+    return slice_page(shown, pagination, lambda call: call.id)
 
 
 @routes.post(
     "/runs/{run_id}/input",
     status_code=202,
     response_model=Run,
-    summary="Send another message to a run",
+    summary="Send a message to a run",
 )
 async def send_input(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     message: SendInput,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Another message for an open run; the model sees it with its next turn. It decides nothing
-    that the run waits for."""
+    """Send another message to an open run. The model reads the message in its next turn. The
+    message does not decide on pending approvals or replace results that the run waits for."""
 
     async def send(tx: Tx) -> Run:
         await transitions.add_input(tx, principal.project_id, run_id, build_messages(message.input))
         return await load_run(tx, principal.project_id, run_id)
 
-    shown = await respond_once(
-        storage,
-        IdempotentRequest.from_request(request, principal.project_id, idempotency_key),
-        send,
-        status=202,
-    )
+    shown = await respond_once(storage, request_key, send, status=202)
     queue.wake_worker()
     return shown
 
@@ -165,22 +153,21 @@ async def send_input(
     "/runs/{run_id}/continue",
     status_code=202,
     response_model=Run,
-    summary="Go on from an incomplete run",
+    summary="Continue an incomplete run",
 )
 async def continue_run(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
-    request: Request,
+    request_key: RequestKey,
     run_id: RunPath,
     body: ContinueRun | None = None,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Go on from a run that is `incomplete`: a new run begins with its items, its call ids and
-    their results, and with limits of its own. The old one stays as it is."""
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
+    """Continue a run whose status is `incomplete`. Runward starts a new run that begins with the
+    items and tool calls of the previous run and has its own limits. The previous run does not
+    change."""
     accepted = await accept_continuation(
-        storage, queue, principal, run_id, body or ContinueRun(), what
+        storage, queue, principal, run_id, body or ContinueRun(), request_key
     )
     headers = make_headers(accepted)
     if accepted.replayed:
@@ -189,15 +176,16 @@ async def continue_run(
     return json_response(render_accepted(principal, accepted), 202, headers)
 
 
-@routes.post("/runs/{run_id}/cancel", response_model=Run)
+@routes.post("/runs/{run_id}/cancel")
 async def cancel_run(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
     run_id: RunPath,
     body: CancelRun | None = None,
-) -> Response:
-    """After the answer nothing new starts. Works whether or not a worker is alive."""
+) -> Run:
+    """Cancel a run. After the response, Runward starts no new work for the run. This also works if
+    no worker is running."""
     after_turn = body is not None and body.mode == "after_turn"
     await cancel(storage, queue, principal.project_id, run_id, after_turn=after_turn)
-    return json_response(await read_run(storage, principal.project_id, run_id))
+    return await read_run(storage, principal.project_id, run_id)

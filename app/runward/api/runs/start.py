@@ -5,9 +5,9 @@ from typing import Annotated
 
 from fastapi import Header, Request, Response
 
-from runward.api.events.follow import RunLog
+from runward.api.events.follow import RunLog, encode_log
 from runward.api.events.models import EVENT_STREAM
-from runward.api.events.stream import Frames, encode_log, start_stream
+from runward.api.events.open_streams import Frames, start_stream
 from runward.api.http.auth import RunsWriter
 from runward.api.http.dependencies import LiveDep, RegistryDep, RunQueueDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest
@@ -26,11 +26,12 @@ from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
 from runward.domain.run.items import Item
+from runward.domain.run.run_events import add_run_created
 from runward.domain.run.sessions import OnConflict
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_run_created
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
 from runward.store.postgres.db import mint
-from runward.store.runs.accept import AcceptedRun, NewRun
+from runward.store.runs.queue import AcceptedRun, NewRun
 
 routes = make_router("Runs")
 
@@ -41,12 +42,15 @@ routes = make_router("Runs")
     response_model=Run,
     responses={
         200: {
-            "description": "Accepted too: with `wait`, the run has settled; or the run's events, "
-            "where Accept asks for them.",
+            "description": "The run was accepted. With `wait`, it has also ended or reached the "
+            "status `requires_action`. If the client accepts `text/event-stream`, the response is "
+            "the stream of its events.",
             "model": Run,
             "content": {"application/json": {}, "text/event-stream": {"schema": EVENT_STREAM}},
         },
-        202: {"description": "Accepted: the run and its first event are committed."},
+        202: {
+            "description": "The run was accepted. The run and its first event are stored durably."
+        },
         404: {},
     },
 )
@@ -61,10 +65,15 @@ async def start_run(  # noqa: PLR0913
     wait: WaitSeconds,
     idempotency_key: IdempotencyKey = None,
     accept_header: Annotated[
-        str, Header(alias="Accept", description="`text/event-stream` answers with the events.")
+        str,
+        Header(
+            alias="Accept",
+            description="Media type of the response. `text/event-stream` returns the stream of "
+            "the run's events.",
+        ),
     ] = "*/*",
 ) -> Response:
-    """Accept a run. The answer means that it and its first event are committed."""
+    """Start a run. When Runward responds, the run and its first event are stored durably."""
     what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
 
     async def streamed() -> Frames:
@@ -91,31 +100,21 @@ async def accept(
     body: StartRun,
     request_key: IdempotentRequest,
 ) -> AcceptResult:
-    """After this the run and its first event are committed. Raises AppErrors."""
-    return await accept_once(
-        storage,
-        request_key,
-        lambda: _accept_new(storage, registry, queue, principal, body, request_key),
-    )
+    """Accept a run. When this returns, the run and its first event are committed. Raises
+    AppErrors."""
 
-
-async def _accept_new(
-    storage: Storage,
-    registry: Registry,
-    queue: RunQueue,
-    principal: Principal,
-    body: StartRun,
-    request_key: IdempotentRequest,
-) -> AcceptResult:
-    resolved = await resolve_agent(storage, registry, principal.project_id, body)
-    new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
-    if body.session_id is not None:
+    async def start() -> AcceptResult:
+        resolved = await resolve_agent(storage, registry, principal.project_id, body)
+        new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
+        if body.session_id is None:
+            return await accept_immediately(queue, new)
         value = parse_id(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
         on_conflict = None if body.on_conflict is None else OnConflict(body.on_conflict)
         return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
-    return await accept_immediately(queue, new)
+
+    return await accept_once(storage, request_key, start)
 
 
 def build_new_run(

@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from runward.api.http.models import (
     EXAMPLE_TIME,
     RUN_ID,
+    ConversationPage,
     Metadata,
     RequestModel,
     ResponseModel,
@@ -39,39 +40,39 @@ _ORDERS: Final[dict[str, Any]] = {
 
 
 class CreateSession(RequestModel):
-    """A new conversation."""
+    """A session to create."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(**_ORDERS))
+    model_config = with_example(**_ORDERS)
 
     name: Name | None = None
-    """What people call it."""
+    """Name of the session, for people. Null: no name."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """The caller's own notes: up to 64 keys and 16 KiB."""
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
     state: State = Field(default_factory=dict[str, JsonValue])
-    """What its runs and their tools share: JSON of up to 64 KiB. Models do not see it."""
+    """State that the session's runs and their tools share: a JSON object of up to 64 KiB. Models do
+    not see it."""
     on_conflict: OnConflict = OnConflict.QUEUE
-    """What a run does that is started while another one is open: `queue` waits for its turn,
-    `reject` is refused with 409, `cancel_previous` cancels those before it."""
+    """What happens to a run that is started while another run of the session is open. `queue`: the
+    new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the earlier open
+    runs are cancelled."""
 
 
 class PatchSession(RequestModel):
-    """What to change. `state` is merged: its keys replace those of the same name, null removes
-    one, all others stay."""
+    """The fields to update. `state` is merged: its keys replace keys of the same name, null removes
+    a key, and other keys stay."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            name="Order A-1018", state={"language": None, "topic": "refund"}
-        )
-    )
+    model_config = with_example(name="Order A-1018", state={"language": None, "topic": "refund"})
 
     name: Name | None = None
-    """What people call it; null for nothing."""
+    """Name of the session, for people. Null removes the name."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """Replaces the old notes whole."""
+    """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB as
+    JSON."""
     state: State = Field(default_factory=dict[str, JsonValue])
-    """Merged, key by key, at the top level."""
+    """Changes to the shared state, merged by top-level key. Null removes a key."""
     on_conflict: OnConflict = OnConflict.QUEUE
-    """For runs that are started from now on."""
+    """What happens to a run that is started while another run of the session is open. Applies to
+    runs that are started from now on."""
 
     def get_changes(self) -> dict[str, Any]:
         """What the client named, but for the state."""
@@ -79,48 +80,44 @@ class PatchSession(RequestModel):
 
 
 class ForkSession(RequestModel):
-    """Where a fork begins."""
+    """Where the fork of a session begins."""
 
-    model_config = ConfigDict(json_schema_extra=with_example(run_id=RUN_ID, name="What if"))
+    model_config = with_example(run_id=RUN_ID, name="What if")
 
     run_id: Annotated[str, Field(max_length=64)] | None = None
-    """The last run whose items it has; without one, all runs that have ended."""
+    """ID of the last run whose items the fork contains. Null: all runs that have ended."""
     name: Name | None = None
-    """Its name; without one, the old session's."""
+    """Name of the fork. Null: the name of the original session."""
 
 
 class Session(ResponseModel):
-    """A conversation across runs, of which one works at a time."""
+    """A conversation shared by several runs, of which only one works at a time."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            id=SESSION_ID,
-            object="session",
-            **_ORDERS,
-            forked_from=None,
-            created_at=EXAMPLE_TIME,
-            updated_at=EXAMPLE_TIME,
-        )
+    model_config = with_example(
+        id=SESSION_ID,
+        **_ORDERS,
+        forked_from=None,
+        created_at=EXAMPLE_TIME,
+        updated_at=EXAMPLE_TIME,
     )
 
     id: str
-    """What runs name as `session_id`."""
+    """ID of the session. Runs refer to it as `session_id`."""
     object: Literal["session"] = "session"
-    """`session`."""
     name: str | None
-    """What people call it."""
+    """Name of the session, for people. Null if it has none."""
     metadata: JsonObject
-    """As it was given."""
+    """Custom metadata of the session."""
     state: JsonObject
-    """What its runs and their tools share, as it is now."""
+    """Current state that the session's runs and their tools share."""
     on_conflict: OnConflict
-    """What a run does that is started while another one is open."""
+    """What happens to a run that is started while another run of the session is open."""
     forked_from: str | None
-    """The session that it went on from."""
+    """ID of the session that this session was forked from. Null if it is not a fork."""
     created_at: datetime
-    """When it was made."""
+    """When the session was created."""
     updated_at: datetime
-    """When it was changed, or a run of it ended."""
+    """When the session was last updated, or one of its runs ended."""
 
     @classmethod
     def from_row(cls, session: StoredSession) -> Self:
@@ -131,34 +128,23 @@ class Session(ResponseModel):
         )
 
 
-class SessionItemPage(ResponseModel):
-    """A page of a session's conversation: the items of its ended runs, as in a run's own list,
-    each with its `id` and `run_id`."""
+class SessionItemPage(ConversationPage):
+    """A page of a session's conversation: the items of the runs that have ended. Each item has its
+    own `id` and the `run_id` of its run."""
 
-    model_config = ConfigDict(
-        json_schema_extra=with_example(
-            object="list",
-            data=[
-                {
-                    "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-                    "run_id": RUN_ID,
-                    "role": "user",
-                    "content": "Where is my order A-1017?",
-                }
-            ],
-            first_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-            last_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-            has_more=False,
-        )
+    model_config = with_example(
+        data=[
+            {
+                "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+                "run_id": RUN_ID,
+                "role": "user",
+                "content": "Where is my order A-1017?",
+            }
+        ],
+        first_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+        last_id="item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+        has_more=False,
     )
 
-    object: Literal["list"] = "list"
-    """`list`."""
     data: list[JsonObject]
-    """In the order of the runs, and of each run as it happened."""
-    first_id: str | None
-    """The id of the first item; null if the page is empty."""
-    last_id: str | None
-    """The id of the last item; null if the page is empty."""
-    has_more: bool
-    """Whether there is anything after this page."""
+    """Items in the requested order."""

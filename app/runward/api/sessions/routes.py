@@ -3,14 +3,13 @@
 import re
 from typing import Final
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import StorageDep
-from runward.api.http.idempotency import IdempotentRequest, respond_once
+from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
-from runward.api.http.params import IdempotencyKey, SessionPath
-from runward.api.http.responses import json_response, no_content
+from runward.api.http.params import SessionPath
 from runward.api.http.routes import make_router
 from runward.api.sessions.models import (
     CreateSession,
@@ -37,11 +36,10 @@ _ITEM_POSITION: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
 async def create_session(
     principal: RunsWriter,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     session: CreateSession,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Begin a conversation. Runs join it with `session_id`."""
+    """Create a session. Runs join it with `session_id`."""
 
     async def create(tx: Tx) -> Session:
         made = await sessions.create(
@@ -54,91 +52,82 @@ async def create_session(
         )
         return Session.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(storage, what, create, status=201, collection_path="/v1/sessions")
-
-
-@routes.get("/sessions", response_model=Page[Session])
-async def list_sessions(
-    principal: RunsReader, storage: StorageDep, pagination: Pagination
-) -> Response:
-    """List sessions, newest first."""
-    async with storage.read() as tx:
-        found = await sessions.search(
-            tx,
-            principal.project_id,
-            after=pagination.after_id(Prefix.SESSION),
-            limit=pagination.limit + 1,
-            descending=pagination.descending,
-        )
-    return json_response(
-        Page[Session].from_rows(
-            found, pagination.limit, Session.from_row, lambda session: session.id
-        )
+    return await respond_once(
+        storage, request_key, create, status=201, collection_path="/v1/sessions"
     )
 
 
-@routes.get("/sessions/{session_id}", response_model=Session)
+@routes.get("/sessions")
+async def list_sessions(
+    principal: RunsReader, storage: StorageDep, pagination: Pagination
+) -> Page[Session]:
+    """List sessions, newest first."""
+    async with storage.read() as tx:
+        found = await sessions.search(tx, principal.project_id, **pagination.by_id(Prefix.SESSION))
+    return pagination.page(found, Session.from_row, lambda session: session.id)
+
+
+@routes.get("/sessions/{session_id}")
 async def get_session(
     principal: RunsReader, storage: StorageDep, session_id: SessionPath
-) -> Response:
-    """One session, with its state as it is now."""
+) -> Session:
+    """Get a session and its current state."""
     async with storage.read() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
-    return json_response(Session.from_row(found))
+    return Session.from_row(found)
 
 
-@routes.patch("/sessions/{session_id}", response_model=Session)
+@routes.patch("/sessions/{session_id}")
 async def change_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: PatchSession
-) -> Response:
-    """Change a session. The state is merged, also with what its runs change meanwhile."""
+) -> Session:
+    """Update a session. The state is merged with changes that the session's runs make at the same
+    time."""
     async with storage.write() as tx:
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
         )
-    return json_response(Session.from_row(changed))
+    return Session.from_row(changed)
 
 
 @routes.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath
-) -> Response:
-    """Delete a session with its conversation and its state; its runs stay. Refused with 409
-    `session_busy` while one of them is open."""
+) -> None:
+    """Delete a session with its conversation and its state. The session's runs are kept. If one of
+    them is open, Runward refuses the request with 409 `session_busy`."""
     async with storage.write() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
-    return no_content()
 
 
 @routes.get(
     "/sessions/{session_id}/items",
     response_model=SessionItemPage,
-    summary="List the conversation of a session",
+    summary="List a session's items",
 )
 async def list_session_items(
     principal: RunsReader,
     storage: StorageDep,
     session_id: SessionPath,
     pagination: ChronologicalPagination,
-) -> Response:
-    """What the session's ended runs left: what its next run goes on from."""
-    return json_response(await _load_items(storage, principal.project_id, session_id, pagination))
+) -> Page[JsonObject]:
+    """List the items of a session's runs that have ended. The session's next run continues from
+    these items."""
+    return await _load_items(storage, principal.project_id, session_id, pagination)
 
 
 @routes.post("/sessions/{session_id}/fork", status_code=201, response_model=Session)
 async def fork_session(
     principal: RunsWriter,
     storage: StorageDep,
-    request: Request,
+    request_key: RequestKey,
     session_id: SessionPath,
     fork: ForkSession | None = None,
-    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Begin a second conversation that shares this one's past, up to a run of it; the state is
-    a copy of this one's as it is now."""
+    """Fork a session. The fork shares the conversation up to one of its runs and has a copy of the
+    current state."""
     asked = fork or ForkSession()
 
     async def make(tx: Tx) -> Session:
@@ -148,8 +137,9 @@ async def fork_session(
         )
         return Session.from_row(made)
 
-    what = IdempotentRequest.from_request(request, principal.project_id, idempotency_key)
-    return await respond_once(storage, what, make, status=201, collection_path="/v1/sessions")
+    return await respond_once(
+        storage, request_key, make, status=201, collection_path="/v1/sessions"
+    )
 
 
 async def _load_items(

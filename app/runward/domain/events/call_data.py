@@ -5,150 +5,168 @@ from typing import Literal, NotRequired
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from runward.domain.events.values import ApprovalStatus, CallProgress, DecisionKind, Reason
+from runward.domain.events.values import (
+    ApprovalStatus,
+    ArgumentsBytes,
+    CalledTool,
+    CallProgress,
+    DecisionKind,
+    Reason,
+    RunCallId,
+)
 from runward.domain.json import JsonObject, documented
 from runward.domain.registry.tools import ToolType
 
 
 @documented
 class CallCreatedData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
+    """Data of a `tool_call.created` event."""
+
+    call_id: RunCallId
     tool: str
-    """Its tool, as the model wrote it."""
+    """Name of the tool, as the model wrote it."""
     tool_version: NotRequired[int | None]
-    """Null for a tool that does not exist."""
+    """Version of the tool. Null if the tool does not exist."""
     tool_type: NotRequired[ToolType | None]
-    """How it is executed; null for a tool that does not exist."""
+    """Type of the tool. Null if the tool does not exist."""
     hosted: NotRequired[str]
-    """Of a call that the vendor ran by itself: its kind, or what the vendor calls it."""
+    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
+    calls that the provider ran."""
     turn: int
-    """The turn whose response asked for it."""
+    """Number of the turn whose response requested the call."""
     agent: str | None
-    """Whose call it is; null for an inline run."""
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
     arguments: JsonObject | None
-    """The exact arguments; null where they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """How large arguments are that are left out."""
+    """Exact arguments of the call. Null if they are larger than 32 KiB."""
+    arguments_bytes: NotRequired[ArgumentsBytes]
     arguments_text: NotRequired[str | None]
-    """What the model wrote, where it was no JSON object."""
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if it
+    is larger than 32 KiB."""
     arguments_text_bytes: NotRequired[int]
-    """How large a text is that is left out."""
+    """Size of `arguments_text` in bytes. Set only if the text is too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """The ledger has the arguments whole."""
+    """True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls` returns
+    them in full."""
 
 
 @documented
 class ApprovalRequestedData(TypedDict):
+    """Data of a `tool_call.approval_requested` event."""
+
     approval_id: str
-    """What decisions name."""
-    call_id: str
-    """The call's id in its run."""
+    """ID of the approval. Use it to submit the decision."""
+    call_id: RunCallId
     tool: str
-    """The tool that would be called."""
+    """Name of the tool to call."""
     tool_version: int
-    """Its version."""
+    """Version of the tool."""
     arguments: JsonObject | None
-    """The exact arguments; null where they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """How large arguments are that are left out."""
+    """Exact arguments of the call. Null if they are larger than 32 KiB."""
+    arguments_bytes: NotRequired[ArgumentsBytes]
     truncated: NotRequired[Literal[True]]
-    """The approval has the arguments whole."""
+    """True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}` returns
+    them in full."""
     digest: str
-    """Of exactly this call."""
+    """Digest of the call: its tool, tool version, target URL, and arguments."""
     expires_in_seconds: float
-    """After which it counts as unanswered."""
+    """Number of seconds until the approval expires."""
 
 
 @documented
 class ApprovalDecidedData(TypedDict):
+    """Data of a `tool_call.approval_decided` event."""
+
     approval_id: NotRequired[str]
-    """Which approval; left out where a remembered decision covered the call."""
-    call_id: str
-    """The call's id in its run."""
-    tool: NotRequired[str]
-    """Its tool."""
+    """ID of the approval. Missing if a remembered decision covered the call."""
+    call_id: RunCallId
+    tool: NotRequired[CalledTool]
     decision: DecisionKind
-    """What was decided."""
+    """The decision."""
     status: NotRequired[ApprovalStatus]
-    """The approval's, since then."""
+    """Status of the approval after the decision."""
     decided_by: NotRequired[str | None]
-    """The id of the key that decided."""
+    """ID of the API key that decided. Null if nobody decided."""
     message: NotRequired[str]
-    """The decider's words."""
+    """Message of the approver."""
     arguments: NotRequired[JsonObject | None]
-    """After an edit: the new arguments; null where they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """How large arguments are that are left out."""
+    """New arguments of the call. Set only for the decision `edit`. Null if they are larger than 32
+    KiB."""
+    arguments_bytes: NotRequired[ArgumentsBytes]
     truncated: NotRequired[Literal[True]]
-    """The ledger has the arguments whole."""
+    """True if the new arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
+    returns them in full."""
     digest: NotRequired[str]
-    """After an edit: of the call as it is now."""
+    """Digest of the edited call. Set only for the decision `edit`."""
     remembered: NotRequired[Literal[True]]
-    """A decision that was remembered covered it."""
+    """True if a remembered decision covered the call, so that Runward created no approval."""
 
 
 @documented
 class CallStartedData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """Its tool."""
+    """Data of a `tool_call.started` event."""
+
+    call_id: RunCallId
+    tool: CalledTool
     attempt: int
-    """1, 2, 3 … of this call."""
+    """Number of the attempt, counted from 1 for each call."""
     digest: str
-    """Of exactly this call."""
+    """Digest of the call: its tool, tool version, target URL, and arguments."""
     webhook_id: str
-    """The `webhook-id` and `Idempotency-Key` that the tool gets."""
+    """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. The
+    same for every attempt."""
     timeout_seconds: float | None
-    """How long it has; null: as long as its run."""
+    """Time limit of the call in seconds. Null if only the end of the run limits the call."""
 
 
 @documented
 class CallProgressData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
+    """Data of a `tool_call.progress` event."""
+
+    call_id: RunCallId
     status: CallProgress
-    """What happened."""
+    """What happened to the call."""
     progress: NotRequired[float | None]
-    """From 0 to 1."""
+    """Progress from 0 to 1, as the tool reported it."""
     message: NotRequired[str | None]
-    """For whoever watches."""
+    """Progress message of the tool. The model does not see it."""
     requests: NotRequired[JsonValue]
-    """What a tool asks; null where it is larger than 32 KiB."""
+    """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
     requests_bytes: NotRequired[int]
-    """How large requests are that are left out."""
+    """Size of `requests` in bytes. Set only if the value is too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """The run's `required_actions` have them whole."""
+    """True if `requests` is too large for the event. The run's `required_actions` contain it in
+    full."""
     run_id: NotRequired[str]
-    """Of a child run."""
+    """ID of the child run. Set only for the status `child_started`."""
     agent: NotRequired[str | None]
-    """Of a child run."""
+    """Name of the child run's agent. Set only for the status `child_started`."""
 
 
 @documented
 class CallEndedData(TypedDict):
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """Its tool."""
+    """Data of the events of a tool call that has ended, such as `tool_call.completed`."""
+
+    call_id: RunCallId
+    tool: CalledTool
     hosted: NotRequired[str]
-    """Of a call that the vendor ran by itself: its kind, or what the vendor calls it."""
+    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
+    calls that the provider ran."""
     attempt: NotRequired[int]
-    """How often it was sent."""
+    """Number of attempts."""
     output: NotRequired[JsonValue]
-    """What the model reads, cut where it is longer than 32 KiB."""
+    """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
     output_bytes: NotRequired[int]
-    """How large an output is that is left out."""
+    """Size of the full output in bytes. Set only if the output is too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """It was cut; the ledger has it whole."""
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns it
+    in full."""
     is_error: NotRequired[bool]
-    """Whether the model is told that it failed."""
+    """Whether the model reads the output as an error."""
     reason: NotRequired[Reason]
-    """Why it failed, was rejected or was not run."""
+    """Why the call failed, was rejected, or was not run."""
     detail: NotRequired[str | None]
-    """For operators."""
+    """Technical details of the outcome, for operators. The model does not see them."""
     metadata: NotRequired[JsonObject]
-    """What the tool said beside its output."""
+    """Metadata that the tool returned together with its output. The model does not see it."""
     awaiting_resolution: NotRequired[Literal[True]]
-    """A person is asked what became of it."""
+    """True if the outcome is unknown and a person must record it."""

@@ -1,5 +1,5 @@
-"""All kinds of events of a run, in the order of `docs/reference/events.md`. The docstring of a
-kind is its description in openapi.json, and its type argument is the schema of its `data`."""
+"""All kinds of events of a run, in the order of `docs/events.md`. The docstring of a kind is its
+description in openapi.json, and its type argument is the schema of its `data`."""
 
 from typing import Any, Final, cast
 
@@ -32,7 +32,7 @@ from runward.domain.events.run_data import (
 
 
 class RunCreatedEvent(NewEvent[RunCreatedData], type="run.created"):
-    """Runward accepted the run with this agent, model and tools."""
+    """The run was accepted. The data names its agent, model, and tools."""
 
 
 class RunStartedEvent(NewEvent[NothingData], type="run.started"):
@@ -40,84 +40,87 @@ class RunStartedEvent(NewEvent[NothingData], type="run.started"):
 
 
 class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
-    """The run cannot proceed until a person, client or child run acts. `waiting_for` lists the
-    calls. A run that waits only for callbacks has no such event."""
+    """The run cannot continue until a person or a client acts. `waiting_for` lists the calls that
+    wait. A run that waits only for callbacks has no such event."""
 
 
 class RunResumedEvent(NewEvent[NothingData], type="run.resumed"):
-    """A worker claimed the run again, after a wait or after the previous worker was lost."""
+    """A worker claimed the run again, after the run had waited or its previous worker was lost."""
 
 
 class RunCompletedEvent(NewEvent[RunEndedData], type="run.completed"):
-    """Final event: the run completed with an `output`."""
+    """The run completed. This is its last event, and it contains the output."""
 
 
 class RunFailedEvent(NewEvent[RunEndedData], type="run.failed"):
-    """Final event: the run failed. `error` has a code and a message."""
+    """The run failed. This is its last event, and `error` contains a code and a message."""
 
 
 class RunCancelledEvent(NewEvent[RunEndedData], type="run.cancelled"):
-    """Final event: the run was cancelled."""
+    """The run was cancelled. This is its last event."""
 
 
 class RunIncompleteEvent(NewEvent[RunEndedData], type="run.incomplete"):
-    """Final event: the run reached a limit, which `incomplete_details` names."""
+    """The run reached a limit. This is its last event, and `incomplete_details` names the limit."""
 
 
 class RunExpiredEvent(NewEvent[RunEndedData], type="run.expired"):
-    """Final event: the deadline passed while the run waited."""
+    """The run's deadline passed while the run was waiting. This is its last event."""
 
 
 class MessageCompletedEvent(NewEvent[MessageCompletedData], type="message.completed"):
-    """The complete text of the model in one turn."""
+    """The model's complete text of one turn."""
 
 
 class ReasoningCompletedEvent(NewEvent[ReasoningCompletedData], type="reasoning.completed"):
-    """The model's reasoning in one turn, as far as the provider returns it."""
+    """The model's reasoning in one turn, if the provider returns it."""
 
 
 class ToolCallCreatedEvent(NewEvent[CallCreatedData], type="tool_call.created"):
-    """The model requested a tool call with these arguments."""
+    """The model requested a tool call. The data contains its exact arguments."""
 
 
 class ToolCallApprovalRequestedEvent(
     NewEvent[ApprovalRequestedData], type="tool_call.approval_requested"
 ):
-    """Runward created an approval for the call."""
+    """Runward created an approval for the call. The data contains the approval's ID and the digest
+    of the call."""
 
 
 class ToolCallApprovalDecidedEvent(
     NewEvent[ApprovalDecidedData], type="tool_call.approval_decided"
 ):
-    """An approver decided the approval, or a remembered decision applied."""
+    """A person decided about the call, or a remembered decision covered it."""
 
 
 class ToolCallStartedEvent(NewEvent[CallStartedData], type="tool_call.started"):
-    """An attempt of the call started. Runward commits this event before it sends the request."""
+    """An attempt at the call is about to start. Runward commits this event before it sends the
+    first byte."""
 
 
 class ToolCallProgressEvent(NewEvent[CallProgressData], type="tool_call.progress"):
-    """The tool accepted the call for later, or the call made progress."""
+    """The tool accepted the call, requested input, or reported progress, or a child run was
+    started."""
 
 
 class ToolCallCompletedEvent(NewEvent[CallEndedData], type="tool_call.completed"):
-    """The call has an output."""
+    """The call completed. The data contains its output."""
 
 
 class ToolCallFailedEvent(NewEvent[CallEndedData], type="tool_call.failed"):
-    """The call has an error result with a `reason`."""
+    """The call failed, and the model reads an error. `reason` contains the cause."""
 
 
 class ToolCallTimedOutEvent(NewEvent[CallEndedData], type="tool_call.timed_out"):
-    """The call had no complete response within its timeout."""
+    """The tool did not return a complete response before the call timed out."""
 
 
 class ToolCallRejectedEvent(NewEvent[CallEndedData], type="tool_call.rejected"):
-    """An approver, a guardrail or a hook rejected the call, or its approval expired."""
+    """A person or a guardrail rejected the call, or its approval expired."""
 
 
 class ToolCallOutcomeUnknownEvent(NewEvent[CallEndedData], type="tool_call.outcome_unknown"):
-    """Runward sent the call, and it may or may not have taken effect."""
+    """The call was sent, but it is unknown whether it took effect."""
 
 
 class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"):
@@ -125,45 +128,46 @@ class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"
 
 
 class AgentChangedEvent(NewEvent[AgentChangedData], type="agent.changed"):
-    """The run was handed from one agent (`from`) to another (`to`)."""
+    """An agent handed the run over to another agent. The data contains both names."""
 
 
 class StateUpdatedEvent(NewEvent[StateUpdatedData], type="state.updated"):
-    """A call changed the shared state. Removed keys are null."""
+    """A call changed the shared state. A value of null means that the call removed the key."""
 
 
 class InputReceivedEvent(NewEvent[InputReceivedData], type="input.received"):
-    """A client sent a message to the open run."""
+    """A client sent another message to the running run."""
 
 
 class UsageUpdatedEvent(NewEvent[UsageUpdatedData], type="usage.updated"):
-    """The tokens that the run has used so far."""
+    """The total number of tokens that the run has used so far."""
 
 
 class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
-    """A model request failed, and Runward retries it or uses the next model."""
+    """A model request failed or returned an invalid output. Runward retries it with the same model
+    or the next one."""
 
 
 class ModelDowngradedEvent(NewEvent[ModelDowngradedData], type="model.downgraded"):
-    """The model does not support a setting, so Runward dropped it."""
+    """The model does not support a part of the request, so Runward leaves that part out."""
 
 
 class MessageDeltaEvent(TransientEvent[PieceData], type="message.delta"):
-    """A part of the model's text."""
+    """A piece of the model's text, streamed while the model generates it."""
 
 
 class ReasoningDeltaEvent(TransientEvent[PieceData], type="reasoning.delta"):
-    """A part of the model's reasoning."""
+    """A piece of the model's reasoning, streamed while the model generates it."""
 
 
 class ToolCallArgumentsDeltaEvent(
     TransientEvent[ArgumentsPieceData], type="tool_call.arguments.delta"
 ):
-    """A part of the arguments of a call."""
+    """A piece of a call's arguments, streamed while the model generates it."""
 
 
 class MessageRestartedEvent(TransientEvent[RestartedData], type="message.restarted"):
-    """The model's stream broke and starts again. Discard the parts of this turn."""
+    """The model's stream was interrupted and starts again. Discard the pieces of this turn."""
 
 
 STORED: Final = {

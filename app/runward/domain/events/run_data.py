@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
+from runward.domain.events.values import CalledTool, EventTurn, Owner, RunCallId, TurnsSoFar
 from runward.domain.json import JsonObject, documented
 
 
@@ -17,127 +18,149 @@ class RunOrigin(TypedDict, total=False):
 
 @documented
 class RunCreatedData(TypedDict):
+    """Data of a `run.created` event."""
+
     agent: str | None
-    """The agent; null for an inline run."""
+    """Name of the agent that the run was started with. Null if the run uses no registered agent."""
     model: str | list[str] | None
-    """As it was asked for; null for a workflow."""
+    """Model of the run, or several models in order of preference. Null for a workflow, which has no
+    model."""
     tools: list[str]
-    """The names of its tools."""
+    """Names of the tools that the run may call."""
     parent_call_id: NotRequired[str]
-    """Of a child run: the call that it works on."""
+    """ID of the parent's tool call that started this run. Set only for child runs."""
     continued_from: NotRequired[str]
-    """The run that it goes on from."""
+    """ID of the run that this run continues. Set only for continued runs."""
 
 
 @documented
 class NothingData(TypedDict):
-    """Nothing: the type says it all."""
+    """Empty data. The event's type contains all the information."""
 
 
 @documented
 class WaitingFor(TypedDict):
-    """One call that waits for someone."""
+    """A tool call that the run waits for."""
 
     type: Literal["approval", "callback", "tool_result", "resolve", "child_run"]
-    """Whom it waits for."""
-    call_id: str
-    """The call's id in its run."""
-    tool: str
-    """Its tool."""
+    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
+    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+    `child_run`: a child run."""
+    call_id: RunCallId
+    tool: CalledTool
     approval_id: NotRequired[str]
-    """Of an approval."""
+    """ID of the approval. Set only for the type `approval`."""
     run_id: NotRequired[str]
-    """Of a child run."""
+    """ID of the child run. Set only for the type `child_run`."""
 
 
 @documented
 class RunWaitingData(TypedDict):
+    """Data of a `run.waiting` event."""
+
     waiting_for: list[WaitingFor]
-    """Each call that waits."""
+    """Tool calls that the run waits for."""
 
 
 @documented
 class ErrorSaid(TypedDict):
-    """Why a run failed."""
+    """The error that a run failed with."""
 
     code: str
-    """For a program."""
+    """Stable error code, for programs."""
     message: str | None
-    """For a person."""
+    """Description of the error, for people."""
 
 
 @documented
 class LimitSaid(TypedDict):
-    """Which limit ended a run."""
+    """The limit that ended a run."""
 
     reason: str
-    """`max_turns`, `deadline` and so on."""
+    """Code of the limit, such as `max_turns` or `deadline`."""
     message: str | None
-    """For a person."""
+    """Description of the limit, for people."""
 
 
 @documented
 class RunEndedData(TypedDict):
+    """Data of the last event of a run, such as `run.completed`."""
+
     output: NotRequired[JsonValue]
-    """The final output, cut where it is longer than 32 KiB."""
+    """Final output of the run. A longer output is truncated to 32 KiB."""
     truncated: NotRequired[Literal[True]]
-    """It was cut; the run has it whole."""
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full."""
     error: NotRequired[ErrorSaid]
-    """Of a failed run."""
+    """The error that the run failed with. Set only for failed runs."""
     incomplete_details: NotRequired[LimitSaid]
-    """Of a run that a limit ended."""
+    """The limit that ended the run. Set only if a limit ended it."""
 
 
 @documented
 class MessageCompletedData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
+    """Data of a `message.completed` event."""
+
+    turn: EventTurn
+    agent: Owner
     text: str
-    """The whole text."""
+    """Complete text that the model generated in this turn."""
     refusal: bool
-    """Whether it is the model's refusal."""
+    """Whether the text is a refusal of the model."""
 
 
 @documented
 class ReasoningCompletedData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
+    """Data of a `reasoning.completed` event."""
+
+    turn: EventTurn
+    agent: Owner
     reasoning: JsonObject
-    """As the vendor gave it."""
+    """Reasoning in the format of the model's provider."""
 
 
 @documented
 class AgentChangedData(
-    TypedDict("_From", {"from": Annotated[str | None, Field(description="Who had the run.")]})
+    TypedDict(
+        "_From",
+        {
+            "from": Annotated[
+                str | None,
+                Field(
+                    description="Name of the agent that had the run before the handoff. Null if "
+                    "the run was started without a registered agent."
+                ),
+            ]
+        },
+    )
 ):
     to: str
-    """Who has the run now."""
-    turn: int
-    """The turns so far."""
+    """Name of the agent that has the run after the handoff."""
+    turn: TurnsSoFar
 
 
 @documented
 class StateUpdatedData(TypedDict):
+    """Data of a `state.updated` event."""
+
     call_id: str
-    """The call that changed it."""
+    """ID of the tool call that changed the shared state."""
     changes: JsonObject | None
-    """The new values, null for what was removed; null as a whole where it is larger than 32 KiB."""
+    """Changed keys of the shared state with their new values. A value of null means that the key
+    was removed. Null if the changes are larger than 32 KiB."""
     changes_bytes: NotRequired[int]
-    """How large changes are that are left out."""
+    """Size of `changes` in bytes. Set only if the changes are too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """The session has its state whole."""
+    """True if the changes are too large for the event. `GET /v1/sessions/{session_id}` returns the
+    state of a session in full."""
 
 
 @documented
 class InputReceivedData(TypedDict):
-    turn: int
-    """The turns so far."""
+    """Data of an `input.received` event."""
+
+    turn: TurnsSoFar
     messages: int
-    """How many there were."""
+    """Number of messages that were received."""
 
 
 class UsageOrigin(TypedDict, total=False):
@@ -146,77 +169,71 @@ class UsageOrigin(TypedDict, total=False):
 
 @documented
 class UsageUpdatedData(TypedDict):
-    turn: int
-    """The turns so far."""
+    """Data of a `usage.updated` event."""
+
+    turn: TurnsSoFar
     call_id: NotRequired[str]
-    """The call whose child run's usage was added."""
+    """ID of the tool call whose child run caused the change. Set only if a child run's usage was
+    added."""
     input_tokens: int
-    """Read by the model, in all."""
+    """Total number of input tokens of the run so far."""
     output_tokens: int
-    """Written by the model, in all."""
+    """Total number of output tokens of the run so far."""
     cached_tokens: int
-    """Of those read, how many the vendor had cached."""
+    """Number of input tokens that the provider read from its cache."""
     reasoning_tokens: int
-    """Of those written, how many were reasoning."""
+    """Number of output tokens that the model used for reasoning."""
     total_tokens: int
-    """Read and written together."""
+    """Total number of input and output tokens of the run so far."""
     cost_usd: float
-    """What they cost, in US dollars."""
+    """Total cost of the tokens in US dollars."""
 
 
 @documented
 class ModelRetriedData(TypedDict):
+    """Data of a `model.retried` event."""
+
     code: str
-    """Why, for a program."""
+    """Stable code of the reason, for programs."""
     message: str
-    """Why, for a person."""
+    """Description of the reason, for people."""
     model: NotRequired[str]
-    """Which model is asked next, where a request failed."""
+    """Model of the next request. Set only if a request failed."""
     after_seconds: NotRequired[float]
-    """After how long, where a request failed."""
+    """Delay before the next request, in seconds. Set only if a request failed."""
 
 
 @documented
 class ModelDowngradedData(TypedDict):
     model: str
-    """The model that cannot be told."""
+    """Model that does not support the part."""
     what: str
-    """The part that is left out."""
+    """Name of the part of the request that was left out, such as a setting."""
     why: str
-    """Why it is."""
+    """Explanation of why the part was left out, for people."""
 
 
 @documented
 class PieceData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
-    text: str
-    """The piece."""
-    offset: int
-    """How many characters come before it."""
+    turn: EventTurn
+    agent: Owner
+    text: Annotated[str, Field(description="Text of the piece.")]
+    offset: Annotated[
+        int, Field(description="Number of characters of the same text that precede this piece.")
+    ]
 
 
 @documented
-class ArgumentsPieceData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
-    text: str
-    """The piece."""
-    offset: int
-    """How many characters come before it."""
+class ArgumentsPieceData(PieceData):
     call_id: str | None
-    """The call's id, as soon as the model says it."""
+    """ID of the tool call. Null until the model has generated it."""
     tool: str | None
-    """Its tool, as soon as the model says it."""
+    """Name of the tool. Null until the model has generated it."""
 
 
 @documented
 class RestartedData(TypedDict):
-    turn: int
-    """The model's turn."""
-    agent: str | None
-    """Whose it is; null for an inline run."""
+    """Data of a `message.restarted` event."""
+
+    turn: EventTurn
+    agent: Owner

@@ -1,11 +1,13 @@
 """The fixed values of events' fields."""
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
 
 
 class Reason(StrEnum):
-    """Why a call failed or was not run: the `reason` of its event and ledger row."""
+    """Why a call failed or was not run, as a stable code."""
 
     TOOL_ERROR = "tool_error"
     NOT_SENT = "not_sent"
@@ -48,4 +50,27 @@ CallProgress: TypeAlias = Literal[
     "retried_by_person",
     "child_started",
 ]
-"""What happened to a call on its way."""
+"""What happened to a call while it was open."""
+
+RunCallId: TypeAlias = Annotated[
+    str, Field(description="ID of the tool call. Unique within its run.")
+]
+CalledTool: TypeAlias = Annotated[str, Field(description="Name of the tool that the call is for.")]
+EventTurn: TypeAlias = Annotated[int, Field(description="Number of the turn.")]
+TurnsSoFar: TypeAlias = Annotated[
+    int, Field(description="Number of turns that the run has had so far.")
+]
+Owner: TypeAlias = Annotated[
+    str | None,
+    Field(
+        description="Name of the agent whose turn it is. Null if the run uses no registered agent."
+    ),
+]
+ArgumentsBytes: TypeAlias = Annotated[
+    int,
+    Field(
+        description="Size of `arguments` in bytes. Set only if the arguments are too large for "
+        "the event."
+    ),
+]
+"""Fields of several kinds of events."""

@@ -23,74 +23,73 @@ GuardSeconds = Annotated[
     Field(
         ge=0.01,
         le=60,
-        description="For its answer. A guardrail that is slower rejects, a hook that is slower has "
-        "failed.",
+        description="Timeout of one request in seconds. A guardrail that times out rejects. A "
+        "hook that times out fails.",
     ),
 ]
 GuardStage = Annotated[
     Stage,
     Field(
-        description="When it is asked: before a person is (`pre_approval`), before the call "
-        "(`input`), about its result (`output`); of an agent or a project also about what a run is "
-        "given (`run_input`) and its final output (`run_output`)."
+        description="Stage at which Runward calls the guardrail: before an approval is created "
+        "(`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of "
+        "agents and projects can also check the run's input (`run_input`) and final output "
+        "(`run_output`)."
     ),
 ]
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
     )
 
 
-class WebhookGuardrail(_Frozen):
-    """A signed POST whose answer is the verdict."""
-
-    stage: GuardStage
+class _Webhook(Frozen):
     type: Literal["webhook"]
-    """`webhook`: a signed POST."""
+    """`webhook`: Runward sends a signed POST request."""
     url: TargetUrl
-    """Where it is asked."""
+    """URL that Runward sends the request to."""
     timeout_seconds: GuardSeconds = 10.0
 
 
-class PluginGuardrail(_Frozen):
-    """A plugin's function, by the name that it is registered under."""
-
-    stage: GuardStage
+class _Plugin(Frozen):
     type: Literal["plugin"]
-    """`plugin`: a function of a plugin."""
+    """`plugin`: Runward calls a function of a plugin."""
     name: PluginName
-    """What the plugin registered it as."""
+    """Name under which the plugin registered the function."""
     timeout_seconds: GuardSeconds = 10.0
+
+
+class _AtStage(Frozen):
+    stage: GuardStage
+
+
+class _AtMoment(Frozen):
+    on: Moment
+    """Point at which Runward calls the hook: before or after a model request, or before or after a
+    tool call."""
+
+
+class WebhookGuardrail(_Webhook, _AtStage):
+    """A guardrail that Runward calls with a signed POST request. The response contains the
+    verdict."""
+
+
+class PluginGuardrail(_Plugin, _AtStage):
+    """A guardrail that is a function of a plugin."""
 
 
 Guardrail: TypeAlias = Annotated[WebhookGuardrail | PluginGuardrail, Field(discriminator="type")]
 Guardrails = Annotated[tuple[Guardrail, ...], Field(max_length=16)]
 
 
-class WebhookHook(_Frozen):
-    """A signed POST whose answer may take the place of the model's or the tool's."""
-
-    on: Moment
-    """What it stands before or after."""
-    type: Literal["webhook"]
-    """`webhook`: a signed POST."""
-    url: TargetUrl
-    """Where it is asked."""
-    timeout_seconds: GuardSeconds = 10.0
+class WebhookHook(_Webhook, _AtMoment):
+    """A hook that Runward calls with a signed POST request. The response may replace the message of
+    the model or the output of the tool."""
 
 
-class PluginHook(_Frozen):
-    """A plugin's function, by the name that it is registered under."""
-
-    on: Moment
-    """What it stands before or after."""
-    type: Literal["plugin"]
-    """`plugin`: a function of a plugin."""
-    name: PluginName
-    """What the plugin registered it as."""
-    timeout_seconds: GuardSeconds = 10.0
+class PluginHook(_Plugin, _AtMoment):
+    """A hook that is a function of a plugin."""
 
 
 Hook: TypeAlias = Annotated[WebhookHook | PluginHook, Field(discriminator="type")]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from runward.domain.errors import FieldError
 from runward.domain.registry.tools import Frozen, SecretRef
@@ -24,24 +24,26 @@ OAuthSecret: TypeAlias = (
 
 
 class OAuth(Frozen):
-    """Access tokens by OAuth 2.1, without a person: by the client's own credentials, or by a
-    refresh token that somebody has fetched before."""
-
-    model_config = ConfigDict(use_attribute_docstrings=False)  # openapi.json has `McpOAuth`'s
+    """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The grant
+    is `client_credentials`, or `refresh_token` if a refresh token is given."""
 
     client_id: Annotated[str, Field(min_length=1, max_length=2048, pattern=_PRINTABLE)]
+    """Client ID of Runward at the authorization server."""
     client_secret: OAuthSecret | None = None
-    """Alone it means the grant `client_credentials`."""
+    """Client secret, or a reference to a secret of the project. Needed without a refresh token."""
     refresh_token: OAuthSecret | None = None
-    """With it tokens are asked for by the grant `refresh_token`."""
+    """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
+    `client_credentials`."""
     token_url: Annotated[str, Field(max_length=2048)] | None = None
-    """Where tokens are asked for; null: where the server says."""
+    """URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata."""
     issuer: Annotated[str, Field(max_length=2048)] | None = None
-    """Where the server says where: only this authorization server gets the credentials."""
+    """Issuer of the only authorization server that may receive the credentials. Not allowed with
+    `token_url`. Null: the authorization server that the MCP server names."""
     scope: Annotated[str, Field(max_length=4096, pattern=_SCOPE)] | None = None
-    """Separated by spaces; null: what the server asks for."""
+    """Scopes to request, separated by spaces. Null: the scopes that the MCP server names."""
     token_endpoint_auth_method: AuthMethod | None = None
-    """How the client's secret is sent; null: as the authorization server likes it."""
+    """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
+    that the authorization server supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,35 @@ class RefreshClaim:
 
     version: int
     token: str = field(repr=False)
+
+
+class RefreshTokens(Protocol):
+    """Stores the newest refresh token of a server. `initial_token` is the one that the project
+    configured."""
+
+    async def claim(self, initial_token: str) -> RefreshClaim | None:
+        """Claim the newest token. None: another process holds it. Raises AppError."""
+        ...
+
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
+
+    async def release(self, claim: RefreshClaim) -> None: ...
+
+
+class UnstoredRefreshTokens:
+    """The refresh tokens of a server that is not stored yet. `newest` is the last replacement."""
+
+    def __init__(self) -> None:
+        self.newest: str | None = None
+
+    async def claim(self, initial_token: str) -> RefreshClaim:
+        return RefreshClaim(0, self.newest or initial_token)
+
+    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
+        self.newest = token
+
+    async def release(self, claim: RefreshClaim) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

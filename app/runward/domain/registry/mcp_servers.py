@@ -40,12 +40,12 @@ PREFIX_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 
 
 class ToolFilter(Frozen):
-    """Which of the server's tools are taken, by the names that the server gives them."""
+    """A filter for the tools of an MCP server, by their names on the server."""
 
     allow: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] | None = None
-    """Only these, by the server's names; null: all."""
+    """Names of the tools to use, as the server names them. Null: all tools."""
     deny: Annotated[tuple[McpName, ...], Field(max_length=MAX_TOOLS)] = ()
-    """Never these."""
+    """Names of the tools to leave out, as the server names them. `deny` overrides `allow`."""
 
     def takes(self, name: str) -> bool:
         return name not in self.deny and (self.allow is None or name in self.allow)
@@ -55,27 +55,26 @@ class McpServerSpec(Frozen):
     """One registered server: an address to call, or a command to start."""
 
     name: ToolName
-    """Unique in the project."""
+    """Name of the MCP server. Unique in the project."""
     url: Annotated[str, Field(max_length=2048)] | None = None
-    """Where it is called, by streamable HTTP."""
+    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    `command`."""
     command: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
-    (
-        "What is started instead, to be spoken to over its standard input and output. Only what "
-        "the operator allows."
-    )
+    """Command that starts the MCP server, which Runward then calls over standard input and output.
+    The operator must allow the command. Set either `url` or `command`."""
     args: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()
-    """The command's arguments."""
+    """Arguments of the command."""
     tools: ToolFilter = ToolFilter()
-    """Which of its tools are taken."""
+    """Filter for the tools of the server. By default, all tools are used."""
     prefix: Annotated[str, Field(pattern=PREFIX_PATTERN)] | None = None
-    """What the names of its tools begin with, before an underscore; null: its name."""
+    """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
+    server."""
     approval: ServerApproval | None = None
-    (
-        "Whether a person is asked before a call of its tools; null: `never` for those that are "
-        "annotated with `readOnlyHint`, `always` for the others."
-    )
+    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
+    marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: Seconds | None = None
-    """For one call of its tools."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+    default."""
 
     @property
     def target(self) -> JsonObject:

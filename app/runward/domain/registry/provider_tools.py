@@ -11,22 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, Hosted
+from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, Hosted, closed_object
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTool:
     description: str
     parameters: JsonObject
-
-
-def _object(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObject:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-        "additionalProperties": False,
-    }
 
 
 _TEXT: Final[JsonObject] = {"type": "string"}
@@ -36,8 +27,8 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
     "shell": ExecutorTool(
         "Runs shell commands, one after the other, and answers with what each wrote to standard "
         "output and standard error and how it ended.",
-        _object(
-            ("commands",),
+        closed_object(
+            "commands",
             commands={"type": "array", "items": _TEXT, "minItems": 1},
             timeout_ms=_WHOLE | {"description": "For each command."},
             max_output_length=_WHOLE | {"description": "Characters kept of each output."},
@@ -46,18 +37,18 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
     "apply_patch": ExecutorTool(
         "Creates, updates or deletes one file. A diff is in the V4A format: lines that begin with "
         "a space, + or -, in sections that begin with @@.",
-        _object(
-            ("operation",),
+        closed_object(
+            "operation",
             operation={
                 "anyOf": [
-                    _object(
-                        ("type", "path", "diff"),
+                    closed_object(
+                        *("type", "path", "diff"),
                         type={"type": "string", "enum": ["create_file", "update_file"]},
                         path=_TEXT,
                         diff=_TEXT,
                     ),
-                    _object(
-                        ("type", "path"),
+                    closed_object(
+                        *("type", "path"),
                         type={"type": "string", "enum": ["delete_file"]},
                         path=_TEXT,
                     ),
@@ -68,8 +59,8 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
     "computer": ExecutorTool(
         "Does actions on a screen in their order (click, double_click, drag, keypress, move, "
         "screenshot, scroll, type, wait), and answers with a picture of it.",
-        _object(
-            ("actions",),
+        closed_object(
+            "actions",
             actions={
                 "type": "array",
                 "items": {
@@ -87,8 +78,8 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
     ),
 }
 
-MCP_REQUEST: Final = _object(
-    ("name", "arguments"),
+MCP_REQUEST: Final = closed_object(
+    *("name", "arguments"),
     server_label=_TEXT | {"description": "The server's label."},
     name=_TEXT | {"description": "The tool that the vendor is to call."},
     arguments={"type": "object"},
@@ -98,7 +89,7 @@ MCP_REQUEST: Final = _object(
 
 def hosted_parameters(hosted: Hosted) -> JsonObject:
     """Return the parameters of a hosted tool. Only hosted MCP servers have any."""
-    return MCP_REQUEST if hosted.kind == "mcp" else _object()
+    return MCP_REQUEST if hosted.kind == "mcp" else closed_object()
 
 
 def default_hosted_approval(

@@ -9,6 +9,11 @@ from runward.domain.ids import KeyId, ProjectId
 
 
 class Scope(StrEnum):
+    """Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
+    start and change runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets,
+    and the policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
+    manage API keys."""
+
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"  # runs, sessions, input, cancel, continue, client results
     TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.guards import Guardrails
+from runward.domain.registry.guards import Frozen, Guardrails
 
 READ_RESULT: Final = "read_result"
 SEARCH_HISTORY: Final = "search_history"
@@ -29,33 +29,40 @@ Seconds = Annotated[float, Field(ge=0.01, le=3600)]
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 
 
-class Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
+def closed_object(*required: str, **properties: JsonObject) -> JsonObject:
+    """Return the JSON Schema of an object that has no other properties."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 class When(Frozen):
-    """A CEL rule over `args`, `context`, `run` and `tool` that answers true or false."""
+    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
+    and must evaluate to true or false."""
 
     when: Annotated[str, Field(min_length=1, max_length=4096)]
-    """A CEL expression that answers true or false."""
+    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+    `tool`."""
 
 
 class ByCallable(Frozen):
-    """A plugin's own function decides: `package.module:function`. Only a plugin's code sets it."""
+    """A function of a plugin that decides, as `package.module:function`. Only the plugin's code can
+    set it."""
 
     callable: Annotated[str, Field(min_length=1, max_length=256)]
-    """Of a plugin: the function that decides, `package.module:name`."""
+    """Path of the plugin's function, as `package.module:function`."""
 
 
 class SecretRef(Frozen):
-    """A secret of the project, by its name (`/v1/secrets`)."""
+    """A reference to a secret of the project."""
 
     secret: ToolName
-    """Name of a secret of the project (`/v1/secrets`)."""
+    """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: Annotated[str, Field(max_length=64, pattern=r"^[\x20-\x7e]*$")] = ""
-    """Text before the secret's value, for example `Bearer ` with a space at its end."""
+    """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
 
     def resolve(self, secrets: Mapping[str, str]) -> str:
         """Return the prefix and the secret's value. Raises KeyError if the value is missing."""
@@ -72,19 +79,19 @@ HeaderValue: TypeAlias = str | SecretRef | Sealed
 
 
 class OutputOfTool(Frozen):
-    """Of a child run: the last good output of this tool of its."""
+    """Use the last successful output of one of the child run's tools as the result."""
 
     tool: ToolName
-    """The tool of the child run."""
+    """Name of the child run's tool whose output is used."""
 
 
 class FromServer(Frozen):
-    """Of a tool of type `mcp`: the registered server, and what that calls the tool."""
+    """The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server."""
 
     server: ToolName
-    """The registered MCP server."""
+    """Name of the registered MCP server."""
     tool: Annotated[str, Field(min_length=1, max_length=256)]
-    """What the server calls the tool."""
+    """Name of the tool on the MCP server."""
 
 
 HostedKind: TypeAlias = Literal[
@@ -94,22 +101,22 @@ ExecutorKind: TypeAlias = Literal["shell", "apply_patch", "computer"]
 
 
 class Hosted(Frozen):
-    """A tool that the model's vendor runs. `settings` are its options in the vendor's own words,
-    passed on as they are; `secrets` are further ones, whose values are stored secrets by name."""
+    """A tool that the model's provider runs."""
 
     kind: HostedKind
-    """Which of the tools that vendors run."""
+    """Kind of the hosted tool."""
     settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
-    """Its options in the vendor's own words, passed on as they are."""
+    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
     secrets: dict[str, ToolName] = Field(default_factory=dict, max_length=8)
-    """Further options, whose values are stored secrets: the option, and the secret's name."""
+    """Options of the hosted tool whose values are secrets. Maps the name of each option to the name
+    of a secret of the project."""
 
 
 class Text(Frozen):
-    """A fixed text for the model, instead of the built-in one."""
+    """A custom message for the model that replaces the built-in one."""
 
     message: Annotated[str, Field(max_length=4096)]
-    """What the model reads."""
+    """Message that the model reads."""
 
 
 OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
@@ -123,121 +130,112 @@ ChildOutput: TypeAlias = Literal["final", "json"] | OutputOfTool
 
 
 class Retry(Frozen):
-    """How often and how long between attempts; delays have full jitter and stay within the
-    call's timeout."""
+    """How often Runward retries a call and how long it waits between attempts. Delays are
+    randomized (full jitter) and count toward the call's timeout."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """Attempts in all, the first included."""
+    """Maximum number of attempts, including the first one."""
     initial_seconds: Annotated[float, Field(ge=0.01, le=60)] = 0.5
-    """Before the second attempt; it doubles from there."""
+    """Maximum delay before the second attempt, in seconds. It doubles with each further attempt."""
     max_seconds: Annotated[float, Field(ge=0.01, le=300)] = 10.0
-    """At most, between two attempts."""
+    """Maximum delay between two attempts, in seconds."""
     on: tuple[Annotated[int, Field(ge=400, le=599)], ...] = ()
-    """HTTP statuses after which even a tool that is not idempotent is tried again."""
+    """HTTP status codes that Runward retries even if the tool is not idempotent."""
 
 
 class Concurrency(Frozen):
-    """How many calls of this tool, or of the tools that share `group`, one run has in flight.
-    `serial`: the call runs alone, after every earlier and before every later call."""
+    """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
 
     limit: Annotated[int, Field(ge=1, le=64)] = 8
-    """Calls in flight."""
+    """Maximum number of calls that run at the same time."""
     group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Tools of one group share the limit."""
+    """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: bool = False
-    """The call runs alone, after every earlier and before every later one."""
+    """Whether the call runs alone: after all earlier calls and before all later calls of the
+    run."""
 
 
 class ToolSpec(Frozen):
     """One version of a tool. Sizes in bytes, durations in seconds."""
 
     name: ToolName
-    """What the model calls it; unique in the project."""
+    """Name of the tool that models use to call it. Unique in the project."""
     description: Annotated[str, Field(max_length=16_384)] = ""
-    """What it does and when to use it, for the model."""
+    """Description of the tool for the model: what the tool does and when to use it."""
     parameters: JsonObject
-    """A JSON Schema of the arguments, an object. Calls that do not match it are not sent."""
+    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+    arguments do not match it."""
     output_schema: JsonObject | None = None
-    """A JSON Schema of the result. One that does not match is an error result."""
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
     type: ToolType = "webhook"
-    (
-        "How it is executed: `webhook`, a signed POST to `url`; `agent`, a child run; `client`, by "
-        "whoever uses the API; `hosted`, by the model's vendor; `plugin`, a function that is "
-        "installed with the service; or `mcp`, a tool of a registered MCP server."
-    )
+    """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+    run. `client`: the client runs the tool and submits the result. `hosted`: the model's provider
+    runs the tool. `plugin`: a function that is installed with the service. `mcp`: a tool of a
+    registered MCP server."""
     url: Annotated[str, Field(max_length=2048)] | None = None
-    """Where a webhook tool is called; of a tool of type `mcp` its server's."""
+    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+    tools."""
     agent: ToolName | None = None
-    """Of a tool of type `agent`: whom the child run is started with."""
+    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
     output: ChildOutput = "final"
-    (
-        "Of a tool of type `agent`: what of the child run is the result. `final`, its output; "
-        "`json`, that output as JSON; or the last good output of one of its tools."
-    )
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
+    output. `json`: the final output parsed as JSON. An object: the last successful output of the
+    named tool."""
     headers: dict[str, HeaderValue] = Field(default_factory=dict, max_length=32)
-    """Sent with every call."""
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+    again. An object refers to a secret of the project."""
     strict: bool = True
-    (
-        "Holds the model to the schema: every property required, none beside them. Optional ones "
-        "become nullable."
-    )
+    """Whether the model must follow the schema exactly: all properties are required, and no others
+    are allowed. Optional properties become nullable."""
     timeout_seconds: Seconds | None = None
-    (
-        "For one call, all its attempts together. Wins over the run's `tool_timeout_seconds`. "
-        "Without it a tool of type `client` has as long as its run."
-    )
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
+    timeout of its own."""
     on_timeout: OnFailure = "return_error"
-    (
-        "After a timeout: tell the model (`return_error`), end the run (`fail_run`), or tell the "
-        "model a text of yours."
-    )
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+    fails. An object: the model reads its message."""
     on_error: OnFailure = "return_error"
-    """The same after an error."""
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+    fails. An object: the model reads its message."""
     idempotent: bool = False
-    """Repeating a call under the same id does no harm, so Runward may."""
+    """Whether the tool may safely receive the same call more than once. If true, Runward can retry
+    calls whose outcome is unknown."""
     on_unknown: OnUnknown = "return_error"
-    (
-        "When a call was sent and nobody knows whether it took effect: tell the model, `ask` a "
-        "person, or end the run."
-    )
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads an
+    error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry = Retry()
-    """How often and how long between attempts, where trying again is allowed."""
+    """How often Runward retries a call and how long it waits between attempts."""
     approval: ApprovalPolicy = "never"
-    (
-        "Whether a person is asked before a call: `never`, `always`, or a CEL rule over `args`, "
-        "`context`, `run` and `tool`; of a plugin's tool also a function of the plugin."
-    )
+    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
     approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 604_800.0
-    (
-        "An approval expires after this time, and the model is told that nobody answered. 7 days "
-        "by default, 365 days at most."
-    )
+    """Number of seconds until an approval expires. The model then reads that nobody decided.
+    Default: 7 days. Maximum: 365 days."""
     reject_message: Annotated[str, Field(max_length=4096)] | None = None
-    """What the model is told about a rejection without words."""
+    """Message that the model reads if an approver rejects a call without a message. Null: a
+    built-in message."""
     enabled: Enabled = True
-    (
-        "Whether models see it: yes, no, or a CEL rule, asked every turn; of a plugin's tool also "
-        "a function of the plugin."
-    )
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+    A plugin's tool can also use a function of the plugin."""
     guardrails: Guardrails = ()
-    """Asked before and after a call: webhooks, signed with the tool's secret, or plugins."""
+    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
+    the tool's secret."""
     concurrency: Concurrency = Concurrency()
-    """How many calls of it one run has in flight."""
+    """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
-    """A longer result is cut for the model and kept whole."""
+    """Maximum size in bytes of a result that the model reads. Longer results are truncated for the
+    model and stored in full."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
-    """Your own notes; rules see them as `tool.metadata`."""
+    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
     code: Annotated[str, Field(max_length=64)] | None = None
-    (
-        "Of a plugin's tool: a digest of its source. Changed code is another version. Of a tool of "
-        "an MCP server that is a command: a digest of that."
-    )
+    """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
+    creates a new version of the tool. Null for other tools."""
     mcp: FromServer | None = None
-    """Of a tool of type `mcp`: its server here, and its name there."""
+    """MCP server of the tool, and the tool's name on that server. Set only for tools of type
+    `mcp`."""
     hosted: Hosted | None = None
-    """Of a tool of type `hosted`: what it is to the vendor."""
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     executes: ExecutorKind | None = None
-    (
-        "The kind of vendors' own tool that a webhook or a plugin carries out. Its parameters are "
-        "then those of the kind, and a person approves each call unless `approval` says otherwise."
-    )
+    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    kind sets the tool's parameters. Calls need approval unless `approval` is set."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run.calls import Call, CallOutcome
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, CallOutcome, Changes, RunState
 
 _WITHOUT_ANSWER: Final = frozenset({CallOutcome.CANCELLED, CallOutcome.TIMED_OUT})
 

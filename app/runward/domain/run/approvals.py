@@ -1,89 +1,45 @@
-"""Approvals: when a person is asked about a call, what that person may decide, and the effects."""
+"""Approvals: when a person is asked about a call, and the effects of the decision."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Literal, TypeAlias, assert_never
+from typing import assert_never
 from uuid import UUID
-
-from pydantic import Field, JsonValue
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import ApprovalDecidedData
 from runward.domain.events.kinds import ToolCallApprovalDecidedEvent, ToolCallApprovalRequestedEvent
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.ids import ApprovalId, Prefix, format_id
-from runward.domain.json import JsonObject, compute_digest
-from runward.domain.registry.tools import Frozen
+from runward.domain.json import JsonObject
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
+from runward.domain.run.decisions import (
+    STATUS_AFTER,
+    Approve,
+    Decision,
+    Edit,
+    Reject,
+    Respond,
+    encode_decision,
+)
 from runward.domain.run.remembered_decisions import (
-    Remember,
-    RememberedDecision,
     covers,
     find_remembered_decision,
+    remember_decision,
 )
 from runward.domain.run.settle import make_completed_result, settle
 from runward.domain.run.state import (
     ALL_DECISIONS,
     APPROVE_OR_REJECT,
     ApprovalRequest,
+    Call,
+    CallOutcome,
+    CallPhase,
     Changes,
+    Result,
     RunState,
+    compute_call_digest,
 )
 from runward.domain.run.tools import CompiledTool
-
-
-class _Decision(Frozen):
-    digest: Annotated[str, Field(max_length=128)] | None = None
-    """Of the call as it was shown; another one is refused with 409."""
-
-
-class Approve(_Decision):
-    decision: Literal["approve"]
-    """`approve`: the call is sent as it is."""
-    remember: Remember | None = None
-    """Decide likewise about later calls."""
-
-
-class Reject(_Decision):
-    decision: Literal["reject"]
-    """`reject`: the call is never sent."""
-    message: Annotated[str, Field(max_length=4096)] | None = None
-    """What the model is told."""
-    remember: Remember | None = None
-    """Decide likewise about later calls."""
-
-
-class Edit(_Decision):
-    decision: Literal["edit"]
-    """`edit`: the call is sent with other arguments."""
-    arguments: JsonObject
-    """The new arguments, whole; the tool's schema checks them."""
-    message: Annotated[str, Field(max_length=4096)] | None = None
-    """Why, for the log."""
-
-
-class Respond(_Decision):
-    decision: Literal["respond"]
-    """`respond`: the tool is not called; this is its result."""
-    output: JsonValue
-    """The result, any JSON."""
-
-
-Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
-
-STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
-    "approve": ApprovalStatus.APPROVED,
-    "reject": ApprovalStatus.REJECTED,
-    "edit": ApprovalStatus.EDITED,
-    "respond": ApprovalStatus.RESPONDED,
-}
-
-
-def encode_decision(decision: Decision) -> JsonObject:
-    """What two decisions are compared by: all but the digest, an output of null included."""
-    kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
-    return kept | {"output": decision.output} if isinstance(decision, Respond) else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +71,11 @@ def require_approval(
             )
         )
         call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
-        changes.put(call)
+        changes.put_call(call)
         return state.with_call(call)
     approval_id = ApprovalId(mint())
     call = replace(call, phase=CallPhase.AWAITING_APPROVAL, approval_id=approval_id)
-    changes.put(call)
+    changes.put_call(call)
     changes.approvals.append(
         ApprovalRequest(
             approval_id,
@@ -181,21 +137,6 @@ def decide(
     return state, decided
 
 
-def remember_decision(
-    decision: Approve | Reject, call: Call, agent: str | None
-) -> RememberedDecision:
-    assert decision.remember is not None and call.version is not None
-    exact = decision.remember.exact_arguments
-    return RememberedDecision(
-        decision=decision.decision,
-        tool=call.tool,
-        version=call.version,
-        agent=agent,
-        arguments_digest=compute_digest(call.arguments) if exact else None,
-        message=decision.message if isinstance(decision, Reject) else None,
-    )
-
-
 def _decide_call(
     state: RunState,
     changes: Changes,
@@ -237,7 +178,7 @@ def _decide_call(
         case _:
             assert_never(decision)
     changes.add(ToolCallApprovalDecidedEvent(event))
-    changes.put(call)
+    changes.put_call(call)
     state = state.with_call(call)
     match decision:
         case Reject(message=message):

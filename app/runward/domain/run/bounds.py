@@ -21,13 +21,12 @@ from runward.domain.errors import ConflictError
 from runward.domain.json import (
     MAX_VALUES,
     UnstorableError,
+    as_text,
     clean_json,
     clean_text,
-    compact,
-    holds_more_than,
+    has_too_many_values,
     is_in_range,
 )
-from runward.domain.run.calls import Result
 from runward.domain.run.items import (
     HostedCall,
     MediaPart,
@@ -39,6 +38,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.state import Result
 
 MAX_RESULT_BYTES: Final = 11 * 1_048_576
 """Of one result as JSON: the largest output that a tool may have, and what is around it."""
@@ -55,6 +55,8 @@ MAX_CALL_ID: Final = 512
 """Characters. A longer id is replaced by one of ours."""
 MAX_TOKENS: Final = 10**12
 """Of one response. The sums of a run fit the database's integers."""
+MAX_PARTS: Final = 256
+"""Of one result: text, images and files."""
 MAX_MESSAGE: Final = 4096
 """Characters of a progress message."""
 MAX_DETAIL: Final = 4096
@@ -105,8 +107,8 @@ def bounded_result(result: Result) -> tuple[Result, int]:
 
 def bounded_response(response: ModelResponse) -> ModelResponse:
     """Return the response as it can be stored. Raises UnstorableError."""
-    if holds_more_than(
-        [value for one in response.output for value in _list_native_values(one)], MAX_VALUES
+    if has_too_many_values(
+        [value for one in response.output for value in _list_native_values(one)]
     ):
         raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
     output = tuple(_bounded_output(one) for one in response.output)
@@ -282,9 +284,9 @@ def _is_url(url: str) -> bool:
 
 
 def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
-    """`(shown, full)`: head and tail of what is longer than `max_bytes`; `full` is None where
-    nothing was cut."""
-    text = output if isinstance(output, str) else compact(output)
+    """Return the head and tail of an output that is longer than `max_bytes`, and the whole output.
+    It is None if nothing was cut."""
+    text = as_text(output)
     raw = text.encode()
     if len(raw) <= max_bytes:
         return output, None

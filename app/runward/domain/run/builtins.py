@@ -2,13 +2,19 @@
 again harms nobody; they count as calls like any other."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
-from runward.domain.json import JsonObject, compact
-from runward.domain.registry.tools import READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS, ToolSpec
+from runward.domain.json import JsonObject, as_text
+from runward.domain.registry.tools import (
+    READ_RESULT,
+    SEARCH_HISTORY,
+    SEARCH_TOOLS,
+    ToolSpec,
+    closed_object,
+)
 from runward.domain.run import texts, tool_search
 from runward.domain.run.config import MAX_VISIBLE_TOOLS
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
@@ -42,16 +48,10 @@ def _number(description: str, *, least: int, most: int | None = None) -> JsonObj
 
 
 def _builtin(name: str, description: str, required: str, **properties: JsonObject) -> CompiledTool:
-    parameters: JsonObject = {
-        "type": "object",
-        "properties": cast(JsonObject, properties),
-        "required": [required],
-        "additionalProperties": False,
-    }
     spec = ToolSpec(
         name=name,
         description=description,
-        parameters=parameters,
+        parameters=closed_object(required, **properties),
         type="builtin",
         idempotent=True,
         max_output_bytes=MAX_OUTPUT,
@@ -152,8 +152,7 @@ def _read_result(arguments: JsonObject, state: RunState) -> Outcome:
     call = state.calls.get(call_id)
     if call is None or call.result is None:
         return _refused(texts.no_result(call_id))
-    whole = call.result.output if call.result.full is None else call.result.full
-    raw = (whole if isinstance(whole, str) else compact(whole)).encode()
+    raw = as_text(call.result.whole).encode()
     begin = _integer(arguments, "offset", 0)
     if "find" in arguments:
         begin = raw.find(str(arguments["find"]).encode(), begin)

@@ -6,8 +6,7 @@ from typing import Final
 
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import Call, CallPhase
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, CallPhase, RunState
 
 DEFAULT_CONCURRENCY: Final = Concurrency(limit=64)
 

@@ -12,18 +12,25 @@ MAX_TOKENS: Final = 2**53
 
 
 class NamedTool(Frozen):
-    name: ToolName
     """The tool that the model must call."""
+
+    name: ToolName
+    """Name of the tool that the model must call."""
 
 
 class StopAt(Frozen):
+    """Tools whose first successful result ends the run."""
+
     stop_at: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=64)]
-    """Tools whose result ends the run."""
+    """Names of tools. The first successful result of one of them ends the run and becomes its
+    output."""
 
 
 class FixedOutput(Frozen):
+    """A fixed output of a run that reaches its maximum number of turns."""
+
     output: JsonValue
-    """The run's output then."""
+    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
 
 
 ModelName = Annotated[str, Field(min_length=3, max_length=256)]
@@ -33,36 +40,39 @@ OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | FixedOutput
 
 
 class Limits(Frozen):
-    """What one run may use over its whole life, resumes included."""
+    """Limits of one run. They apply to its whole life, including the time after it resumes."""
 
     max_turns: Annotated[int, Field(ge=1, le=50)] = 10
-    """Model calls, resumes included."""
+    """Maximum number of turns."""
     max_tool_calls: Annotated[int, Field(ge=0, le=200)] = 200
-    """Tool calls in all."""
+    """Maximum number of tool calls."""
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
-    """Input and output tokens together."""
+    """Maximum number of input and output tokens together. Null: no limit."""
     max_cost_usd: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
-    (
-        "US dollars, by the prices that this installation knows; a model without a price costs "
-        "nothing known."
-    )
+    """Maximum cost of the run in US dollars. Models without a known price do not count. Null: no
+    limit."""
     deadline_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """Wall time from the run's creation, waiting included."""
+    """Maximum duration of the run in seconds, from its creation. Time spent waiting counts. Null:
+    no deadline."""
     tool_timeout_seconds: Seconds | None = None
-    """For tools that set none of their own."""
+    """Timeout in seconds of calls whose tool sets no timeout. Null: the service's default."""
     max_parallel_tool_calls: Annotated[int, Field(ge=1, le=64)] = 8
-    """Calls in flight at once."""
+    """Maximum number of tool calls that run at the same time."""
 
 
 class History(Frozen):
-    """What of a session's earlier runs the model is shown; nothing set: all that is kept."""
+    """How much of a session's earlier runs the model sees. By default, the model sees everything
+    that the session stores."""
 
     max_turns: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """The last so many turns: a message of a user and all that followed it."""
+    """Maximum number of exchanges to show, counted from the newest. An exchange is one user message
+    and everything that follows it. Null: no limit."""
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
-    """The newest turns that fit, by an estimate of four bytes a token."""
+    """Maximum number of tokens of history. Runward shows the newest exchanges that fit and
+    estimates four bytes per token. Null: no limit."""
     trim_tool_outputs: Annotated[int, Field(ge=0, le=1_048_576)] | None = None
-    """Outputs of tools in earlier runs are cut to so many bytes."""
+    """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
+    Null: outputs are not truncated."""
 
 
 AgentKind: TypeAlias = Literal["llm", "sequential", "parallel", "loop"]
@@ -84,49 +94,56 @@ class AgentConfig(Frozen):
 
     kind: RunKind = "llm"
     model: ModelNames | None = None
-    """`vendor:model`, such as `openai:gpt-5.2` or `offline:rules`; or several, tried in order when
-    the first cannot answer."""
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
+    is used if the ones before it fail."""
     instructions: Annotated[str, Field(max_length=262_144)] = ""
-    """What the model is told first, before the input."""
+    """Instructions that the model reads before the input."""
     tools: Annotated[tuple[ToolName, ...], Field(max_length=MAX_TOOLS)] = ()
-    """The names of registered tools that the model may call. Of more than 64 it is shown a search
-    over them."""
+    """Names of registered tools that the model may call. If there are more than 64, the model gets
+    a tool that searches them."""
     handoffs: Annotated[tuple[ToolName, ...], Field(max_length=16)] = ()
-    """The names of agents that may take the run over: a tool `transfer_to_NAME` for each."""
+    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
+    of them."""
     agents: Annotated[tuple[ToolName, ...], Field(max_length=32)] = ()
-    """Of a workflow: the names of the agents that it runs, in order."""
+    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+    `parallel`, and `loop`."""
     max_iterations: Annotated[int, Field(ge=1, le=100)] = 10
-    """Of a loop: how often it runs its agents at most."""
+    """Maximum number of times that a workflow of kind `loop` runs its agents."""
     tool_choice: ToolChoice = "auto"
-    """Whether the model may, must not or must call a tool, or which one: `auto`, `none`,
-    `required` or `{"name": …}`."""
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: bool = True
-    """After the first tool call `tool_choice` becomes `auto`, so that the model can end."""
+    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+    finish."""
     parallel_tool_calls: bool = True
-    """Whether the model may ask for several calls at once."""
+    """Whether the model may request several tool calls in one turn."""
     model_settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
-    """What the model's vendor understands: `temperature`, `max_output_tokens`, `reasoning` …"""
+    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
     output_schema: JsonObject | None = None
-    """A JSON Schema that the final output must match; it is then in `output_parsed`."""
+    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
+    output is free text."""
     repair_attempts: Annotated[int, Field(ge=0, le=5)] = 1
-    """How often the model is told what is wrong with its output before the run ends
-    `incomplete`."""
+    """Maximum number of times that the model may correct an output that does not match
+    `output_schema`. The run then ends as `incomplete`."""
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
-    """Whether the model sees every result, or the result of the first tool, or of one in
-    `stop_at`, is the run's output."""
+    """What happens after tool calls. `run_llm_again`: the model reads the results.
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
+    results of the tools in `stop_at` do."""
     on_unknown_tool: Literal["return_error", "fail_run"] = "return_error"
-    """What a call of a tool that is not there does."""
+    """What happens if the model calls a tool that does not exist. `return_error`: the model reads
+    an error. `fail_run`: the run fails."""
     on_max_turns: OnMaxTurns = "incomplete"
-    """What happens at `limits.max_turns`: end `incomplete`, ask the model for one last answer
-    without tools, end `failed`, or end `completed` with a fixed output."""
+    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
+    An object: the run completes with its `output`."""
     limits: Limits = Limits()
-    """What the run may use over its whole life."""
+    """Limits of the run."""
     hooks: Hooks = ()
-    """What is asked before or after each model call and each tool call."""
+    """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: Guardrails = ()
-    """What checks the run's input, its calls and its final output."""
+    """Guardrails that check the run's input, its tool calls, and its final output."""
     history: History = History()
-    """What of the session's earlier runs the model is shown."""
+    """How much of the session's earlier runs the model sees."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -139,8 +156,8 @@ class AgentFields(AgentConfig):
     """The configuration of an agent as a request has it: in an agent, or inline in a run."""
 
     kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """`llm` asks the model; `sequential`, `parallel` and `loop` run `agents` instead, and have no
-    model."""
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
 
     def to_config(self) -> AgentConfig:
         """Return the configuration alone, with the fields that the request gave."""

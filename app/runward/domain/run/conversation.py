@@ -8,10 +8,17 @@ from runward.domain.ids import CallId
 from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, Result
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
 from runward.domain.run.repeated_calls import WARN_AT, count_identical_before
-from runward.domain.run.state import RunState, Segment, SegmentKind, list_requested_calls
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+    list_requested_calls,
+)
 
 
 def build_conversation(state: RunState) -> tuple[Item, ...]:

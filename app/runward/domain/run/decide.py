@@ -10,23 +10,31 @@ from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
 
+from runward.domain.errors import FieldError
 from runward.domain.events.values import Reason
 from runward.domain.ids import CallId
-from runward.domain.json import compact
+from runward.domain.json import as_text
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.concurrency import select_startable
 from runward.domain.run.config import FixedOutput
 from runward.domain.run.final_results import find_escalation, find_stopping_result
 from runward.domain.run.items import Message
 from runward.domain.run.output import count_repairs, parse_output
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.state import RunState, SegmentKind, list_requested_calls
+from runward.domain.run.state import (
+    WAITING,
+    Call,
+    CallOutcome,
+    CallPhase,
+    RunState,
+    SegmentKind,
+    list_requested_calls,
+)
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import find_next_agent
 from runward.domain.run.workflow import NextSteps, WorkflowEnd, next_step
-from runward.domain.schema.validator import SchemaProblem, Validator
+from runward.domain.schema.validator import Validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class AskModel:
     """`repair` says what was wrong with the answer that is to be given again; `tools_off` asks
     for a closing summary."""
 
-    repair: tuple[SchemaProblem, ...] = ()
+    repair: tuple[FieldError, ...] = ()
     tools_off: bool = False
 
 
@@ -125,7 +133,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
             code = "tool_timeout" if call.result.outcome is CallOutcome.TIMED_OUT else "tool_error"
             if reason in (Reason.INVALID_ARGUMENTS, Reason.GUARDRAIL):
                 code = reason
-            detail = call.result.detail or _as_text(call.result.output)
+            detail = call.result.detail or as_text(call.result.output)
             return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
     if overdue:
         return Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has passed.")
@@ -199,14 +207,14 @@ def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | No
         return Finish(RunStatus.COMPLETED, output)
     parsed, problems = parse_output(output, schema)
     if not problems:
-        return Finish(RunStatus.COMPLETED, _as_text(output), parsed=parsed)
+        return Finish(RunStatus.COMPLETED, as_text(output), parsed=parsed)
     if count_repairs(state) >= state.config.repair_attempts:
         return _fail_schema(output, problems)
     limited = _ask_within_limits(state)
     return AskModel(repair=problems) if limited == AskModel() else limited
 
 
-def _fail_schema(output: JsonValue, problems: tuple[SchemaProblem, ...]) -> Finish:
+def _fail_schema(output: JsonValue, problems: tuple[FieldError, ...]) -> Finish:
     wrong = f"The output does not match the schema: {problems[0].path} {problems[0].message}"
     return _incomplete("output_schema", wrong, output)
 
@@ -268,7 +276,3 @@ def _has_reason(call: Call, reason: Reason) -> bool:
 
 def _incomplete(reason: str, message: str, output: JsonValue = None) -> Finish:
     return Finish(RunStatus.INCOMPLETE, output, code=reason, message=message)
-
-
-def _as_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else compact(value)

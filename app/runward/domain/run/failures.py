@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from runward.domain.events.values import Reason
+from runward.domain.registry.guards import Fail, Reject
 from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
-from runward.domain.run.calls import Call, CallOutcome, Result
 from runward.domain.run.outcomes import Failed, FailureKind
+from runward.domain.run.state import Call, CallOutcome, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,17 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
         case _:
             assert_never(failed.why)
     return apply_failure_policy(spec.on_error, replace(result, detail=failed.detail))
+
+
+def make_guardrail_failure(verdict: Reject | Fail) -> Failed:
+    """Return the failure of a call that a guardrail rejected."""
+    return Failed(
+        FailureKind.GUARDRAIL,
+        verdict.detail or "",
+        message=verdict.message,
+        permanent=True,
+        fails_run=isinstance(verdict, Fail),
+    )
 
 
 def make_guardrail_result(failed: Failed) -> Result:

@@ -3,9 +3,8 @@
 from typing import assert_never
 
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.calls import Call, Result
 from runward.domain.run.config import StopAt
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, Result, RunState
 
 
 def find_escalation(calls: tuple[Call, ...]) -> Result | None:

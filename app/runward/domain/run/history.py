@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
-from runward.domain.json import compact
+from runward.domain.json import as_text, compact
 from runward.domain.run.bounds import truncate
 from runward.domain.run.config import History, RunKind
 from runward.domain.run.items import (
@@ -54,7 +54,7 @@ def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> t
     if kind == "llm":
         return tuple(_pair_calls(items))
     asked = tuple(takewhile(lambda item: isinstance(item, Message), items))
-    text = output if isinstance(output, str) else compact(output)
+    text = as_text(output)
     answered = (Message("assistant", text),) if output is not None and text else ()
     return asked + answered
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, assert_never
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
-from runward.domain.json import JsonObject, compact, parse
+from runward.domain.json import JsonObject, as_text, compact, parse
 
 Role = Literal["user", "assistant", "system"]
 
@@ -74,7 +74,7 @@ class ToolResult:
     @property
     def text(self) -> str:
         """What a model reads: text as it is, anything else as JSON."""
-        return self.output if isinstance(self.output, str) else compact(self.output)
+        return as_text(self.output)
 
 
 @dataclass(frozen=True, slots=True)

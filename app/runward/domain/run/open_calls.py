@@ -7,10 +7,9 @@ from runward.domain.events.run_data import WaitingFor
 from runward.domain.events.values import Reason
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
 from runward.domain.run.settle import conclude, put_back, settle
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.tools import CompiledTool
 
 _REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})

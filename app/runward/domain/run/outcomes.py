@@ -60,3 +60,21 @@ class Waits:
 
 
 Outcome: TypeAlias = Done | Failed | Waits
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequest:
+    """What a tool asked the caller, for the `number`th time, and what it wants to be given back
+    beside the answer. `responses`: the answer, once it is there. `attempt`: the one that asked."""
+
+    number: int
+    attempt: int
+    requests: JsonValue
+    state: JsonValue
+    answered: bool = False
+    responses: JsonValue = None
+
+    @property
+    def input(self) -> JsonObject:
+        """What the tool is sent."""
+        return {"responses": self.responses, "state": self.state}

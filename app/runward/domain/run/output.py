@@ -6,20 +6,20 @@ from itertools import takewhile
 
 from pydantic import JsonValue
 
+from runward.domain.errors import FieldError
 from runward.domain.events.kinds import ModelRetriedEvent
 from runward.domain.json import clean_json, parse
 from runward.domain.run import texts
 from runward.domain.run.items import Message
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
-from runward.domain.schema.validator import SchemaProblem, Validator
+from runward.domain.schema.validator import Validator
 
 
-def add_repair(state: RunState, changes: Changes, problems: Sequence[SchemaProblem]) -> RunState:
+def add_repair(state: RunState, changes: Changes, problems: Sequence[FieldError]) -> RunState:
     """Tell the model what is wrong with its output, before it is asked for a better one."""
-    pairs = [(problem.path, problem.message) for problem in problems]
-    message = Message("user", texts.repair(pairs))
+    message = Message("user", texts.repair(problems))
     segment = Segment(SegmentKind.REPAIR, state.turn, state.agent, (message,))
-    summary = "; ".join(f"{path} {text}" for path, text in pairs)
+    summary = "; ".join(f"{path} {text}" for path, text in problems)
     changes.add(ModelRetriedEvent({"code": "output_schema", "message": summary}))
     changes.segments.append(segment)
     return replace(state, segments=(*state.segments, segment))
@@ -34,7 +34,7 @@ def count_repairs(state: RunState) -> int:
 
 def parse_output(
     output: JsonValue, schema: Validator | None
-) -> tuple[JsonValue, tuple[SchemaProblem, ...]]:
+) -> tuple[JsonValue, tuple[FieldError, ...]]:
     """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
     replaced: a JSON text may have it escaped."""
     if schema is None:
@@ -42,5 +42,5 @@ def parse_output(
     try:
         parsed = clean_json(parse(output))[0] if isinstance(output, str) else output
     except ValueError as error:
-        return None, (SchemaProblem("output", f"is not JSON: {error}"),)
+        return None, (FieldError("output", f"is not JSON: {error}"),)
     return parsed, tuple(schema.problems(parsed))

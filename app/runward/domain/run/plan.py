@@ -1,8 +1,7 @@
 """A model's response becomes calls: checked as a whole before any of them may start."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from uuid import UUID
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import CallCreatedData
@@ -17,7 +16,7 @@ from runward.domain.json import (
     compact,
     is_same_json,
 )
-from runward.domain.registry.guards import Fail, GuardrailVerdict, Reject
+from runward.domain.registry.guards import Fail, Reject
 from runward.domain.run import texts
 from runward.domain.run.approvals import require_approval
 from runward.domain.run.bounds import (
@@ -27,18 +26,30 @@ from runward.domain.run.bounds import (
     bounded_response,
     count_json_bytes,
 )
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
-from runward.domain.run.failures import make_guardrail_result
-from runward.domain.run.items import Item, Message, Native, ToolCall
-from runward.domain.run.outcomes import Failed, FailureKind
-from runward.domain.run.repeated_calls import STOP_AT, count_identical_before
+from runward.domain.run.failures import make_guardrail_failure, make_guardrail_result
+from runward.domain.run.items import Item, Message, ToolCall
+from runward.domain.run.parsed_calls import (
+    ParsedCall,
+    ParsedResponse,
+    Turn,
+    find_refusal,
+    make_failed_result,
+    make_invalid_result,
+)
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.response_events import add_response_events
+from runward.domain.run.run_events import add_response_events, add_usage
 from runward.domain.run.settle import settle
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, add_usage
+from runward.domain.run.state import (
+    Call,
+    CallPhase,
+    Changes,
+    RunState,
+    Segment,
+    SegmentKind,
+    compute_call_digest,
+)
 from runward.domain.run.team import accept_handoff
-from runward.domain.run.tools import CompiledTool
-from runward.domain.schema.validator import SchemaProblem, parse_arguments
+from runward.domain.schema.validator import parse_arguments
 
 
 class UnusableResponseError(Exception):
@@ -48,50 +59,6 @@ class UnusableResponseError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What the model was shown in this turn."""
-
-    tools: Mapping[str, CompiledTool]
-    mint: Callable[[], UUID]
-    shown: int | None = None
-    """How many segments of the conversation; None: all that there are."""
-    hidden: frozenset[str] = frozenset()
-    """Tools that the model would be shown if it had searched for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedCall:
-    """A call that the model asked for. `raw` keeps the text of its arguments if that is no JSON
-    object. `problem` says that it is not, or that the call was cut off, and `misfit` why the tool's
-    schema refuses the arguments."""
-
-    id: CallId
-    name: str
-    arguments: JsonObject
-    raw: str | None
-    number: int
-    """Its place among the response's calls."""
-    native: Native | None
-    tool: CompiledTool | None
-    """None: the model was not shown such a tool."""
-    problem: Result | None
-    misfit: Result | None
-    needs_approval: bool = False
-    verdict: GuardrailVerdict | None = None
-    """Of guardrails that are asked before a person is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedResponse:
-    """A response as it can be stored, its size as JSON, and its calls. The same call asked for
-    twice comes once."""
-
-    response: ModelResponse
-    size: int
-    calls: tuple[ParsedCall, ...]
 
 
 def parse_response(state: RunState, response: ModelResponse, turn: Turn) -> ParsedResponse:
@@ -111,7 +78,7 @@ def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[
         raise _unstorable(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
     response, number = parsed.response, state.turn + 1
     changes = Changes(progress=True)
-    shown = len(state.segments) if turn.shown is None else turn.shown
+    shown = len(state.segments) if turn.segments_before is None else turn.segments_before
     items = _build_items(response, parsed.calls)
     segment = Segment(SegmentKind.RESPONSE, number, state.agent, items, segments_before=shown)
     changes.segments.append(segment)
@@ -195,11 +162,11 @@ def _parse_call(requested: RequestedCall, turn: Turn, number: int) -> ParsedCall
     if isinstance(parsed, dict):
         arguments = parsed if tool is None else tool.arguments.without_nulls(parsed)
         if tool is not None and (problems := tool.arguments.problems(arguments)):
-            misfit = _make_invalid_result(name, problems)
+            misfit = make_invalid_result(name, problems)
     else:
-        raw, problem = clean_text(requested.arguments), _make_invalid_result(name, parsed)
+        raw, problem = clean_text(requested.arguments), make_invalid_result(name, parsed)
     if requested.truncated:
-        problem = _make_failed_result(Reason.TRUNCATED, texts.TRUNCATED)
+        problem = make_failed_result(Reason.TRUNCATED, texts.TRUNCATED)
     return ParsedCall(
         CallId(call_id), name, arguments, raw, number, requested.native, tool, problem, misfit
     )
@@ -237,7 +204,7 @@ def _enter_call(
     if parsed.raw is not None:
         created = {**created, **bounded_field("arguments_text", parsed.raw)}
     changes.add(ToolCallCreatedEvent(created))
-    refused = _find_refusal(state, call, parsed, turn)
+    refused = find_refusal(state, call, parsed, turn)
     if refused is not None:
         return settle(state, changes, call, refused)
     assert tool is not None
@@ -247,51 +214,7 @@ def _enter_call(
     if not parsed.needs_approval:
         return state.with_call(call)
     if isinstance(parsed.verdict, Reject | Fail):
-        return settle(state, changes, call, _make_rejected_result(parsed.verdict))
+        return settle(
+            state, changes, call, make_guardrail_result(make_guardrail_failure(parsed.verdict))
+        )
     return require_approval(state, changes, call, tool, turn.mint)
-
-
-def _find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
-    """Return why the call cannot run, in the order in which it is checked."""
-    if len(state.calls) >= state.config.limits.max_tool_calls:
-        return _make_failed_result(Reason.LIMIT, texts.TOO_MANY_CALLS)
-    tool = parsed.tool
-    if tool is None or not _is_callable(tool, parsed):
-        fails = state.config.on_unknown_tool == "fail_run"
-        hidden = call.tool in turn.hidden
-        text = (
-            texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
-        )
-        return replace(_make_failed_result(Reason.UNKNOWN_TOOL, text), fails_run=fails)
-    if (problem := parsed.problem or parsed.misfit) is not None:
-        return replace(problem, fails_run=tool.spec.on_error == "fail_run")
-    if state.config.kind == "llm" and count_identical_before(state, call) + 1 >= STOP_AT:
-        return _make_failed_result(Reason.REPEATED, texts.REPEATED)
-    return None
-
-
-def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
-    """A tool that the provider runs is no function, even if the model calls it like one. But a
-    provider may ask whether it may call a tool of a server."""
-    hosted = tool.spec.hosted
-    return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
-
-
-def _make_rejected_result(verdict: Reject | Fail) -> Result:
-    return make_guardrail_result(
-        Failed(
-            FailureKind.GUARDRAIL,
-            verdict.detail or "",
-            message=verdict.message,
-            fails_run=isinstance(verdict, Fail),
-        )
-    )
-
-
-def _make_invalid_result(name: str, problems: Sequence[SchemaProblem]) -> Result:
-    text = texts.invalid_arguments(name, [(p.path, p.message) for p in problems])
-    return _make_failed_result(Reason.INVALID_ARGUMENTS, text)
-
-
-def _make_failed_result(reason: Reason, text: str) -> Result:
-    return Result(CallOutcome.FAILED, text, reason)

@@ -8,10 +8,17 @@ from uuid import UUID
 from runward.domain.events.values import ApprovalStatus, Reason
 from runward.domain.run import texts
 from runward.domain.run.approvals import require_approval
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result, compute_call_digest
 from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
 from runward.domain.run.settle import conclude, settle
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    compute_call_digest,
+)
 from runward.domain.run.tools import CompiledTool
 
 TOOL_GONE: Final = "The tool was disabled or deleted before the call could be sent again."
@@ -65,7 +72,7 @@ def recheck(
             state, changes, again, classify_unknown_outcome(tool.spec, ARGUMENTS_REFUSED)
         )
     if problems:
-        text = texts.invalid_arguments(call.tool, [(p.path, p.message) for p in problems])
+        text = texts.invalid_arguments(call.tool, problems)
         return settle(
             state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
         )

@@ -1,38 +1,25 @@
 """Decisions that also cover later calls of the same tool."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
+from dataclasses import replace
 
 from runward.domain.json import compute_digest
-from runward.domain.registry.tools import Frozen
-from runward.domain.run.calls import Call
+from runward.domain.run.decisions import Approve, Reject, RememberedDecision
+from runward.domain.run.state import Call, RunState
 
 
-class Remember(Frozen):
-    """The decision also covers later calls of the same tool version by the same agent."""
-
-    scope: Literal["run", "session"]
-    """`run`: the rest of this run; `session`: its session's later runs too."""
-    exact_arguments: bool = False
-    """Only calls with the very same arguments."""
-    expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """For how long."""
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedDecision:
-    """A decision that also covers later calls of the same tool version."""
-
-    decision: str
-    tool: str
-    version: int
-    agent: str | None
-    arguments_digest: str | None
-    message: str | None
-    seconds_left: float | None = None
-    """Until it expires, when the run was loaded. None: it does not expire."""
+def remember_decision(
+    decision: Approve | Reject, call: Call, agent: str | None
+) -> RememberedDecision:
+    assert decision.remember is not None and call.version is not None
+    exact = decision.remember.exact_arguments
+    return RememberedDecision(
+        decision=decision.decision,
+        tool=call.tool,
+        version=call.version,
+        agent=agent,
+        arguments_digest=compute_digest(call.arguments) if exact else None,
+        message=decision.message if isinstance(decision, Reject) else None,
+    )
 
 
 def find_remembered_decision(
@@ -47,3 +34,12 @@ def covers(memory: RememberedDecision, call: Call) -> bool:
     """Whether the decision is about the call's tool version and, if it says so, its arguments."""
     same_tool = (memory.tool, memory.version) == (call.tool, call.version)
     return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
+
+
+def forget_expired(state: RunState, seconds: float) -> RunState:
+    """Return the run without the decisions that have expired in the `seconds` since it was
+    loaded."""
+    valid = (
+        one for one in state.remembered if one.seconds_left is None or one.seconds_left > seconds
+    )
+    return replace(state, remembered=tuple(valid))

@@ -1,8 +1,7 @@
 """The loop guard: calls that the model repeats."""
 
 from runward.domain.json import is_same_json
-from runward.domain.run.calls import Call
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 
 WARN_AT, STOP_AT = 3, 5
 """The loop guard: how many identical calls of one run are warned about, and refused."""

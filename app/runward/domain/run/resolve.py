@@ -12,8 +12,7 @@ from runward.domain.events.values import Reason
 from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, InputRequest, Result
-from runward.domain.run.outcomes import Done, Failed, FailureKind
+from runward.domain.run.outcomes import Done, Failed, FailureKind, InputRequest
 from runward.domain.run.settle import (
     Disposition,
     classify_outcome,
@@ -21,7 +20,7 @@ from runward.domain.run.settle import (
     make_completed_result,
     settle,
 )
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.tools import CompiledTool
 
 MAX_INPUT_REQUESTS: Final = 20
@@ -41,24 +40,28 @@ def _check_size(value: JsonValue) -> JsonValue:
 
 
 class ResolvedCompleted(Frozen):
+    """Record that the call took effect, and its output."""
+
     resolution: Literal["completed"]
-    """`completed`: it took effect."""
+    """`completed`: the call took effect."""
     output: JsonValue
-    """What it answered, for the model."""
+    """Output of the call, which the model reads."""
 
 
 class ResolvedFailed(Frozen):
+    """Record that the call did not take effect."""
+
     resolution: Literal["failed"]
-    """`failed`: it did not take effect."""
+    """`failed`: the call did not take effect."""
     message: Annotated[str, Field(max_length=4096)]
-    """What the model is told."""
+    """Error message that the model reads."""
 
 
 class ResolvedRetry(Frozen):
-    """Send the call again: the person knows that it did not take effect."""
+    """Send the call again because it did not take effect."""
 
     resolution: Literal["retry"]
-    """`retry`: it did not take effect; send it again."""
+    """`retry`: the call did not take effect. Runward sends it again."""
 
 
 Resolution: TypeAlias = Annotated[
@@ -67,37 +70,45 @@ Resolution: TypeAlias = Annotated[
 
 
 class Progress(Frozen):
+    """Progress of a call that the tool is still working on."""
+
     status: Literal["progress"]
-    """`progress`: still working."""
+    """`progress`: the tool is still working."""
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
-    """From 0 to 1."""
+    """Progress from 0 to 1. Null if it is unknown."""
     message: Annotated[str, Field(max_length=4096)] | None = None
-    """For whoever watches; the model does not see it."""
+    """Progress message for the event log. The model does not see it."""
 
 
 class CallbackCompleted(Frozen):
+    """The result of a call."""
+
     status: Literal["completed"]
-    """`completed`: here is the result."""
+    """`completed`: the tool has finished and returns the result."""
     output: JsonValue
-    """The result, any JSON."""
+    """Result of the call: any JSON value."""
 
 
 class CallbackFailed(Frozen):
+    """The failure of a call."""
+
     status: Literal["failed"]
-    """`failed`: there will be no result."""
+    """`failed`: the tool failed and has no result."""
     message: Annotated[str, Field(max_length=4096)]
-    """What went wrong, for the model."""
+    """Error message that the model reads."""
 
 
 class InputRequired(Frozen):
-    """The tool needs to know more, from whoever started the run."""
+    """The tool needs more input from the client that started the run."""
 
     status: Literal["input_required"]
-    """`input_required`: the caller must say more."""
+    """`input_required`: the tool needs input from the client."""
     requests: Annotated[JsonValue, AfterValidator(_check_size)]
-    ("What is to be said, in words or a form that the caller understands; at most 64 KiB of JSON.")
+    """Description of the input that the tool needs, as text or as JSON that the client understands.
+    At most 64 KiB as JSON."""
     state: Annotated[JsonValue, AfterValidator(_check_size)] = None
-    """Given back unseen with the answer; at most 64 KiB of JSON."""
+    """State that Runward returns to the tool unchanged together with the input. At most 64 KiB as
+    JSON."""
 
 
 Answer: TypeAlias = CallbackCompleted | CallbackFailed
@@ -120,7 +131,7 @@ def apply_resolution(
             return settle(state, changes, call, failed)
         case ResolvedRetry():
             ready = replace(call, phase=CallPhase.READY)
-            changes.put(ready)
+            changes.put_call(ready)
             return state.with_call(ready)
         case _:
             assert_never(resolution)
@@ -156,7 +167,7 @@ def _request_input(
     number = count_input_requests(call) + 1
     exchange = InputRequest(number, call.attempt, request.requests, request.state)
     asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
-    changes.put(asking)
+    changes.put_call(asking)
     changes.progress = True
     requests = bounded_field("requests", request.requests)
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_required", **requests}))
@@ -195,7 +206,7 @@ def apply_client_input(
     assert call.exchange is not None
     exchange = replace(call.exchange, answered=True, responses=answer.output)
     ready = replace(call, phase=CallPhase.READY, exchange=exchange)
-    changes.put(ready)
+    changes.put_call(ready)
     changes.progress = True
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_given"}))
     return state.with_call(ready)
@@ -223,7 +234,7 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
 
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
     """The answer is here, and waits for the loop to show it to guardrails and hooks."""
-    changes.put(replace(call, received=answer.model_dump(mode="json")))
+    changes.put_call(replace(call, received=answer.model_dump(mode="json")))
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 
 

@@ -14,7 +14,7 @@ MAX_STATE_BYTES: Final = 65_536
 
 
 class OnConflict(StrEnum):
-    """What a run does that is started while another one of its session is open."""
+    """What happens to a run that is started while another run of its session is open."""
 
     QUEUE = "queue"  # waits for its turn
     REJECT = "reject"  # is refused with 409

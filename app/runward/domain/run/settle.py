@@ -22,7 +22,6 @@ from runward.domain.run.bounds import (
     count_json_bytes,
     truncate,
 )
-from runward.domain.run.calls import CALL_ENDINGS, Call, CallOutcome, CallPhase, Result
 from runward.domain.run.failures import (
     AwaitResolution,
     apply_failure_policy,
@@ -30,7 +29,15 @@ from runward.domain.run.failures import (
     find_retry_delay,
 )
 from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.run_events import CALL_ENDINGS
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+)
 from runward.domain.run.tools import CompiledTool
 
 
@@ -141,7 +148,7 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
             )
         case _:
             assert_never(disposition)
-    changes.put(waiting)
+    changes.put_call(waiting)
     changes.progress = True
     return state.with_call(waiting)
 
@@ -156,7 +163,7 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
         result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, reason, detail=detail)
         size = count_json_bytes(result)
     settled = replace(call, phase=CallPhase.SETTLED, result=result)
-    changes.put(settled)
+    changes.put_call(settled)
     changes.progress = True
     shown, full = truncate(result.output, MAX_VALUE_BYTES)
     data: CallEndedData = {
@@ -190,7 +197,7 @@ def start(
         fence=state.fence,
         timeout_seconds=seconds,
     )
-    changes.put(started)
+    changes.put_call(started)
     changes.add(
         ToolCallStartedEvent(
             {
@@ -209,5 +216,5 @@ def start(
 def put_back(state: RunState, changes: Changes, call: Call) -> RunState:
     """Make a started call ready again: its last attempt has ended, and another one may follow."""
     again = replace(call, phase=CallPhase.READY)
-    changes.put(again)
+    changes.put_call(again)
     return state.with_call(again)

@@ -1,4 +1,5 @@
-"""A run as the loop holds it while it is leased, and the changes that a step makes to it."""
+"""A run as the loop holds it while it is leased: its calls, its conversation, and the changes that
+a step makes to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,21 +10,139 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from runward.domain.events.base import AnyEvent
-from runward.domain.events.kinds import RunCreatedEvent, UsageUpdatedEvent
-from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
+from runward.domain.events.values import Reason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
-from runward.domain.json import JsonObject
-from runward.domain.run.calls import Call, CallPhase
-from runward.domain.run.config import AgentConfig, get_functions
+from runward.domain.json import JsonObject, compute_digest
+from runward.domain.run.config import AgentConfig
+from runward.domain.run.decisions import RememberedDecision
 from runward.domain.run.family import Child, ChildRun, Lineage, Member
-from runward.domain.run.items import Item, Message, ToolCall
-from runward.domain.run.remembered_decisions import RememberedDecision
+from runward.domain.run.items import Item, Message, Part, ToolCall
+from runward.domain.run.outcomes import InputRequest
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import Place
 
-ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
-APPROVE_OR_REJECT: Final = ("approve", "reject")
-"""Where a provider carries the call out: it can be allowed or not, but not be changed."""
+
+class CallPhase(StrEnum):
+    """Phase of a tool call. `awaiting_approval`: a person must decide. `ready`: the call can start.
+    `started`: the call is being sent. `awaiting_callback`: the tool returned 202 and will submit
+    the result. `awaiting_result`: the client must submit the result. `awaiting_input`: the client
+    must submit input that the tool requests. `awaiting_child`: a child run executes the call.
+    `awaiting_resolution`: the outcome is unknown, and a person must record it. `settled`: the call
+    has a result."""
+
+    AWAITING_APPROVAL = "awaiting_approval"
+    READY = "ready"  # may start now
+    STARTED = "started"  # sent, or about to be, under the fence that the call bears
+    AWAITING_CALLBACK = "awaiting_callback"  # the tool said 202
+    AWAITING_RESULT = "awaiting_result"  # the client runs it
+    AWAITING_INPUT = "awaiting_input"  # the tool asks the caller, and is then sent it again
+    AWAITING_CHILD = "awaiting_child"  # a child run works on it, or waits for someone itself
+    AWAITING_RESOLUTION = "awaiting_resolution"  # outcome unknown; a person settles it
+    SETTLED = "settled"  # has a result that the model can read
+
+
+WAITING: Final = frozenset(
+    {
+        CallPhase.AWAITING_APPROVAL,
+        CallPhase.AWAITING_CALLBACK,
+        CallPhase.AWAITING_RESULT,
+        CallPhase.AWAITING_INPUT,
+        CallPhase.AWAITING_CHILD,
+        CallPhase.AWAITING_RESOLUTION,
+    }
+)
+
+
+CLIENT_PHASES: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
+"""The call waits for the client of the run."""
+ACTION_PHASES: Final = CLIENT_PHASES | {CallPhase.AWAITING_RESOLUTION}
+"""The call is a required action of its own, without an approval."""
+
+
+class CallOutcome(StrEnum):
+    """How a tool call ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    REJECTED = "rejected"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the model reads (`output`, cut to the tool's limit) and what it does not: the
+    `full` output where it was cut, `detail` for operators, `metadata` for the caller."""
+
+    outcome: CallOutcome
+    output: JsonValue
+    reason: Reason | None = None
+    parts: tuple[Part, ...] = ()
+    full: JsonValue = None
+    detail: str | None = None
+    metadata: JsonObject | None = None
+    fails_run: bool = False
+    transfer_to: str | None = None
+    escalate: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        return self.outcome is not CallOutcome.COMPLETED
+
+    @property
+    def whole(self) -> JsonValue:
+        """The output as it was before it was cut for a model."""
+        return self.output if self.full is None else self.full
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One row of the ledger. `fence` is the claim's under which it was started last; `version`
+    is None for a tool that does not exist. `original` keeps the model's arguments where a
+    person changed them, `raw` its text where that was no JSON object."""
+
+    id: CallId
+    uuid: UUID
+    turn: int
+    position: int
+    tool: str
+    version: int | None
+    arguments: JsonObject
+    digest: str
+    phase: CallPhase
+    attempt: int = 0
+    fence: int = 0
+    approval_id: ApprovalId | None = None
+    approved_digest: str | None = None
+    original: JsonObject | None = None
+    raw: str | None = None
+    timeout_seconds: float | None = None
+    result: Result | None = None
+    child: RunId | None = None
+    """The run that was started for it."""
+    received: JsonObject | None = None
+    """The answer of its callback or of the client, which guardrails or hooks may not have seen
+    yet."""
+    exchange: InputRequest | None = None
+    """What its tool asked the caller last."""
+
+    @property
+    def requested_arguments(self) -> JsonObject:
+        """The arguments as the model gave them."""
+        return self.arguments if self.original is None else self.original
+
+    @property
+    def recent_attempts(self) -> int:
+        """Attempts since the tool has last said anything."""
+        return self.attempt - (self.exchange.attempt if self.exchange else 0)
+
+
+def compute_call_digest(
+    tool: str, version: int | None, url: str | None, arguments: JsonObject
+) -> str:
+    """What an approval binds to: the tool, its version, its target and the exact arguments."""
+    return compute_digest({"tool": tool, "version": version, "url": url, "arguments": arguments})
 
 
 class SegmentKind(StrEnum):
@@ -89,12 +208,6 @@ class RunState:
     def open_children(self) -> tuple[Call, ...]:
         return tuple(c for c in self.calls.values() if c.phase is CallPhase.AWAITING_CHILD)
 
-    def with_agent(self, name: str) -> "RunState":
-        """The run goes on as another agent, within the limits that it was started with."""
-        config = self.team[name].config
-        limits = {"limits": self.config.limits}
-        return replace(self, agent=name, config=config.model_copy(update=limits))
-
     @property
     def turn_calls(self) -> tuple[Call, ...]:
         """The calls of the last response, in the model's order."""
@@ -116,6 +229,11 @@ class RunState:
     @property
     def open_calls(self) -> tuple[Call, ...]:
         return tuple(c for c in self.calls.values() if c.phase is not CallPhase.SETTLED)
+
+
+ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
+APPROVE_OR_REJECT: Final = ("approve", "reject")
+"""Where a provider carries the call out: it can be allowed or not, but not be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +265,7 @@ class Changes:
     progress: bool = False
     """A response or a result: the run is not stuck in a crash loop."""
 
-    def put(self, call: Call) -> None:
+    def put_call(self, call: Call) -> None:
         """A new state of a call, whether its row exists already or is inserted with this step."""
         rows = self.inserted if call.id in self.inserted else self.updated
         rows[call.id] = call
@@ -176,38 +294,8 @@ class Changes:
         return not (rows or self.approvals or self.closed_approvals or self.shared_state)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.events and self.only_events
-
-
-def add_run_created(
-    changes: Changes, agent: str | None, config: AgentConfig, origin: RunOrigin
-) -> None:
-    """Add the first event of a run."""
-    models = list(config.models)
-    model = models[0] if len(models) == 1 else models or None
-    tools = [*config.tools, *(one.name for one in get_functions(config))]
-    changes.add(RunCreatedEvent({"agent": agent, "model": model, "tools": tools, **origin}))
-
-
-def add_usage(
-    state: RunState, changes: Changes, usage: Usage, call_id: CallId | None = None
-) -> RunState:
-    """Count what a model request or, under `call_id`, a child run has used."""
-    total = state.usage + usage
-    origin: UsageOrigin = {} if call_id is None else {"call_id": call_id}
-    data: UsageUpdatedData = {
-        "turn": state.turn,
-        **origin,
-        "input_tokens": total.input,
-        "output_tokens": total.output,
-        "cached_tokens": total.cached_input,
-        "reasoning_tokens": total.reasoning,
-        "total_tokens": total.total,
-        "cost_usd": round(total.cost, 9),
-    }
-    changes.add(UsageUpdatedEvent(data))
-    return replace(state, usage=total)
 
 
 def list_requested_calls(segment: Segment) -> tuple[ToolCall, ...]:

@@ -20,6 +20,12 @@ from runward.domain.events.run_data import RunEndedData
 
 
 class RunStatus(StrEnum):
+    """Status of a run. `queued`: the run waits for a worker, an earlier run of its session, or a
+    child run. `in_progress`: a worker executes the run, or the run waits only for callbacks.
+    `requires_action`: the run continues only after a person or a client acts. `completed`,
+    `failed`, and `cancelled` are final. `incomplete`: a limit ended the run. `expired`: the
+    deadline passed while the run was waiting."""
+
     QUEUED = "queued"  # wants a worker, now or at `available_at`
     IN_PROGRESS = "in_progress"  # leased by one worker; also shown while only callbacks are awaited
     REQUIRES_ACTION = "requires_action"  # nothing can run until someone outside acts

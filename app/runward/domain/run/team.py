@@ -15,16 +15,16 @@ from runward.domain.events.kinds import (
 )
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
-from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec
+from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec, closed_object
 from runward.domain.run import texts
-from runward.domain.run.calls import Call, CallOutcome, CallPhase, Result
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.run_events import add_usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, merge_delta
 from runward.domain.run.settle import Disposition, classify_outcome, conclude
-from runward.domain.run.state import Changes, RunState, add_usage
+from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, compile_tool
 
@@ -36,19 +36,11 @@ MAX_DEPTH: Final = 6
 MAX_NAME: Final = 64
 DIGEST_CHARACTERS: Final = 8
 """Characters of a digest that tell two long names apart."""
-DEFAULT_PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {"input": {"type": "string", "description": "What the agent is asked."}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
+DEFAULT_PARAMETERS: Final = closed_object(
+    "input", input={"type": "string", "description": "What the agent is asked."}
+)
 """The parameters of an agent as a tool, where it has none of its own."""
-_NO_PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": False,
-}
+_NO_PARAMETERS: Final = closed_object()
 
 
 def format_transfer_name(agent: str) -> str:
@@ -131,7 +123,7 @@ def find_next_agent(state: RunState) -> str | None:
 def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
     changes.add(AgentChangedEvent({"from": state.agent, "to": agent, "turn": state.turn}))
     changes.progress = True
-    return state.with_agent(agent)
+    return continue_as(state, agent)
 
 
 # Child runs.
@@ -139,7 +131,7 @@ def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
 
 def start_child(state: RunState, changes: Changes, call: Call, child: ChildRun) -> RunState:
     waiting = replace(call, phase=CallPhase.AWAITING_CHILD, child=child.id)
-    changes.put(waiting)
+    changes.put_call(waiting)
     changes.children.append(child)
     changes.progress = True
     changes.add(
@@ -241,3 +233,11 @@ def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject
     changes.shared_state |= delta
     changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
     return replace(state, shared=merge_delta(state.shared, delta))
+
+
+def continue_as(state: RunState, agent: str) -> RunState:
+    """Return the run as it goes on with another agent, within the limits that it was started
+    with."""
+    config = state.team[agent].config
+    limits = {"limits": state.config.limits}
+    return replace(state, agent=agent, config=config.model_copy(update=limits))

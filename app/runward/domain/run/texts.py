@@ -4,7 +4,7 @@ docs/reference/model-texts.md."""
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, as_text, compact
 from runward.domain.run.items import HostedCall
 
 MAX_HOSTED: Final = 8192
@@ -71,7 +71,7 @@ def search_first(name: str) -> str:
 def hosted_call(item: HostedCall) -> str:
     """What a model is told of what another provider ran by itself."""
     outcome = "failed with" if item.is_error else "answered"
-    shown = item.output if isinstance(item.output, str) else compact(item.output)
+    shown = as_text(item.output)
     if len(shown) > MAX_HOSTED:
         shown = f"{shown[:MAX_HOSTED]}…"
     return f"(Called {item.name} with {compact(item.arguments)}; it {outcome}: {shown})"

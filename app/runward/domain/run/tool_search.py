@@ -13,9 +13,8 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import SEARCH_TOOLS, ToolSpec
-from runward.domain.run.calls import Call
 from runward.domain.run.config import MAX_VISIBLE_TOOLS, NamedTool
-from runward.domain.run.state import RunState
+from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import CompiledTool
 
 MAX_FOUND: Final = 20

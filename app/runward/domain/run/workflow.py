@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from runward.domain.json import compact
+from runward.domain.json import as_text, compact
 from runward.domain.run import texts
-from runward.domain.run.calls import Call
 from runward.domain.run.items import Message, join_text
 from runward.domain.run.response import ModelResponse, RequestedCall
-from runward.domain.run.state import RunState, SegmentKind
+from runward.domain.run.state import Call, RunState, SegmentKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def _next_sequential(
     result = calls[-1].result if calls else None
     if calls and (failed := _find_failure(calls[-1])) is not None:
         return WorkflowEnd(None, error=failed)
-    text = join_input_text(state) if result is None else _text(result.whole)
+    text = join_input_text(state) if result is None else as_text(result.whole)
     if result is not None and result.escalate:
         return WorkflowEnd(text)
     if done >= len(agents) * rounds:
@@ -117,7 +116,7 @@ def _request_agents(first: int, agents: tuple[str, ...], text: str) -> ModelResp
 def _find_failure(call: Call) -> str | None:
     if call.result is None or not call.result.is_error:
         return None
-    return texts.step_failed(call.tool, _text(call.result.output))
+    return texts.step_failed(call.tool, as_text(call.result.output))
 
 
 def join_input_text(state: RunState) -> str:
@@ -130,7 +129,3 @@ def join_input_text(state: RunState) -> str:
         if isinstance(item, Message) and item.role == "user"
     ]
     return "\n".join(said)
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else compact(value)

@@ -7,16 +7,23 @@ call. Nothing outside a schema is ever downloaded.
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import jsonschema_rs
 from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
-from runward.domain.json import JsonObject, UnstorableError, clean_json, compact, parse
+from runward.domain.json import (
+    JsonObject,
+    UnstorableError,
+    clean_json,
+    compact,
+    is_nested_deeper,
+    parse,
+)
 from runward.domain.schema.explanation import MAX_PROBLEMS, MAX_SHOWN, Explanation, preview
 from runward.domain.schema.patterns import PatternError, Patterns, refuse_remote
-from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
+from runward.domain.schema.strict import NullRemover, close_objects, strict_problems
 from runward.domain.schema.subschemas import (
     MAX_CHAIN,
     Effort,
@@ -29,18 +36,6 @@ from runward.domain.schema.subschemas import (
     resolve_pointer,
     walk,
 )
-
-__all__ = [
-    "SchemaError",
-    "SchemaProblem",
-    "Validator",
-    "check_schema",
-    "parse_arguments",
-    "stored_validator",
-    "strict_form",
-]
-
-SchemaProblem: TypeAlias = FieldError
 
 MAX_SCHEMA_BYTES: Final = 65_536
 MAX_SCHEMA_DEPTH: Final = 100
@@ -78,23 +73,21 @@ class SchemaError(ValueError):
 
 def check_schema(
     schema: JsonValue, *, strict: bool, at: str = "parameters", object_root: bool = True
-) -> list[SchemaProblem]:
+) -> list[FieldError]:
     """Return the problems of a schema for its registration. `object_root`: it describes the
     arguments of a call, which are always an object."""
     if not isinstance(schema, dict):
-        return [SchemaProblem(at, f"must be a JSON Schema, an object; it is {preview(schema)}")]
-    if _depth(schema) > MAX_SCHEMA_DEPTH:
-        return [SchemaProblem(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
+        return [FieldError(at, f"must be a JSON Schema, an object; it is {preview(schema)}")]
+    if is_nested_deeper(schema, MAX_SCHEMA_DEPTH):
+        return [FieldError(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
     if (size := len(compact(schema).encode())) > MAX_SCHEMA_BYTES:
-        return [
-            SchemaProblem(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")
-        ]
+        return [FieldError(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")]
     for find in (_meta_problems, _reference_problems, _compile_problems):
         if found := list(_field_errors(at, find(schema))):
             return found
     if object_root and schema.get("type") != "object":
         kind = preview(schema.get("type")) if "type" in schema else "missing"
-        return [SchemaProblem(f"{at}.type", f'must be "object" at the root; it is {kind}')]
+        return [FieldError(f"{at}.type", f'must be "object" at the root; it is {kind}')]
     return list(_field_errors(at, strict_problems(schema))) if strict else []
 
 
@@ -124,16 +117,16 @@ class Validator:
             return value
         return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
-    def problems(self, value: JsonValue) -> list[SchemaProblem]:
+    def problems(self, value: JsonValue) -> list[FieldError]:
         """Return at most MAX_PROBLEMS problems. Without any, `without_nulls(value)` is valid."""
         if is_excessive(self._size, value):
-            return [SchemaProblem(self._field_errors, _TOO_LARGE)]
+            return [FieldError(self._field_errors, _TOO_LARGE)]
         if isinstance(value, dict):
             value = self.without_nulls(value)
         self._patterns.begin()
         is_valid = self._validator.is_valid(value)
         if self._patterns.is_spent:
-            return [SchemaProblem(self._field_errors, _TOO_LONG)]
+            return [FieldError(self._field_errors, _TOO_LONG)]
         return (
             []
             if is_valid
@@ -145,12 +138,12 @@ class RefusedSchema(Validator):
     """Replaces a schema that was registered before it exceeded a limit."""
 
     def __init__(self, reason: str, at: str) -> None:
-        self._problem = SchemaProblem(at, f"cannot be checked: {reason}")
+        self._problem = FieldError(at, f"cannot be checked: {reason}")
 
     def without_nulls(self, value: JsonObject) -> JsonObject:
         return value
 
-    def problems(self, value: JsonValue) -> list[SchemaProblem]:
+    def problems(self, value: JsonValue) -> list[FieldError]:
         return [self._problem]
 
 
@@ -163,26 +156,26 @@ def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Va
         return RefusedSchema(f"the registered schema is not accepted any more: {error}", at)
 
 
-def parse_arguments(raw: str) -> JsonObject | list[SchemaProblem]:
+def parse_arguments(raw: str) -> JsonObject | list[FieldError]:
     """Parse the model's arguments of a call; an empty text gives `{}`. Values that PostgreSQL
     cannot store are replaced."""
     at = "arguments"
     if not raw.strip():
         return {}
     if len(raw) > MAX_ARGUMENTS:
-        return [SchemaProblem(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
+        return [FieldError(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
     try:
         value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # reported below
     except ValueError as error:
-        return [SchemaProblem(at, f"are not valid JSON: {_shortened(str(error))}")]
+        return [FieldError(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):
-        return [SchemaProblem(at, f"must be a JSON object; it is {preview(value)}")]
-    if _depth(value) > MAX_ARGUMENTS_DEPTH:
-        return [SchemaProblem(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
+        return [FieldError(at, f"must be a JSON object; it is {preview(value)}")]
+    if is_nested_deeper(value, MAX_ARGUMENTS_DEPTH):
+        return [FieldError(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
     try:
         return cast(JsonObject, clean_json(value)[0])
     except UnstorableError as error:
-        return [SchemaProblem(at, f"cannot be stored: {error}")]
+        return [FieldError(at, f"cannot be stored: {error}")]
 
 
 def _compile(schema: JsonObject, patterns: Patterns) -> jsonschema_rs.Validator:
@@ -271,24 +264,9 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
         yield error.pointer, f"cannot be used: {error}"
 
 
-def _field_errors(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[SchemaProblem]:
+def _field_errors(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[FieldError]:
     for pointer, message in islice(found, MAX_PROBLEMS):
-        yield SchemaProblem(".".join((at, *(_shortened(step) for step in pointer))), message)
-
-
-def _depth(value: JsonValue) -> int:
-    """Return the depth of a value, without recursion, and no further than needed."""
-    level, depth = [value], 0
-    while containers := [item for item in level if isinstance(item, (dict, list))]:
-        depth += 1
-        if depth > max(MAX_SCHEMA_DEPTH, MAX_ARGUMENTS_DEPTH):
-            break
-        level = [
-            below
-            for item in containers
-            for below in (item.values() if isinstance(item, dict) else item)
-        ]
-    return depth
+        yield FieldError(".".join((at, *(_shortened(step) for step in pointer))), message)
 
 
 def _shortened(text: str) -> str:

@@ -1,14 +1,22 @@
-"""Arguments for a tool, guessed from a plain text and the tool's schema. The same text always gives
-the same guess: first the value next to a parameter's name, then a value of the right type."""
+"""The tool that a message describes in words, and its arguments, guessed from a plain text and the
+tool's schema. The same text always gives the same guess: first the value next to a parameter's
+name, then a value of the right type."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from runward.domain.json import JsonObject
+from runward.domain.json import JsonObject, compact
+from runward.domain.registry.tools import ToolSpec
 
+MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are read
+MAX_GUESSES: Final = 8  # tools whose arguments are searched for
+NAME_WEIGHT: Final = 3
+SENSIBLE_SCORE: Final = 3
+"""The least score of a guess: one word of the tool's name, or three of its description and
+parameters."""
 MAX_DEPTH: Final = 8
 MAX_LOOKS: Final = 1_000
 """Searches of one text. After that, nothing more is found in it."""
@@ -48,6 +56,37 @@ def fill_arguments(
     """Return the arguments, or None if the text lacks a required one. With `force`, a missing value
     is invented. `known`: words of the tool's name, which are not arguments."""
     return _Source(text, known, force=force).object(schema, 0)
+
+
+def guess_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
+    """Return a call of the best tool for which the message contains arguments. The first of equals
+    wins."""
+    heard = frozenset(words(said))
+    for spec in _rank_tools(heard, tools)[:MAX_GUESSES]:
+        if _score(heard, spec) < SENSIBLE_SCORE:
+            return None
+        arguments = fill_arguments(spec.parameters, said, known=frozenset(words(spec.name)))
+        if arguments is not None:
+            return spec.name, arguments
+    return None
+
+
+def force_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject]:
+    spec = _rank_tools(frozenset(words(said)), tools)[0]
+    known = frozenset(words(spec.name))
+    return spec.name, fill_arguments(spec.parameters, said, known=known, force=True) or {}
+
+
+def _rank_tools(heard: frozenset[str], tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    return sorted(tools, key=lambda spec: -_score(heard, spec))
+
+
+def _score(heard: frozenset[str], spec: ToolSpec) -> int:
+    name = set(words(spec.name))
+    properties = spec.parameters.get("properties")
+    schema = compact(properties)[:MAX_TEXT] if properties else ""
+    other = set(words(spec.description[:MAX_TEXT])) | set(words(schema))
+    return NAME_WEIGHT * len(heard & name) + len(heard & (other - name))
 
 
 class _Source:

@@ -18,13 +18,15 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import Item, Message, ToolCall, ToolResult, join_text
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import Abilities, ArgumentsDelta, ModelRequest, OnDelta, TextDelta
-from runward.llm.offline.arguments import fill_arguments, words
+from runward.llm.offline.arguments import (
+    MAX_TEXT,
+    force_call,
+    guess_call,
+    words,
+)
 from runward.llm.offline.calls import only_calls, written_calls
-from runward.llm.offline.guesses import MAX_TEXT, force_call, guess_call
+from runward.llm.offline.texts import LABEL, fill_schema, introduce, quote_result
 from runward.llm.settings import all_settings
-
-LABEL: Final = "(offline model)"
-MAX_QUOTE: Final = 300  # characters quoted of one result
 
 _PIECE: Final = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 _CALL_ID: Final = re.compile(r"call_(\d{1,9})")
@@ -123,48 +125,15 @@ def _answer(
     names = {item.call_id: item.name for item in since if isinstance(item, ToolCall)}
     results = [item for item in since if isinstance(item, ToolResult)]
     if results:
-        lines = [_quoted(names.get(result.call_id, "a tool"), result) for result in results]
+        lines = [quote_result(names.get(result.call_id, "a tool"), result) for result in results]
         text = f"{LABEL} " + (lines[0] if len(lines) == 1 else "\n- ".join(["Results:", *lines]))
     else:
-        text = _introduction(said, request.tools)
+        text = introduce(said, request.tools)
     if request.output_schema is not None:
-        text = _structured(request.output_schema, text)
+        text = fill_schema(request.output_schema, text)
     for piece in _PIECE.findall(text):
         on_delta(TextDelta(piece))
     return ModelResponse.of(text, usage=_usage(request, len(text.split())))
-
-
-def _quoted(name: str, result: ToolResult) -> str:
-    verb = "failed" if result.is_error else "answered"
-    return f"{name} {verb}: {_short(result.text)}"
-
-
-def _introduction(said: str, tools: Sequence[ToolSpec]) -> str:
-    opening = f"{LABEL} This is a rule-based stand-in, not a language model."
-    heard = f' It was told: "{_short(said)}".' if said.strip() else ""
-    if not tools:
-        return f"{opening}{heard} It has no tools to call."
-    names = ", ".join(spec.name for spec in tools)
-    return f"{opening}{heard} It can call {names}: write for example {_example(tools[0])}."
-
-
-def _example(spec: ToolSpec) -> str:
-    invented = fill_arguments(spec.parameters, "", force=True) or {}
-    arguments = ", ".join(f"{name}={compact(value)}" for name, value in invented.items())
-    return f"{spec.name}({arguments})"
-
-
-def _structured(schema: JsonObject, text: str) -> str:
-    """Return an object of the schema whose first text property is the answer."""
-    filled = fill_arguments(schema, text, force=True) or {}
-    for name, value in filled.items():
-        if value == "" or (isinstance(value, str) and value in text):
-            return compact({**filled, name: text})
-    return compact(filled)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
 
 
 def _usage(request: ModelRequest, output: int) -> Usage:

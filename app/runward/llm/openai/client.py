@@ -9,10 +9,11 @@ response of 500 words: 118 us a word with the SDK's objects, 8 with this module.
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias, cast
 
 from pydantic_core import to_json
 
@@ -24,7 +25,8 @@ from runward.llm import failures
 from runward.llm.base import ModelError
 from runward.llm.failures import MAX_RESPONSE_BYTES
 from runward.llm.frames import EventLines
-from runward.llm.sdk_clients import ENCODINGS, close_with, limit_body
+from runward.llm.openai.request_parts import Functions
+from runward.llm.sdk_clients import ENCODINGS, LazyModel, limit_body
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,52 +67,76 @@ class _OpenClient:
     network_errors: tuple[type[Exception], ...]
     address_errors: tuple[type[Exception], ...]
 
+    async def aclose(self) -> None:
+        await self.http.aclose()
 
-class OpenAIConnection:
-    """A connection to one endpoint.
 
-    `path` is appended to the base URL. `api_key` None: a placeholder is sent. `base_url` None:
-    OpenAI's own. `checked_transport` creates the transport for an address that the operator did not
-    choose; it connects only to allowed addresses. Raises ValueError for a key that no header can
-    carry.
+class OpenAIModel(LazyModel[_OpenClient]):
+    """A model behind one endpoint, whose `path` is appended to the base URL.
+
+    `api_key` None: a placeholder is sent. `base_url` None: OpenAI's own. `checked_transport`
+    creates the transport for an address that the operator did not choose; it connects only to
+    allowed addresses. Raises ValueError for a key that no header can carry.
     """
+
+    path: ClassVar[str]
 
     def __init__(
         self,
-        path: str,
         api_key: str | None,
         base_url: str | None = None,
         checked_transport: TransportFactory | None = None,
     ) -> None:
-        self._path = path
-        self._checked = checked_transport
         self._api_key = (api_key or "").strip() or PLACEHOLDER_KEY
-        if not (self._api_key.isascii() and self._api_key.isprintable()):
-            raise ValueError("The model vendor's API key holds characters that no key has.")
+        super().__init__(self._api_key)
+        self._checked = checked_transport
         self._base_url = base_url or DEFAULT_BASE_URL
-        self._line: _OpenClient | None = None
-        self._opening = asyncio.Lock()
+        self._functions = Functions(self.function_tool)
 
-    async def open(self) -> None:
-        """Import the SDK on a thread, which takes more than a second. Optional: it makes the first
-        call as fast as later ones."""
-        await self._opened()
+    @staticmethod
+    @abstractmethod
+    def function_tool(definition: JsonObject) -> JsonObject:
+        """Return the protocol's tool of a function."""
 
-    async def aclose(self) -> None:
-        async with self._opening:
-            line, self._line = self._line, None
-        if line is not None:
-            await line.http.aclose()
+    def open_client(self) -> _OpenClient:
+        import aiohttp  # noqa: PLC0415
+        import httpx2  # noqa: PLC0415
+        import openai  # noqa: PLC0415
 
-    async def ask(
+        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+        if self._checked is None:
+            http: httpx2.AsyncClient = openai.DefaultAioHttpClient(
+                timeout=timeout, follow_redirects=False
+            )
+        else:
+            http = httpx2.AsyncClient(transport=self._checked(), timeout=timeout, trust_env=False)
+        client = openai.AsyncOpenAI(
+            api_key=self._api_key, base_url=self._base_url, max_retries=0, http_client=http
+        )
+        given = {**client.default_headers, **client.auth_headers}
+        base = client.base_url
+        return _OpenClient(
+            http=http,
+            url=base.copy_with(path=base.path + self.path),
+            headers={**_headers(given), "Accept-Encoding": ENCODINGS},
+            network_errors=(httpx2.RequestError, aiohttp.ClientError, OSError),
+            address_errors=(
+                httpx2.InvalidURL,
+                httpx2.UnsupportedProtocol,
+                httpx2.LocalProtocolError,
+                RefusedAddressError,
+            ),
+        )
+
+    async def send(
         self, body: JsonObject, merge: ResponseMerger, *, seconds: float
     ) -> ModelResponse:
         """Send one request. `seconds` limits the time from the first byte to the last. Raises
         ModelError."""
-        line = await self._opened()
+        client = await self.client()
         try:
             async with asyncio.timeout(seconds):
-                return await self._ask(line, body, merge)
+                return await self._send(client, body, merge)
         except TimeoutError:
             raise failures.timed_out(seconds) from None
         except ModelError as error:  # errors in a stream, or with status 200
@@ -119,47 +145,38 @@ class OpenAIConnection:
                 error.args = (error.message,)
             raise
 
-    async def _opened(self) -> _OpenClient:
-        if self._line is None:
-            async with self._opening:
-                if self._line is None:
-                    line = await asyncio.to_thread(
-                        _open_client, self._path, self._api_key, self._base_url, self._checked
-                    )
-                    close_with(self, line.http.aclose)
-                    self._line = line
-        return self._line
-
-    async def _ask(
-        self, line: _OpenClient, body: JsonObject, merge: ResponseMerger
+    async def _send(
+        self, client: _OpenClient, body: JsonObject, merge: ResponseMerger
     ) -> ModelResponse:
         stream = body.get("stream") is True
         content = to_json(body, inf_nan_mode="null")
-        sent = line.http.build_request("POST", line.url, headers=line.headers, content=content)
+        sent = client.http.build_request(
+            "POST", client.url, headers=client.headers, content=content
+        )
         try:
-            response = await line.http.send(sent, stream=True)
-        except line.address_errors:
+            response = await client.http.send(sent, stream=True)
+        except client.address_errors:
             raise failures.misconfigured() from None
-        except line.network_errors:
+        except client.network_errors:
             raise failures.unreachable() from None
         try:
             if response.status_code >= 300:
-                raise await self._refused(line, response)
+                raise await self._refused(client, response)
             await limit_body(response)
             kind = response.headers.get("content-type", "")
             if "event-stream" in kind or (stream and "json" not in kind):
                 return await _merge(response, merge)
             return merge.whole(await _read(response, MAX_RESPONSE_BYTES))
-        except line.network_errors:
+        except client.network_errors:
             raise failures.broken_stream() from None
         finally:
-            with suppress(*line.network_errors):
+            with suppress(*client.network_errors):
                 await response.aclose()
 
-    async def _refused(self, line: _OpenClient, response: "httpx2.Response") -> ModelError:
+    async def _refused(self, client: _OpenClient, response: "httpx2.Response") -> ModelError:
         """Return the error for a status, even if the body that explains it never arrives."""
         body = b""
-        with suppress(*line.network_errors, ModelError):
+        with suppress(*client.network_errors, ModelError):
             await limit_body(response)
             body = await _read(response, MAX_ERROR_BYTES, cut=True)
         return failures.http_failure(
@@ -178,7 +195,7 @@ async def _merge(response: "httpx2.Response", merge: ResponseMerger) -> ModelRes
     async for chunk in chunks:
         size += len(chunk)
         if size > MAX_RESPONSE_BYTES:
-            raise failures.too_large(MAX_RESPONSE_BYTES)
+            raise failures.too_large()
         for frame in lines.feed(chunk):
             merge.feed(frame)
         if size - paused_at > PAUSE_BYTES:
@@ -213,7 +230,7 @@ async def _read(response: "httpx2.Response", max_bytes: int, *, cut: bool = Fals
         if len(body) > max_bytes:
             if cut:
                 break
-            raise failures.too_large(max_bytes)
+            raise failures.too_large()
     return bytes(body[:max_bytes])
 
 
@@ -224,35 +241,3 @@ def _headers(given: Mapping[str, object]) -> dict[str, str]:
         for name, value in given.items()
         if isinstance(value, str) and not name.lower().startswith("x-stainless-")
     }
-
-
-def _open_client(
-    path: str, api_key: str, base_url: str, checked: TransportFactory | None
-) -> _OpenClient:
-    """Open the `openai` SDK and its transport. They are imported only when a model needs them."""
-    import aiohttp  # noqa: PLC0415
-    import httpx2  # noqa: PLC0415
-    import openai  # noqa: PLC0415
-
-    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
-    if checked is None:
-        http: httpx2.AsyncClient = openai.DefaultAioHttpClient(
-            timeout=timeout, follow_redirects=False
-        )
-    else:
-        http = httpx2.AsyncClient(transport=checked(), timeout=timeout, trust_env=False)
-    client = openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http)
-    given = {**client.default_headers, **client.auth_headers}
-    base = client.base_url
-    return _OpenClient(
-        http=http,
-        url=base.copy_with(path=base.path + path),
-        headers={**_headers(given), "Accept-Encoding": ENCODINGS},
-        network_errors=(httpx2.RequestError, aiohttp.ClientError, OSError),
-        address_errors=(
-            httpx2.InvalidURL,
-            httpx2.UnsupportedProtocol,
-            httpx2.LocalProtocolError,
-            RefusedAddressError,
-        ),
-    )

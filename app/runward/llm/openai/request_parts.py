@@ -11,7 +11,7 @@ from runward.domain.registry.tools import ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.items import MediaPart
 from runward.domain.run.response import Loss
-from runward.domain.schema.validator import strict_form
+from runward.domain.schema.strict import strict_form
 from runward.llm.base import ModelRequest
 from runward.llm.strict_mode import STRICT_MODES, UnenforceableError, enforceable_schema
 
@@ -82,8 +82,15 @@ class OutputFormat:
     instructions: str = ""
     loss: Loss | None = None
 
-    def extend_instructions(self, instructions: str) -> str:
-        return "\n\n".join(text for text in (instructions, self.instructions) if text)
+
+def output_and_instructions(request: ModelRequest) -> tuple[OutputFormat | None, str]:
+    """Return the output format, if there is a schema, and the instructions, which may have to
+    describe it."""
+    if request.output_schema is None:
+        return None, request.instructions
+    output = output_format(request.output_schema)
+    texts = (request.instructions, output.instructions)
+    return output, "\n\n".join(text for text in texts if text)
 
 
 def strictness_losses(request: ModelRequest, functions: Functions) -> tuple[Loss, ...]:

@@ -44,14 +44,14 @@ class ProviderConnection:
     async def aclose(self) -> None:
         await self._opened.close()
 
-    def use_threads(self) -> None:
+    def _use_threads(self) -> None:
         """Raise the number of anyio's threads, of which there are 40 by default, because
-        pydantic-ai reads boto3's responses on them. Call this in the event loop before the first
-        request."""
+        pydantic-ai reads boto3's responses on them. It belongs to the running event loop."""
         limiter = current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, self._opened.threads)
 
     async def ask(self, request: ModelRequest, on_delta: OnDelta) -> Answer:
+        self._use_threads()
         model = self._model(request.model)
         said, standing = messages(request.items, model, self._provider)
         strict, room, losses = True, None, list[Loss]()

@@ -23,7 +23,6 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import to_json
 
-from runward.domain.json import clean_text
 from runward.llm import failures
 from runward.llm.base import ModelError
 from runward.llm.providers.access import ProviderName
@@ -76,18 +75,18 @@ def model_error(
         case ModelHTTPError():
             return _http_failure(error, secret)
         case ModelRequestRejectedError() | UserError() | NotImplementedError() | BotoCoreError():
-            text = f"The request cannot be sent to this model: {_told(str(error), secret)}"
+            text = f"The request cannot be sent to this model: {failures.quote(str(error), secret)}"
             return ModelError("model_refused_request", text, transient=False)
         case _ if any(isinstance(one, _BAD_ADDRESS) for one in _causes(error)):
             return failures.misconfigured(_BASE_URLS[provider])
         case _ if isinstance(error, _AGAIN):
-            return failures.reported_failure({"message": _told(error.message, secret)})
+            return failures.reported_failure({"message": failures.quote(error.message, secret)})
         case _ if isinstance(error, lost):
             return failures.broken_stream() if has_output else failures.unreachable()
         case _:  # the three libraries' errors for an unexpected response
             log.warning("model_answer_unreadable", provider=provider, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
-            return failures.invalid_response(_told(what, secret))
+            return failures.invalid_response(failures.quote(what, secret))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -129,12 +128,6 @@ def _message(body: object) -> str:
         return _message(inner)
     message = told.get("message") or told.get("Message")
     return message if isinstance(message, str) else ""
-
-
-def _told(message: str, secret: str) -> str:
-    if secret:
-        message = message.replace(secret, "***")
-    return clean_text(message)[: failures.MAX_REASON]
 
 
 def remaining_tokens(message: str) -> int | None:

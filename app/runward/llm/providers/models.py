@@ -14,7 +14,7 @@ from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.providers.access import ProviderAccess, ProviderName
-from runward.llm.sdk_clients import close_with
+from runward.llm.sdk_clients import LazyModel
 
 if TYPE_CHECKING:
     from runward.llm.providers.connection import ProviderConnection
@@ -42,59 +42,33 @@ def is_installed() -> bool:
     return find_spec("pydantic_ai") is not None
 
 
-class ProviderModel:
-    """Implements Model. Libraries are imported and connections opened at first use."""
-
+class ProviderModel(LazyModel["ProviderConnection"]):
     def __init__(self, provider: ProviderName, access: ProviderAccess) -> None:
-        if not (access.secret.isascii() and access.secret.isprintable()):
-            raise ValueError("The model vendor's API key holds characters that no key has.")
+        super().__init__(access.secret)
         self._provider: ProviderName = provider
         self._access = access
-        self._link: ProviderConnection | None = None
-        self._opening = asyncio.Lock()
 
     @property
     def abilities(self) -> Abilities:
         return ABILITIES[self._provider]
 
-    async def open(self) -> None:
-        """Import the libraries on a thread, which takes more than a second."""
-        await self._opened()
-
-    async def aclose(self) -> None:
-        async with self._opening:
-            link, self._link = self._link, None
-        if link is not None:
-            await link.aclose()
+    def open_client(self) -> "ProviderConnection":
+        """Open a connection. Imports pydantic-ai and the provider's own library."""
+        try:
+            from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `providers`
+        except ImportError as error:
+            raise ModelError(
+                "model_misconfigured", missing_extra_message(self._provider), transient=False
+            ) from error
+        return ProviderConnection(self._provider, self._access)
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        link = await self._opened()
+        connection = await self.client()
         try:
             async with asyncio.timeout(request.timeout_seconds):
-                return await link.ask(request, on_delta)
+                return await connection.ask(request, on_delta)
         except TimeoutError:
             raise failures.timed_out(request.timeout_seconds) from None
-
-    async def _opened(self) -> "ProviderConnection":
-        if self._link is None:
-            async with self._opening:
-                if self._link is None:
-                    link = await asyncio.to_thread(_load, self._provider, self._access)
-                    link.use_threads()
-                    close_with(self, link.aclose)
-                    self._link = link
-        return self._link
-
-
-def _load(provider: ProviderName, access: ProviderAccess) -> "ProviderConnection":
-    """Open a connection. Imports pydantic-ai and the provider's own library."""
-    try:
-        from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `providers`
-    except ImportError as error:
-        raise ModelError(
-            "model_misconfigured", missing_extra_message(provider), transient=False
-        ) from error
-    return ProviderConnection(provider, access)
 
 
 def missing_extra_message(provider: str) -> str:

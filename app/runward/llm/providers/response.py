@@ -34,10 +34,10 @@ from runward.llm.failures import (
     MAX_CALLS,
     MAX_OUTPUT_ITEMS,
     MAX_RESPONSE_BYTES,
+    TOO_MANY_CALLS,
+    TOO_MANY_ITEMS,
     invalid_response,
     too_large,
-    too_many_calls,
-    too_many_items,
 )
 from runward.llm.providers.access import ProviderName
 from runward.llm.providers.parts import hosted_calls, native, reasoning
@@ -87,7 +87,7 @@ class DeltaStream:
     def _begin(self, index: int, part: ModelResponsePart) -> None:
         self._parts += 1
         if self._parts > MAX_OUTPUT_ITEMS:
-            raise too_many_items()
+            raise too_large(TOO_MANY_ITEMS)
         match part:
             case TextPart(content=text):
                 self._say(text)
@@ -97,7 +97,7 @@ class DeltaStream:
                 self._think("")
             case ToolCallPart():
                 if len(self._calls) >= MAX_CALLS:
-                    raise too_many_calls()
+                    raise too_large(TOO_MANY_CALLS)
                 call = _Call(len(self._calls), part.tool_call_id, part.tool_name)
                 self._calls[index] = call
                 self._ask(call, part.args)
@@ -116,7 +116,7 @@ class DeltaStream:
     def _count(self, text: str) -> None:
         self._characters += len(text)
         if self._characters > MAX_RESPONSE_BYTES:
-            raise too_large(MAX_RESPONSE_BYTES)
+            raise too_large()
 
     def _ask(self, call: "_Call", arguments: object) -> None:
         text = _written(arguments)
@@ -216,9 +216,9 @@ class _Reader:
         self.end_text()
         calls = [at for at, one in enumerate(self.output) if isinstance(one, RequestedCall)]
         if len(calls) > MAX_CALLS:
-            raise too_many_calls()
+            raise too_large(TOO_MANY_CALLS)
         if len(self.output) > MAX_OUTPUT_ITEMS:
-            raise too_many_items()
+            raise too_large(TOO_MANY_ITEMS)
         return self.output, calls
 
     def end_text(self) -> None:
@@ -272,9 +272,5 @@ def _usage(usage: RequestUsage) -> Usage:
         input=usage.input_tokens,
         output=usage.output_tokens,
         cached_input=usage.cache_read_tokens,
-        reasoning=usage.output_reasoning_tokens or _counted(usage, "thoughts_tokens"),
+        reasoning=usage.output_reasoning_tokens or usage.details.get("thoughts_tokens", 0),
     )
-
-
-def _counted(usage: RequestUsage, name: str) -> int:
-    return usage.details.get(name, 0)

@@ -1,10 +1,10 @@
 """Connections. Statements run on SQLAlchemy Core; hot ones are `text()` on AUTOCOMMIT."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -42,6 +42,8 @@ pool came free."""
 UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
 """Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
 READ_ONLY: Final = "25006"
+_LAST_FIXED_OID: Final = 9999
+"""Types with an OID up to this are the same in every PostgreSQL."""
 _CONNECTION_ERRORS: Final = (
     InterfaceError,
     InternalClientError,
@@ -55,6 +57,29 @@ primary, and during a failover no host is one."""
 _OUTAGE_CLASSES: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
 """SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
 "read only", which the old primary says after a failover."""
+
+
+class Connection(asyncpg.Connection):
+    """A connection that looks up PostgreSQL's own types, such as arrays, once in each process.
+
+    By default, each connection of the driver looks them up, with a query that takes PostgreSQL
+    longer than a whole step of a run.
+    """
+
+    _types: ClassVar[dict[frozenset[int], Any]] = {}
+
+    async def _introspect_types(
+        self,
+        typeoids: Iterable[int],
+        timeout: float | None,  # noqa: ASYNC109 - the signature is the driver's
+    ) -> Any:
+        oids = frozenset(typeoids)
+        if (found := self._types.get(oids)) is None:
+            look_up = cast("Any", super())._introspect_types
+            found = await look_up(oids, timeout)
+            if max(oids) <= _LAST_FIXED_OID:
+                self._types[oids] = found
+        return found
 
 
 class UnsafeDatabaseError(OperatorError):
@@ -90,6 +115,7 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         "dsn": address.dsn,
         "timeout": address.seconds,
         "command_timeout": STATEMENT_TIMEOUT.total_seconds(),
+        "connection_class": Connection,
         "server_settings": server_settings,
     }
     if through_pgbouncer:  # which refuses settings that it does not know

@@ -30,9 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run.calls import ACTION_PHASES, CallPhase
 from runward.domain.run.sessions import OnConflict
-from runward.domain.run.state import SegmentKind
+from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
 from runward.store.postgres.columns import (
     NOW,

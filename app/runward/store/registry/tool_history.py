@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from runward.domain.events.values import Reason
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.run.calls import CallOutcome, CallPhase
+from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.postgres.db import Tx
 
 MAX_COUNTED: Final = 100

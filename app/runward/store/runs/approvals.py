@@ -28,7 +28,7 @@ from runward.domain.events.values import ApprovalStatus, DecisionKind
 from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import DecisionRecord
-from runward.domain.run.remembered_decisions import Remember, RememberedDecision
+from runward.domain.run.decisions import Remember, RememberedDecision
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page

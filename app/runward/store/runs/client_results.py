@@ -4,7 +4,6 @@ answer to what a tool asks."""
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import CLIENT_PHASES, Call, CallPhase
 from runward.domain.run.resolve import (
     Answer,
     CallbackCompleted,
@@ -14,7 +13,7 @@ from runward.domain.run.resolve import (
     compare_with_earlier_answer,
     keep_answer,
 )
-from runward.domain.run.state import Changes
+from runward.domain.run.state import CLIENT_PHASES, Call, CallPhase, Changes
 from runward.domain.run.team import UNREGISTERED
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx

@@ -14,21 +14,15 @@ from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.run.bounds import check_room
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Item
-from runward.domain.run.state import (
-    Changes,
-    RunState,
-    Segment,
-    SegmentKind,
-    add_run_created,
-    list_requested_calls,
-)
+from runward.domain.run.run_events import add_run_created
+from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, list_requested_calls
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.postgres.columns import insert_select, take
 from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import run_items, tool_calls
 from runward.store.runs import queries, sessions
-from runward.store.runs.accept import NewRun
+from runward.store.runs.queue import NewRun
 
 # What it began with itself, where it is a continued run too, does not count for its limits.
 _READ_STOPPED: Final = text(

@@ -4,22 +4,20 @@ queues the run in the same transaction."""
 from dataclasses import replace
 
 from runward.domain import errors as e
-from runward.domain.errors import FieldError
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
-from runward.domain.run.abandoned import Closed
-from runward.domain.run.approvals import Approve, Decision, Edit, Reject
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import CallPhase
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.decisions import Decision, Edit, encode_decision
+from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals
 from runward.store.runs.approvals import Approval
 from runward.store.runs.locked_run import load_tool, lock_run, resume_run
+from runward.store.runs.remembering import check_remember, list_uncovered, remember
 
 
 async def decide(
@@ -36,7 +34,7 @@ async def decide(
     if asked is None:
         raise e.ApprovalNotFoundError
     status, state = await lock_run(tx, project_id, asked.run_id)
-    if asked.status is ApprovalStatus.PENDING and _is_abandoned(asked, state):
+    if asked.status is ApprovalStatus.PENDING and is_abandoned(asked, state):
         asked = await _read_closed(tx, project_id, approval_id)
     if asked.status is not ApprovalStatus.PENDING or asked.expired:
         return _answer_repeated(asked, decision)
@@ -44,43 +42,19 @@ async def decide(
         raise e.DigestMismatchError
     if decision.decision not in asked.allowed_decisions:
         raise e.DecisionNotAllowedError
-    _check_remember(decision, state)
+    check_remember(decision, state)
     call = state.calls[CallId(asked.call_id)]
     tool = await load_tool(tx, vault, state, call)
     if isinstance(decision, Edit):
         _check_edit(state, tool, decision)
-    changes, expired = Changes(), await _list_expired(tx, state, decision)
+    changes, expired = Changes(), await list_uncovered(tx, state, decision)
     _, decided = rules.decide(state, changes, call, tool, decision, approver, expired_ids=expired)
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        remembered = rules.remember_decision(decision, call, state.agent)
-        session = state.place.session_id if state.place else None
-        await approvals.remember(tx, project_id, state.id, remembered, decision.remember, session)
+    await remember(tx, state, call, decision)
     rows = approvals.decisions_to_rows(state.id, decided, approver)
     await resume_run(tx, status, state, changes, closed=rows)
     after = await approvals.get(tx, project_id, approval_id)
     assert after is not None
     return after
-
-
-async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
-    """Reject the call whose approval has expired, or withdraw an approval that its run left
-    behind. None: the approval is closed already, or has time."""
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None:
-        return None
-    status, state = await lock_run(tx, project_id, asked.run_id)
-    asked = await approvals.get(tx, project_id, approval_id)
-    if asked is None or asked.status is not ApprovalStatus.PENDING:
-        return None
-    if _is_abandoned(asked, state):
-        await approvals.withdraw(tx, project_id, approval_id)
-        return Closed()
-    if not asked.expired:
-        return None
-    changes = Changes()
-    rules.expire(state, changes, state.calls[CallId(asked.call_id)])
-    await resume_run(tx, status, state, changes)
-    return Closed()
 
 
 async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:
@@ -91,22 +65,13 @@ async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -
     return replace(asked, status=ApprovalStatus.WITHDRAWN) if pending else asked
 
 
-async def _list_expired(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
-    """Return the run's expired approvals, if the decision could cover them."""
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
-        return await approvals.list_expired(tx, state.project_id, state.id)
-    return frozenset()
-
-
 def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
     if problems := tool.arguments.problems(edit.arguments):
-        raise e.InvalidRequestError(
-            errors=[FieldError(problem.path, problem.message) for problem in problems]
-        )
+        raise e.InvalidRequestError(errors=problems)
     check_room(edit.arguments, stored=state.stored_bytes)
 
 
-def _is_abandoned(asked: Approval, state: RunState) -> bool:
+def is_abandoned(asked: Approval, state: RunState) -> bool:
     """Return whether no call waits for this approval. The run has ended, or its call was
     settled."""
     call = state.calls.get(CallId(asked.call_id))
@@ -114,20 +79,9 @@ def _is_abandoned(asked: Approval, state: RunState) -> bool:
     return call is None or (call.phase, call.approval_id) != waits
 
 
-def _check_remember(decision: Decision, state: RunState) -> None:
-    """Only a run that has a place in a session can have something remembered for it: a child run
-    passes nothing on."""
-    remember = decision.remember if isinstance(decision, Approve | Reject) else None
-    session_wanted = remember is not None and remember.scope == "session"
-    if session_wanted and (state.place is None or state.place.number is None):
-        raise e.InvalidRequestError(
-            errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
-        )
-
-
 def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
     """Return the approval if its decision was the same. Otherwise raise the error that names it."""
-    again = rules.encode_decision(decision)
+    again = encode_decision(decision)
     if asked.decision is not None and is_same_json(asked.decision, again):
         return asked
     status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED

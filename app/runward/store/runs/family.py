@@ -14,10 +14,10 @@ from sqlalchemy import text
 from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.calls import Call
 from runward.domain.run.family import Lineage
 from runward.domain.run.open_calls import describe_waiting_call
 from runward.domain.run.sessions import Place
+from runward.domain.run.state import Call
 from runward.store import codec
 from runward.store.postgres.columns import RowMapping, select_list, take
 from runward.store.postgres.db import Tx

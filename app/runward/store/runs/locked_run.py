@@ -8,9 +8,8 @@ from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
 from runward.domain.events.values import Reason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.abandoned import Closed, find_abandoned
-from runward.domain.run.calls import Call
 from runward.domain.run.open_calls import close_open_calls
-from runward.domain.run.state import Changes, RunState
+from runward.domain.run.state import Call, Changes, RunState
 from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.domain.run.team import UNREGISTERED, build_function_tools
 from runward.domain.run.tools import CompiledTool, compile_tool

@@ -15,9 +15,10 @@ from runward.domain.events.values import Reason
 from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
-from runward.domain.run.calls import CALL_ENDINGS, CallOutcome
 from runward.domain.run.family import Lineage
+from runward.domain.run.run_events import CALL_ENDINGS
 from runward.domain.run.sessions import Place
+from runward.domain.run.state import CallOutcome
 from runward.domain.run.status import MOVES, RUN_ENDINGS, Move
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES

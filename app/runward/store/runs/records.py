@@ -13,8 +13,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from runward.domain.ids import RunId
-from runward.domain.run.calls import Call
-from runward.domain.run.state import Changes
+from runward.domain.run.state import Call, Changes
 from runward.store import codec
 from runward.store.postgres.columns import insert_select, recordset, set_columns, take
 from runward.store.postgres.tables import approvals, run_events, run_items, tool_calls

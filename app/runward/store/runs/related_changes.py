@@ -12,7 +12,7 @@ from runward.domain.run.sessions import Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store.postgres.db import Tx
 from runward.store.runs import family
-from runward.store.runs.accept import ACCEPT, NewRun, accept_values
+from runward.store.runs.queue import ACCEPT, NewRun, accept_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from sqlalchemy import text
 
 from runward.domain.ids import ApprovalId, ProjectId, RunId
-from runward.domain.run.calls import ACTION_PHASES
+from runward.domain.run.state import ACTION_PHASES
 from runward.store.postgres.columns import list_values
 from runward.store.postgres.db import Tx
 

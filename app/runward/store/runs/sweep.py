@@ -11,7 +11,7 @@ from sqlalchemy import text
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
-from runward.store.runs.claims import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
+from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 
 BATCH: Final = 200
 """Rows of one kind in one sweep; the next follows at once where there were so many."""

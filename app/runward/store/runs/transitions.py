@@ -13,12 +13,12 @@ from runward.domain import errors as e
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
 from runward.domain.events.run_data import LimitSaid
-from runward.domain.events.values import Reason
-from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, is_same_json
+from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
 from runward.domain.run.bounds import check_room
-from runward.domain.run.calls import Call, CallOutcome, CallPhase
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
@@ -38,12 +38,20 @@ from runward.domain.run.resolve import (
     matches_result,
 )
 from runward.domain.run.settle import conclude
-from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
+from runward.domain.run.state import (
+    Call,
+    CallOutcome,
+    CallPhase,
+    Changes,
+    RunState,
+    Segment,
+    SegmentKind,
+)
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
-from runward.store.runs import claims, queries, sweep, views
+from runward.store.runs import approvals, decisions, queries, queue, sweep, views
 from runward.store.runs.locked_run import end_run, load_tool, lock_open_run, lock_run, resume_run
 
 _CALLBACK_PHASES: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
@@ -239,6 +247,27 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
     await queries.change_run(tx, state, changes)
 
 
+async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
+    """Reject the call whose approval has expired, or withdraw an approval that its run left
+    behind. None: the approval is closed already, or has time."""
+    asked = await approvals.get(tx, project_id, approval_id)
+    if asked is None:
+        return None
+    status, state = await lock_run(tx, project_id, asked.run_id)
+    asked = await approvals.get(tx, project_id, approval_id)
+    if asked is None or asked.status is not ApprovalStatus.PENDING:
+        return None
+    if decisions.is_abandoned(asked, state):
+        await approvals.withdraw(tx, project_id, approval_id)
+        return Closed()
+    if not asked.expired:
+        return None
+    changes = Changes()
+    rules.expire(state, changes, state.calls[CallId(asked.call_id)])
+    await resume_run(tx, status, state, changes)
+    return Closed()
+
+
 async def expire_callback(
     tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId
 ) -> Closed | None:
@@ -275,8 +304,8 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None
     message = (
-        f"Without any progress of the run, {claims.MAX_CLAIMS} workers ended while they"
-        f" carried it, or workers lost its lease {claims.MAX_LOST_LEASES} times."
+        f"Without any progress of the run, {queue.MAX_CLAIMS} workers ended while they"
+        f" carried it, or workers lost its lease {queue.MAX_LOST_LEASES} times."
     )
     return await end_run(
         tx, state, Reason.RUN_ENDED, Move.FAIL, error={"code": "crash_loop", "message": message}

@@ -11,7 +11,7 @@ from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.calls import WAITING, Call, CallOutcome, CallPhase
+from runward.domain.run.state import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store import codec
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row

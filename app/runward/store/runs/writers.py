@@ -25,10 +25,9 @@ from runward.store.postgres.db import (
     was_rolled_back,
 )
 from runward.store.runs import gate
-from runward.store.runs.accept import ACCEPT, ACCEPT_TOGETHER, AcceptedRun, NewRun, accept_values
-from runward.store.runs.gate import Committed, Step, StepEntries, StepOutcome
-from runward.store.runs.group_commit import FlushResult
+from runward.store.runs.gate import Committed, FlushResult, Step, StepEntries, StepOutcome
 from runward.store.runs.queries import lock_runs
+from runward.store.runs.queue import ACCEPT, ACCEPT_TOGETHER, AcceptedRun, NewRun, accept_values
 from runward.store.runs.related_changes import apply_related_changes
 
 log = structlog.get_logger()

@@ -8,13 +8,22 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    extract_resource_metadata_from_www_auth,
+    extract_scope_from_www_auth,
+    handle_protected_resource_response,
+    issuers_match,
+)
+from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import BaseModel, Field, ValidationError
 
 from runward.domain.registry.mcp_auth import AuthMethod, OAuthClient
+from runward.egress.addresses import TargetError
 from runward.egress.client import Egress
 from runward.egress.connections import RefusedAddressError
 from runward.egress.responses import describe_error
-from runward.egress.targets import TargetError
 from runward.tools.mcp.http import NotAuthorizedError
 
 ANSWER_SECONDS: Final = 12.0
@@ -84,14 +93,19 @@ class AuthorizationClient:
             detail = f"no answer from {host}: {describe_error(error)}"
             raise NotAuthorizedError(detail) from error
 
+    async def get_metadata(self, url: str, *, secure: bool) -> httpx2.Response:
+        """Return the response, which may be a refusal. Raises NotAuthorizedError."""
+        response = await self.request("GET", url, secure=secure)
+        if response.status_code == 429 or response.status_code >= 500:
+            raise NotAuthorizedError(f"{url[:300]} answered HTTP {response.status_code}.")
+        return response
+
     async def aclose(self) -> None:
         await self._http.aclose()
 
 
 def known_endpoint(url: str, client: OAuthClient) -> TokenEndpoint | None:
     """Return the endpoint if the project configured its URL. `url` is the MCP server's."""
-    from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
-
     if client.token_url is None:
         return None
     resource = resource_url_from_server_url(url)
@@ -103,12 +117,6 @@ async def discover_endpoint(
 ) -> TokenEndpoint:
     """Return the endpoint that the server's metadata names. `response` is the MCP server's 401.
     Raises NotAuthorizedError."""
-    from mcp.client.auth.utils import (  # noqa: PLC0415
-        build_oauth_authorization_server_metadata_discovery_urls,
-        extract_scope_from_www_auth,
-    )
-    from mcp.shared.auth_utils import resource_url_from_server_url  # noqa: PLC0415
-
     secure = url.lower().startswith("https://")
     about = await _resource_metadata(url, response, asking, secure=secure)
     resource, scope, named = resource_url_from_server_url(url), None, None
@@ -129,21 +137,9 @@ async def _resource_metadata(
 ) -> Any:
     """Return the server's metadata, or None if it has none, as before the specification of June
     2025."""
-    from mcp.client.auth.utils import (  # noqa: PLC0415
-        build_protected_resource_metadata_discovery_urls,
-        extract_resource_metadata_from_www_auth,
-        handle_protected_resource_response,
-    )
-    from mcp.shared.auth_utils import (  # noqa: PLC0415
-        check_resource_allowed,
-        resource_url_from_server_url,
-    )
-
     named = extract_resource_metadata_from_www_auth(refused)
     for place in build_protected_resource_metadata_discovery_urls(named, url):
-        answer = await asking.request("GET", place, secure=secure)
-        if answer.status_code == 429 or answer.status_code >= 500:
-            raise NotAuthorizedError(f"{place[:300]} answered HTTP {answer.status_code}.")
+        answer = await asking.get_metadata(place, secure=secure)
         about = await handle_protected_resource_response(answer)
         if about is None:
             continue
@@ -160,9 +156,7 @@ async def _server_metadata(
     tried: list[str], asking: AuthorizationClient, *, secure: bool
 ) -> ServerMetadata:
     for place in tried:
-        answer = await asking.request("GET", place, secure=secure)
-        if answer.status_code == 429 or answer.status_code >= 500:
-            raise NotAuthorizedError(f"{place[:300]} answered HTTP {answer.status_code}.")
+        answer = await asking.get_metadata(place, secure=secure)
         if answer.status_code == 200:
             try:
                 return ServerMetadata.model_validate_json(answer.content)
@@ -177,8 +171,6 @@ async def _server_metadata(
 
 def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
     """Return the first of the authorization servers, or the one that the project trusts."""
-    from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
-
     for one in advertised:
         if client.issuer is None or issuers_match(one, client.issuer):
             return one
@@ -192,8 +184,6 @@ def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
 def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) -> None:
     """Check that the metadata come from the expected issuer (RFC 8414, section 3.3). Raises
     NotAuthorizedError."""
-    from mcp.client.auth.utils import issuers_match  # noqa: PLC0415
-
     for wanted in (expected, client.issuer or expected):
         if not issuers_match(metadata.issuer, wanted):
             raise NotAuthorizedError(

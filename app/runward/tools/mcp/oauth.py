@@ -3,20 +3,25 @@
 The SDK's own provider holds a lock while a request is answered, so that the calls of one session
 would wait for each other. Runward uses its parts in `runward.tools.mcp.discovery` and requests the
 tokens itself. Tokens are kept in memory for one session.
+
+This module and `runward.tools.mcp.discovery` load the SDK. They are imported when a session needs
+them.
 """
 
 import asyncio
 import base64
-from typing import Any, Final, Protocol, cast
+from time import monotonic
+from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
 import httpx2
+from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from runward.domain.errors import AppError
 from runward.domain.json import clean_text
-from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim
+from runward.domain.registry.mcp_auth import OAuthClient, RefreshClaim, RefreshTokens
 from runward.domain.registry.redaction import without_secret
 from runward.egress.client import Egress
 from runward.tools.mcp.discovery import (
@@ -37,35 +42,6 @@ MAX_LIFETIME: Final = 365 * 86_400
 """The largest lifetime in seconds. `expires_in` may be a number that no float can hold."""
 _LOOK_AGAIN_SECONDS: Final = 0.2
 _MAX_SAID: Final = 300
-
-
-class RefreshTokens(Protocol):
-    """Stores the newest refresh token of a server. `initial_token` is the one that the project
-    configured."""
-
-    async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """Claim the newest token. None: another process holds it. Raises AppError."""
-        ...
-
-    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
-
-    async def release(self, claim: RefreshClaim) -> None: ...
-
-
-class UnstoredRefreshTokens:
-    """The refresh tokens of a server that is not stored yet. `newest` is the last replacement."""
-
-    def __init__(self) -> None:
-        self.newest: str | None = None
-
-    async def claim(self, initial_token: str) -> RefreshClaim:
-        return RefreshClaim(0, self.newest or initial_token)
-
-    async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
-        self.newest = token
-
-    async def release(self, claim: RefreshClaim) -> None:
-        pass
 
 
 class AccessTokens:
@@ -93,7 +69,7 @@ class AccessTokens:
         not refused a request yet. Raises NotAuthorizedError."""
         if self._endpoint is None:
             return None
-        if self._token is None or (self._renew_at is not None and _now() >= self._renew_at):
+        if self._token is None or (self._renew_at is not None and monotonic() >= self._renew_at):
             return await self._shared_fetch(None)
         return self._token
 
@@ -140,22 +116,22 @@ class AccessTokens:
         lifetime = token.expires_in
         if lifetime is not None:
             lifetime = min(max(lifetime, 0), MAX_LIFETIME)
-            self._renew_at = _now() + lifetime - min(RENEW_SECONDS, lifetime / 2)
+            self._renew_at = monotonic() + lifetime - min(RENEW_SECONDS, lifetime / 2)
         else:
             self._renew_at = None
         return token.access_token
 
-    async def _refresh(self, endpoint: TokenEndpoint, given: str) -> Any:
+    async def _refresh(self, endpoint: TokenEndpoint, given: str) -> OAuthToken:
         claim = await self._claim(given)
         try:
             token = await self._request_token(endpoint, claim.token)
         except BaseException:
             await self._refresh_tokens.release(claim)
             raise
-        if token.refresh_token in (None, "", claim.token):
-            await self._refresh_tokens.release(claim)
-        else:
+        if token.refresh_token and token.refresh_token != claim.token:
             await self._refresh_tokens.replace(claim, given, token.refresh_token)
+        else:
+            await self._refresh_tokens.release(claim)
         return token
 
     async def _claim(self, given: str) -> RefreshClaim:
@@ -171,10 +147,10 @@ class AccessTokens:
         except AppError as error:
             raise NotAuthorizedError(error.detail) from error
 
-    async def _request_token(self, endpoint: TokenEndpoint, refresh_token: str | None) -> Any:
+    async def _request_token(
+        self, endpoint: TokenEndpoint, refresh_token: str | None
+    ) -> OAuthToken:
         """Request a token (RFC 6749, sections 4.4 and 6; RFC 8707). Raises NotAuthorizedError."""
-        from mcp.shared.auth import OAuthToken  # noqa: PLC0415
-
         client = self._client
         form = {"grant_type": client.grant, "resource": endpoint.resource}
         scope = client.scope or (endpoint.scope if refresh_token is None else None)
@@ -271,7 +247,3 @@ def _error(body: bytes) -> str:
     about = cast(dict[str, Any], parsed)
     said = [one for key in ("error", "error_description") if isinstance(one := about.get(key), str)]
     return " ".join(clean_text(": ".join(said)).split())[:_MAX_SAID].rstrip(".")
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

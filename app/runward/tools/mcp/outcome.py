@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from runward.domain.json import clean_text
 from runward.domain.registry.tools import RETRYABLE_STATUSES
-from runward.domain.run.bounds import bounded_outcome
+from runward.domain.run.bounds import MAX_PARTS, bounded_outcome
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
-from runward.tools.content import MAX_PARTS
 from runward.tools.mcp.http import CONNECTION_LOST, ERROR_STATUS, NOT_SENT, UNREADABLE
 
 if TYPE_CHECKING:

@@ -2,22 +2,25 @@
 
 The SDK's own transport appends to an unfinished line by copying it, which takes quadratic time, and
 does not limit its length. This one reads each byte once and ends the session if a line is too long.
-It starts and stops the process as the SDK does.
+It starts and stops the process as the SDK does. Standard error is copied to the service's own, and
+its last line is kept for error messages.
 """
 
 import asyncio
 import os
+import re
 import signal
+import sys
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import anyio
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from runward.domain.json import holds_too_many_values
+from runward.domain.json import clean_text, holds_too_many_values
 from runward.tools.mcp.http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES
 
 if TYPE_CHECKING:
@@ -195,3 +198,70 @@ async def _wait_until(happened: Callable[[], bool], seconds: float) -> bool:
             return True
         await asyncio.sleep(_POLL_SECONDS)
     return happened()
+
+
+MAX_LINE: Final = 300
+"""Characters of the last line."""
+_LINE_BYTES: Final = 4096
+"""Bytes of a line's beginning. The end alone could be a credential without its name."""
+_HIDDEN: Final = "…"
+_CREDENTIALS: Final = re.compile(
+    r"""(?ix)
+    (?P<name> (?<![\w-])
+        (?= [\w-]*?
+            (?: api[_-]?key | token | secret | passw(?:or)?d | authorization | credential ) )
+        [\w-]++ ["']? \s*+ [=:] \s*+ ) (?: (?:bearer|basic) \s+ )? [^\s,;]+
+    | (?P<scheme> \b (?:bearer|basic) \s+ ) \S+
+    | (?P<user> :// ) [^\s/@]+ @
+    | \b (?: sk | pk | rw | ghp | gho | github_pat | glpat | xox[a-z] | eyJ ) [-_.]? [\w.-]{16,}
+    """
+)
+
+
+class StandardError:
+    """The standard error of one process."""
+
+    def __init__(self) -> None:
+        self._line = self._rest = b""
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not empty, without credentials. Empty if there is none."""
+        last = (self._rest if self._rest.strip() else self._line).decode(errors="replace")
+        printable = "".join(c if c.isprintable() else " " for c in clean_text(last))
+        return without_credentials(" ".join(printable.split()))[:MAX_LINE]
+
+    @contextmanager
+    def open_file(self) -> Generator[TextIO]:
+        """Yield the file that the process writes to. Everything written is read when the block
+        ends."""
+        loop = asyncio.get_running_loop()
+        source, target = os.pipe()
+        os.set_blocking(source, False)
+        loop.add_reader(source, self._read, source)
+        try:
+            with os.fdopen(target, "w") as file:
+                yield file
+        finally:
+            loop.remove_reader(source)
+            self._read(source)
+            os.close(source)
+
+    def _read(self, source: int) -> None:
+        try:
+            data = os.read(source, _READ_BYTES)
+        except BlockingIOError:
+            return
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._line = next((one for one in reversed(lines) if one.strip()), self._line)[:_LINE_BYTES]
+        self._rest = rest[:_LINE_BYTES]
+        with suppress(OSError, ValueError):  # the service's own may be closed
+            sys.stderr.write(data.decode(errors="replace"))
+            sys.stderr.flush()
+
+
+def without_credentials(text: str) -> str:
+    """Return the text without anything that looks like a key, a token or a password."""
+    return _CREDENTIALS.sub(
+        lambda found: f"{found['name'] or found['scheme'] or found['user'] or ''}{_HIDDEN}", text
+    )

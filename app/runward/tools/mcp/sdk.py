@@ -20,13 +20,13 @@ from runward.domain.json import (
 from runward.domain.registry.mcp_servers import MAX_TOOLS, ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp.http import MAX_MESSAGE_BYTES, TOO_MANY_VALUES, AnsweringTransport
-from runward.tools.mcp.oauth import AccessTokens, AuthorizingTransport
-from runward.tools.mcp.process import LongLineError, process_streams
-from runward.tools.mcp.stderr import StandardError
+from runward.tools.mcp.process import LongLineError, StandardError, process_streams
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult, Tool
+
+    from runward.tools.mcp.oauth import AccessTokens
 
 MAX_PAGES: Final = 64
 _MODULES: Final = (
@@ -76,7 +76,7 @@ async def connect(
     spec: McpServerSpec,
     headers: dict[str, str],
     egress: Egress,
-    tokens: AccessTokens | None,
+    tokens: "AccessTokens | None",
     *,
     on_list_change: Callable[[], None],
     on_end: Callable[[str], None],
@@ -173,10 +173,10 @@ def _listed_tool(tool: "Tool") -> ListedTool:
 
 
 def _http(
-    headers: dict[str, str],
-    egress: Egress,
-    tokens: AccessTokens | None,
+    headers: dict[str, str], egress: Egress, tokens: "AccessTokens | None"
 ) -> httpx2.AsyncClient:
+    from runward.tools.mcp.oauth import AuthorizingTransport  # noqa: PLC0415
+
     transport: httpx2.AsyncBaseTransport = egress.transport()
     if tokens is not None:
         transport = AuthorizingTransport(transport, tokens)

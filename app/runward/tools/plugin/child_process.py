@@ -11,22 +11,22 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from typing import IO, Any, Final
 
 import structlog
 from pydantic_core import from_json
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.items import part_to_json
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.tools.plugin.context import CallFacts, ToolContext
 from runward.tools.plugin.function_call import (
     NOT_CANCELLED,
     BindArguments,
     call_directly,
+    describe_error,
     run_function,
 )
-from runward.tools.plugin.results import describe_error
 from runward.tools.plugin.tool import binder_of, find_tool
 
 _OUT, _IN = 1, 0
@@ -41,7 +41,7 @@ class _Lines:
         self._out: Final = out
         self._lock = threading.Lock()
 
-    def send(self, line: JsonObject) -> None:
+    def send(self, line: Mapping[str, object]) -> None:
         with self._lock:
             self._out.write(compact(line).encode() + b"\n")
             self._out.flush()
@@ -59,7 +59,7 @@ def main() -> None:
     outcome = asyncio.run(_answer(request, lines))
     sys.stdout.flush()
     sys.stderr.flush()
-    lines.send({"outcome": _encode_outcome(outcome)})
+    lines.send({"outcome": outcome})
     threading.Event().wait()  # the service ends the whole group
 
 
@@ -102,28 +102,6 @@ def _serve_call(begin: BindArguments, lines: _Lines) -> BindArguments:
         return started
 
     return telling
-
-
-def _encode_outcome(outcome: Outcome) -> JsonObject:
-    match outcome:
-        case Done():
-            return {
-                "output": outcome.output,
-                "parts": [part_to_json(part) for part in outcome.parts],
-                "metadata": outcome.metadata,
-                "state": outcome.state,
-                "transfer_to": outcome.transfer_to,
-                "escalate": outcome.escalate,
-            }
-        case Failed():
-            return {
-                "why": str(outcome.why),
-                "detail": outcome.detail,
-                "message": outcome.message,
-                "permanent": outcome.permanent,
-            }
-        case _:
-            raise AssertionError("a plugin answers at once")
 
 
 if __name__ == "__main__":

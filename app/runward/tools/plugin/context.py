@@ -12,8 +12,6 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run.bounds import bounded_progress
 
-_HIDDEN: Final = "…"
-
 
 class PluginError(Exception):
     """A plugin cannot be used. The message names the module and the function."""

@@ -149,10 +149,10 @@ class BaseTool(ABC):
     async def run(self, ctx: ToolContext, arguments: JsonObject) -> Any: ...
 
 
-class NamedGuardrail:
-    """A guardrail that tools and agents refer to as `{"type": "plugin", "name": name}`."""
+class NamedCheck:
+    """A function that tools and agents refer to as `{"type": "plugin", "name": name}`."""
 
-    def __init__(self, name: str, function: DeclaredGuards) -> None:
+    def __init__(self, name: str, function: Callable[[GuardContext, JsonObject], Any]) -> None:
         self.name: Final = name
         self.function: Final = function
         self.__module__ = getattr(function, "__module__", __name__)
@@ -161,16 +161,12 @@ class NamedGuardrail:
         return self.function(ctx, payload)
 
 
-class NamedHook:
-    """A hook that agents refer to as `{"type": "plugin", "name": name}`."""
+class NamedGuardrail(NamedCheck):
+    pass
 
-    def __init__(self, name: str, function: Hooks) -> None:
-        self.name: Final = name
-        self.function: Final = function
-        self.__module__ = getattr(function, "__module__", __name__)
 
-    def __call__(self, ctx: GuardContext, payload: JsonObject) -> Any:
-        return self.function(ctx, payload)
+class NamedHook(NamedCheck):
+    pass
 
 
 def guardrail(*, name: str | None = None) -> Callable[[DeclaredGuards], NamedGuardrail]:

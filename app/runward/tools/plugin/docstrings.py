@@ -30,13 +30,14 @@ def read_docstring(function: Any, style: DocstringStyle) -> ParsedDocstring:
     if not text or style == "off":
         return ParsedDocstring()
     griffe = _griffe()
+    kinds = griffe.DocstringSectionKind
     parsed = griffe.Docstring(text, parser=_detected(text) if style == "auto" else style)
     texts: list[str] = []
     parameters: dict[str, str] = {}
     for section in parsed.parsed:
-        if section.kind is griffe.DocstringSectionKind.text:
+        if section.kind is kinds.text:
             texts.append(section.value.strip())
-        elif section.kind in _parameter_kinds(griffe):
+        elif section.kind in (kinds.parameters, kinds.other_parameters):
             for one in section.value:
                 parameters[one.name.lstrip("*")] = one.description.strip()
     return ParsedDocstring("\n\n".join(texts), parameters)
@@ -46,11 +47,6 @@ def _detected(text: str) -> DocstringStyle:
     if _SPHINX.search(text):
         return "sphinx"
     return "numpy" if _NUMPY.search(text) else "google"
-
-
-def _parameter_kinds(griffe: ModuleType) -> tuple[Any, ...]:
-    kinds = griffe.DocstringSectionKind
-    return kinds.parameters, kinds.other_parameters
 
 
 @cache

@@ -11,7 +11,13 @@ from typing import Any, Final, cast
 
 from runward.domain.registry.guards import PluginGuardrail
 from runward.tools.plugin.context import PluginError
-from runward.tools.plugin.declarations import BaseTool, FunctionTool, NamedGuardrail, NamedHook
+from runward.tools.plugin.declarations import (
+    BaseTool,
+    FunctionTool,
+    NamedCheck,
+    NamedGuardrail,
+    NamedHook,
+)
 from runward.tools.plugin.tool import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"
@@ -65,13 +71,11 @@ class _PluginCollector:
         if any(item is one for one in self._seen):
             return
         self._seen.append(item)
-        if isinstance(item, NamedGuardrail | NamedHook):
+        if isinstance(item, NamedCheck):
             kind = "hook" if isinstance(item, NamedHook) else "guardrail"
             check_callable(f"Plugin {origin}", f"{kind} '{item.name}'", item.function, 2)
-        if isinstance(item, NamedGuardrail):
-            self._put(self._guardrails, "guardrail", item.name, item, origin)
-        elif isinstance(item, NamedHook):
-            self._put(self._hooks, "hook", item.name, item, origin)
+            into = self._hooks if isinstance(item, NamedHook) else self._guardrails
+            self._put(into, kind, item.name, item, origin)
         else:
             try:
                 tool = make_tool(item)
@@ -127,14 +131,17 @@ def _items(value: str, origin: str) -> list[Any]:
 
 
 def _of_module(module: ModuleType, origin: str) -> list[Any]:
-    own = [
-        one for one in vars(module).values() if _is_declared(one) and _is_defined_in(one, module)
+    own: list[Any] = [  # and not only imported; for an object, the module of its class counts
+        one
+        for one in vars(module).values()
+        if isinstance(one, FunctionTool | BaseTool | NamedCheck)
+        and one.__module__ == module.__name__
     ]
     listed = getattr(module, TOOLS, None)
     if listed is None:
         found = own
     elif isinstance(listed, list | tuple):
-        others = [one for one in own if isinstance(one, NamedGuardrail | NamedHook)]
+        others = [one for one in own if isinstance(one, NamedCheck)]
         found = [*cast(list[Any], listed), *others]
     else:
         raise PluginError(f"Plugin {origin}: {TOOLS} must be a list.")
@@ -143,13 +150,3 @@ def _of_module(module: ModuleType, origin: str) -> list[Any]:
             f"Plugin {origin}: it has neither a list {TOOLS} nor anything decorated with @tool."
         )
     return found
-
-
-def _is_declared(one: Any) -> bool:
-    return isinstance(one, FunctionTool | BaseTool | NamedGuardrail | NamedHook)
-
-
-def _is_defined_in(one: Any, module: ModuleType) -> bool:
-    """Return whether the value is defined in the module and not only imported. For an object, the
-    module of its class counts."""
-    return one.__module__ == module.__name__

@@ -2,11 +2,10 @@
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
+from runward.domain.run.bounds import MAX_PARTS
 from runward.domain.run.items import MediaPart, Part, TextPart
-
-MAX_PARTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)

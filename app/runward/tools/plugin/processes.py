@@ -15,9 +15,9 @@ from dataclasses import asdict
 from typing import Any, Final, cast
 
 import structlog
+from pydantic import TypeAdapter
 
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
-from runward.domain.run.items import parts_from_json
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.tools.base import LEASE_LOST, Report
 from runward.tools.environment import child_environment
@@ -29,6 +29,7 @@ MAX_LINE: Final = 33_554_432
 """Bytes of one line, base64 included."""
 MAX_FRAME_DEPTH: Final = MAX_DEPTH + 8
 """The depth of one line: a value and the message around it."""
+_OUTCOMES: Final = TypeAdapter[Outcome](Done | Failed)
 
 
 class Processes:
@@ -103,22 +104,13 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             case {"progress": [fraction, message]}:
                 report(fraction, message)
             case {"outcome": outcome}:
-                return _log_outcome(_decode_outcome(outcome), request["reference"])
+                ended = _OUTCOMES.validate_python(outcome)
+                if isinstance(ended, Failed):
+                    reason = str(ended.why)
+                    log.warning("plugin_process_failed", function=request["reference"], why=reason)
+                return ended
             case _:
                 started = True
-
-
-def _log_outcome(outcome: Outcome, reference: str) -> Outcome:
-    if isinstance(outcome, Failed):
-        log.warning("plugin_process_failed", function=reference, why=str(outcome.why))
-    return outcome
-
-
-def _decode_outcome(shown: Any) -> Outcome:
-    fields: dict[str, Any] = dict(shown)
-    if "why" in fields:
-        return Failed(FailureKind(fields.pop("why")), **fields)
-    return Done(parts=parts_from_json(fields.pop("parts")), **fields)
 
 
 def _close_pipes(process: Process) -> None:

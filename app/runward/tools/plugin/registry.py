@@ -6,7 +6,7 @@ import copy
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import structlog
 
@@ -32,16 +32,18 @@ from runward.tools.plugin.context import (
     ToolContext,
     jsonable,
 )
+from runward.tools.plugin.declarations import NamedCheck
 from runward.tools.plugin.function_call import (
     FunctionRun,
     LeaseGoneError,
     call_directly,
+    describe_error,
     limit_time,
+    raised_at,
     run_function,
 )
 from runward.tools.plugin.loader import Plugins
 from runward.tools.plugin.processes import Processes
-from runward.tools.plugin.results import describe_error, raised_at
 from runward.tools.plugin.threads import ThreadSlots
 from runward.tools.plugin.tool import PluginTool
 
@@ -51,9 +53,6 @@ POLICY_SECONDS: Final = 5.0
 """Seconds for a callable to decide whether a call needs approval, or whether a tool is shown."""
 POLICY_THREADS: Final = 32
 """Threads for deciding callables, guardrails and hooks, so that busy tools do not delay them."""
-
-PluginCheck: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
-"""Calls a guardrail or hook with a payload."""
 
 
 class PluginHost:
@@ -136,35 +135,25 @@ class PluginHost:
     def hook_names(self) -> frozenset[str]:
         return frozenset(self._plugins.hooks)
 
-    def guardrail(self, name: str) -> PluginCheck | None:
-        """Return the guardrail, or None if no plugin has one of that name."""
-        found = self._plugins.guardrails.get(name)
-        return None if found is None else self._plugin_check(found.function)
-
-    def hook(self, name: str) -> PluginCheck | None:
-        """Return the hook, or None if no plugin has one of that name."""
-        found = self._plugins.hooks.get(name)
-        return None if found is None else self._plugin_check(found.function)
-
     async def run_guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
         """Return the guardrail's verdict. An answer that is no verdict rejects. Never raises. The
         caller limits the time."""
-        ask = self.guardrail(name)
-        if ask is None:
+        guardrail = self._plugins.guardrails.get(name)
+        if guardrail is None:
             return Reject("", detail="No plugin of this process has that guardrail.")
         try:
-            return _verdict(await ask(payload))
+            return _verdict(await self._check(guardrail, payload))
         except Exception as error:
             _log_failure("plugin_guardrail_failed", name, error)
             return Reject("", detail=describe_error(error))
 
     async def run_hook(self, name: str, payload: JsonObject) -> HookAnswer:
         """Return the hook's answer. Never raises. The caller limits the time."""
-        ask = self.hook(name)
-        if ask is None:
+        hook = self._plugins.hooks.get(name)
+        if hook is None:
             return HookFailure("No plugin of this process has that hook.")
         try:
-            return _hook_answer(await ask(payload))
+            return _hook_answer(await self._check(hook, payload))
         except Exception as error:
             _log_failure("plugin_hook_failed", name, error)
             return HookFailure(describe_error(error))
@@ -192,11 +181,8 @@ class PluginHost:
 
         return on_thread
 
-    def _plugin_check(self, function: Callable[..., Any]) -> PluginCheck:
-        async def ask(payload: JsonObject) -> Any:
-            return await self._call(function, _guard_context(payload), copy.deepcopy(payload))
-
-        return ask
+    async def _check(self, check: NamedCheck, payload: JsonObject) -> Any:
+        return await self._call(check.function, _guard_context(payload), copy.deepcopy(payload))
 
     async def _decide(
         self, function: Callable[..., Any], what: str, spec: ToolSpec, *args: Any

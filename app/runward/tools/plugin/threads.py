@@ -54,7 +54,6 @@ class ThreadSlots:
                 await after_wait()
             on_start()
             job = _Job(function, asyncio.get_running_loop())
-            job.start()
         except BaseException:
             self._slots.release()
             raise
@@ -85,20 +84,15 @@ class ThreadSlots:
 
 
 class _Job:
-    """A daemon thread, which never keeps the process from ending."""
+    """A started daemon thread, which never keeps the process from ending."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.answer: asyncio.Future[Any] = loop.create_future()
         self.answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
         self._loop = loop
         self._function = function
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(
-            target=context.run, args=(self._run,), name="plugin", daemon=True
-        )
-
-    def start(self) -> None:
-        self._thread.start()
+        run = contextvars.copy_context().run
+        threading.Thread(target=run, args=(self._run,), name="plugin", daemon=True).start()
 
     def _run(self) -> None:
         try:

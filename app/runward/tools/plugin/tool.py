@@ -4,11 +4,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from pydantic import ValidationError
 
 from runward.domain.json import JsonObject, compute_digest
+from runward.domain.registry.guards import ToolStage
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.rules import RuleError, compile_rule
 from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When, is_reserved
@@ -18,7 +19,7 @@ from runward.tools.plugin.declarations import BaseTool, FunctionTool, Isolation,
 from runward.tools.plugin.docstrings import ParsedDocstring, read_docstring
 from runward.tools.plugin.function import name_of, read_signature, return_schema
 
-TOOL_STAGES: Final = ("pre_approval", "input", "output")
+TOOL_STAGES: Final = get_args(ToolStage)
 _PLUGIN_OPTIONS: Final = frozenset({"isolation", "docstring", "output_schema"})
 _NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
 _CALLABLE: Final = {"approval": 2, "enabled": 1}
@@ -89,45 +90,36 @@ def _of_function(declared: "FunctionTool[..., Any]") -> PluginTool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise PluginError(f"{where}: a generator cannot be a tool; return a list")
     _check_choices(where, options)
-    style = options.get("docstring", "auto")
-    described = read_docstring(function, style)
+    described = read_docstring(function, options.get("docstring", "auto"))
     signature = read_signature(function, described)
-    output = options.get("output_schema")
-    if output is True:
-        output = return_schema(function)
-    spec = _spec(
+    return _tool(
         where,
         options,
+        function,
+        function,
+        signature.call,
         name=declared.name or function.__name__,
         description=described.text if declared.description is None else declared.description,
         parameters=signature.schema(),
-        output_schema=output or None,
-        code=_digest(function, options),
     )
-    return _tool(spec, options, signature.call, function, where)
 
 
 def _of_object(tool: BaseTool) -> PluginTool:
     where = name_of(type(tool))
-    options = tool.options
-    _check_choices(where, options)
+    _check_choices(where, tool.options)
     for needed in ("name", "parameters"):
         if not hasattr(tool, needed):
             raise PluginError(f"{where}: a BaseTool needs the attribute '{needed}'")
-    output = options.get("output_schema")
-    if output is True:
-        output = return_schema(tool.run)
-    spec = _spec(
+    return _tool(
         where,
-        options,
+        tool.options,
+        type(tool),
+        tool.run,
+        _binder(tool),
         name=tool.name,
         description=tool.description or read_docstring(type(tool), "auto").text,
         parameters=tool.parameters,
-        output_schema=output or None,
-        code=_digest(type(tool), options),
     )
-
-    return _tool(spec, options, _binder(tool), tool.run, where)
 
 
 def _binder(tool: BaseTool) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
@@ -135,19 +127,26 @@ def _binder(tool: BaseTool) -> Callable[[ToolContext, JsonObject], Callable[[], 
 
 
 def _tool(
-    spec: ToolSpec,
-    options: Options,
-    begin: Callable[[ToolContext, JsonObject], Callable[[], Any]],
-    function: Callable[..., Any],
     where: str,
+    options: Options,
+    source: Any,
+    function: Callable[..., Any],
+    bind: Callable[[ToolContext, JsonObject], Callable[[], Any]],
+    **contract: Any,
 ) -> PluginTool:
+    """Return the tool. `source` is the function or class whose text is its code."""
+    output = options.get("output_schema")
+    if output is True:
+        output = return_schema(function)
+    code = _digest(source, options)
+    spec = _spec(where, options, **contract, output_schema=output or None, code=code)
     isolation = options.get("isolation", "thread")
     if isolation == "process":
         _check_reachable(where)
     approval, enabled = options.get("approval"), options.get("enabled")
     return PluginTool(
         spec=spec,
-        bind=begin,
+        bind=bind,
         on_loop=inspect.iscoroutinefunction(function),
         isolation=isolation,
         reference=where,

@@ -1,12 +1,18 @@
 """The headers that a webhook tool can add to its calls, and the secrets that they name."""
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeAlias
 
 from runward.domain.errors import FieldError
+from runward.domain.ids import ProjectId
 from runward.domain.registry.tools import HeaderValue, SecretRef
+from runward.domain.run.outcomes import Failed, FailureKind
+from runward.tools.base import Invocation
 
+ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
+"""Reads the values of a project's secrets by name. Missing ones are left out. Raises
+UnavailableError."""
 MAX_VALUE: Final = 4096
 """Characters of one value."""
 MAX_TOTAL: Final = 16_384
@@ -50,16 +56,18 @@ def resolve_headers(
     }
 
 
-def check_headers(headers: Mapping[str, str], *, at: str = "headers") -> list[FieldError]:
+def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
     """Return the problems of the headers. Never quotes a value, which may be a credential."""
     problems: list[FieldError] = []
     seen: set[str] = set()
     for name, value in headers.items():
         if (problem := _problem(name, value, seen)) is not None:
-            problems.append(FieldError(f"{at}.{name[:128]}", problem))
+            problems.append(FieldError(f"headers.{name[:128]}", problem))
         seen.add(name.lower())
     if sum(len(name) + len(value) for name, value in headers.items()) > MAX_TOTAL:
-        problems.append(FieldError(at, f"must not be longer than {MAX_TOTAL} characters together"))
+        problems.append(
+            FieldError("headers", f"must not be longer than {MAX_TOTAL} characters together")
+        )
     return problems
 
 
@@ -76,3 +84,21 @@ def _problem(name: str, value: str, seen: set[str]) -> str | None:
     if not _VALUE.fullmatch(value) or value != value.strip():
         return "must be printable ASCII on one line, without spaces around it"
     return None
+
+
+async def read_headers(call: Invocation, read_secrets: ReadSecrets) -> dict[str, str] | Failed:
+    """Return the tool's headers with the current values of the project's secrets. Raises
+    UnavailableError."""
+    names = set(secret_references(call.tool.headers).values())
+    found: Mapping[str, str] = {}
+    if names:
+        found = await read_secrets(call.project_id, names)
+    if missing := sorted(names - found.keys()):
+        detail = f"There is no secret '{missing[0]}', which a header of the tool names."
+        return Failed(FailureKind.NOT_SENT, detail, permanent=True)
+    headers = resolve_headers(call.tool.headers, found)
+    read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretRef)}
+    if problems := check_headers({name: headers[name] for name in read}):
+        detail = " ".join(problems[0])
+        return Failed(FailureKind.NOT_SENT, detail, permanent=True)
+    return headers

@@ -1,25 +1,21 @@
 """Calls of webhook tools: one signed POST is one attempt."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final, TypeAlias, assert_never
+from time import monotonic
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from runward.domain.errors import UnavailableError
-from runward.domain.ids import Prefix, ProjectId, format_id
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import SecretRef
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.egress.responses import EgressResponse, MissingAnswer, NoAnswer
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signing import SignedPostClient
-from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
+from runward.tools.webhook.headers import ReadSecrets, read_headers
 from runward.tools.webhook.response import read_outcome
 
-ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
-"""Reads the values of a project's secrets by name. Missing ones are left out. Raises
-UnavailableError."""
 MAX_RESPONSE_BYTES: Final = 1_048_576
 """The least limit of a response. It is larger if the tool's max_output_bytes is."""
 OFF_LOOP_BYTES: Final = 65_536
@@ -73,10 +69,10 @@ class WebhookInvoker:
             return Failed(FailureKind.NOT_SENT, "The tool has no URL.", permanent=True)
         if not call.secrets:
             return Failed(FailureKind.NOT_SENT, "The tool has no signing secret.", permanent=True)
-        until = _now() + seconds
+        until = monotonic() + seconds
         try:
             async with asyncio.timeout(seconds):
-                headers = await self._headers(call)
+                headers = await read_headers(call, self._secrets)
                 may_send = await call.may_send()
         except (TimeoutError, UnavailableError):
             return Failed(
@@ -91,30 +87,10 @@ class WebhookInvoker:
             body,
             message_id=message_id,
             secrets=call.secrets,
-            seconds=max(0.0, until - _now()),
+            seconds=max(0.0, until - monotonic()),
             max_response_bytes=limit,
             headers=headers,
         )
-
-    async def _headers(self, call: Invocation) -> dict[str, str] | Failed:
-        """Return the tool's headers with the current values of the project's secrets."""
-        names = set(secret_references(call.tool.headers).values())
-        found: Mapping[str, str] = {}
-        if names:
-            found = await self._secrets(call.project_id, names)
-        if missing := sorted(names - found.keys()):
-            detail = f"There is no secret '{missing[0]}', which a header of the tool names."
-            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
-        headers = resolve_headers(call.tool.headers, found)
-        read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretRef)}
-        if problems := check_headers({name: headers[name] for name in read}):
-            detail = " ".join(problems[0])
-            return Failed(FailureKind.NOT_SENT, detail, permanent=True)
-        return headers
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def call_id_of(call: Invocation) -> str:

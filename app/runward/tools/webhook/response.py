@@ -9,6 +9,7 @@ import codecs
 import json
 import math
 import re
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -19,21 +20,21 @@ from pydantic import JsonValue
 from runward.domain.json import (
     MAX_VALUES,
     JsonObject,
+    UnstorableError,
+    clean_json,
     clean_text,
     compact,
     holds_too_many_values,
-    is_nested_deeper,
-    may_hold_huge_number,
+    may_need_repair,
 )
 from runward.domain.registry.tools import RETRYABLE_STATUSES
-from runward.domain.run.items import Part
+from runward.domain.run.bounds import MAX_PARTS
+from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.egress.responses import EgressResponse
-from runward.tools.content import read_content
 
 MAX_MESSAGE: Final = 2048
 """Characters of a tool's own error message that the model reads."""
-MAX_DEPTH: Final = 64
 MAX_RETRY_AFTER: Final = 86_400.0
 _MESSAGE_KEYS: Final = ("message", "error", "detail", "title", "output", "content")
 _CODECS: Final = frozenset(
@@ -118,47 +119,23 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     if holds_too_many_values(data):
         raise _UnusableError(f"the body holds more than {MAX_VALUES:,} values")
     try:
-        strict = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
+        strict: JsonValue = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError:
         pass
     else:
-        return (cast(JsonValue, strict), False) if _is_plain(text, strict) else _storable(strict, 0)
+        return _clean(strict) if may_need_repair(data, strict) else (strict, False)
     try:
-        return _storable(json.loads(text), 0)[0], True
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _UnusableError(f"the body is not valid JSON: {str(error)[:200]}") from None
+    return _clean(value)[0], True
 
 
-def _is_plain(text: str, value: Any) -> bool:
-    """Return whether the text is strict JSON and its value needs no repair."""
-    deep = text.count("[") + text.count("{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
-    return not deep and "\\u0000" not in text and not may_hold_huge_number(text)
-
-
-def _storable(value: Any, depth: int) -> tuple[JsonValue, bool]:
-    if depth > MAX_DEPTH:
-        raise _UnusableError(f"the body is nested deeper than {MAX_DEPTH} levels")
-    match value:
-        case str():
-            clean = clean_text(value)
-            return clean, clean is not value and clean != value
-        case bool() | None:
-            return value, False
-        case int() | float():
-            fits = math.isfinite(value) if isinstance(value, float) else abs(value) < 10**308
-            return (value, False) if fits else (None, True)
-        case list():
-            items = [_storable(item, depth + 1) for item in cast(list[Any], value)]
-            return [item for item, _ in items], any(changed for _, changed in items)
-        case dict():
-            members = {
-                clean_text(key): (_storable(item, depth + 1), clean_text(key) != key)
-                for key, item in cast(dict[str, Any], value).items()
-            }
-            changed = any(inner[1] or outer for inner, outer in members.values())
-            return {key: inner[0] for key, (inner, _) in members.items()}, changed
-        case _:
-            raise _UnusableError("the body holds what is no JSON value")
+def _clean(value: JsonValue) -> tuple[JsonValue, bool]:
+    try:
+        return clean_json(value)
+    except UnstorableError as error:
+        raise _UnusableError(str(error).replace("it ", "the body ", 1)) from None
 
 
 def _error_message(answer: EgressResponse) -> str | None:
@@ -231,3 +208,48 @@ def _codec(charset: str) -> str:
     except (LookupError, ValueError):
         name = ""
     return name if name in _CODECS else "utf-8-sig"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentParts:
+    """A result in parts. `text` is the text parts, joined by line breaks."""
+
+    text: str
+    parts: tuple[Part, ...]
+    metadata: JsonObject
+
+
+def read_content(value: JsonObject) -> ContentParts | None:
+    """Return the parts, or None if the value is not an object with a `content` array of known
+    parts. It is then plain JSON that merely has this key."""
+    items = value.get("content")
+    if not isinstance(items, list) or not 0 < len(items) <= MAX_PARTS:
+        return None
+    parts = [_part(item) for item in items]
+    known = tuple(part for part in parts if part is not None)
+    if len(known) < len(parts):
+        return None
+    metadata = value.get("metadata")
+    text = "\n".join(part.text for part in known if isinstance(part, TextPart))
+    return ContentParts(text, known, metadata if isinstance(metadata, dict) else {})
+
+
+def _part(item: JsonValue) -> Part | None:
+    match item:
+        case {"type": "text", "text": str(text)}:
+            return TextPart(text)
+        case {"type": "image" | "file" as kind, "url": str(url)}:
+            return MediaPart(kind, url=url, **_metadata(item))
+        case {"type": "image" | "file" as kind, "data": str(data)}:
+            return MediaPart(kind, data=data, **_metadata(item))
+        case _:
+            return None
+
+
+def _metadata(item: JsonObject) -> dict[str, Any]:
+    media_type = item.get("media_type", item.get("mimeType"))
+    filename = item.get("filename")
+    return {
+        "media_type": media_type if isinstance(media_type, str) else None,
+        "filename": filename if isinstance(filename, str) else None,
+    }

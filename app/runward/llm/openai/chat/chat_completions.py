@@ -7,38 +7,20 @@ from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelRequest, OnDelta
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.chat.response import ChatMerge
-from runward.llm.openai.client import OpenAIConnection, TransportFactory
-from runward.llm.openai.request_parts import Functions, strictness_losses
+from runward.llm.openai.client import OpenAIModel
+from runward.llm.openai.request_parts import strictness_losses
 from runward.llm.settings import all_settings
 
 ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)
 
 
-class OpenAIChat:
-    """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
-
-    def __init__(
-        self,
-        api_key: str | None,
-        base_url: str | None = None,
-        checked_transport: TransportFactory | None = None,
-    ) -> None:
-        self._line = OpenAIConnection("chat/completions", api_key, base_url, checked_transport)
-        self._functions = Functions(function_tool)
-
-    @property
-    def abilities(self) -> Abilities:
-        return ABILITIES
-
-    async def open(self) -> None:
-        """Open the connection now, so that the first call is as fast as later ones. Optional."""
-        await self._line.open()
-
-    async def aclose(self) -> None:
-        await self._line.aclose()
+class OpenAIChat(OpenAIModel):
+    abilities = ABILITIES
+    path = "chat/completions"
+    function_tool = staticmethod(function_tool)
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         stream = request.settings.get("stream") is not False
         body = request_body(request, self._functions, stream=stream)
-        answer = await self._line.ask(body, ChatMerge(on_delta), seconds=request.timeout_seconds)
+        answer = await self.send(body, ChatMerge(on_delta), seconds=request.timeout_seconds)
         return replace(answer, losses=strictness_losses(request, self._functions))

@@ -26,7 +26,7 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest, RequestedToolChoice
-from runward.llm.openai.request_parts import Functions, data_url, output_format
+from runward.llm.openai.request_parts import Functions, data_url, output_and_instructions
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
@@ -34,10 +34,7 @@ RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
     """Return the request's body. The settings were validated by `check_settings` when the run was
     created."""
-    output = None if request.output_schema is None else output_format(request.output_schema)
-    instructions = (
-        request.instructions if output is None else output.extend_instructions(request.instructions)
-    )
+    output, instructions = output_and_instructions(request)
     body: JsonObject = {"model": request.model, "messages": messages(instructions, request.items)}
     if request.tools:
         body["tools"] = [functions.definition(spec) for spec in request.tools]

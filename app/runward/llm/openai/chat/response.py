@@ -16,18 +16,18 @@ from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,
+    TOO_MANY_CALLS,
     broken_stream,
     invalid_response,
     reported_failure,
-    too_many_calls,
+    too_large,
 )
 from runward.llm.frames import (
     Frame,
-    JsonObjectEnd,
     as_mapping,
     join_text,
     parse_object,
-    token_count,
+    read_usage,
 )
 
 PROVIDER: Final = "openai"
@@ -47,8 +47,8 @@ MAX_NAME: Final = 1024
 """Characters of a call's name. No tool's name is longer, so the rest is dropped."""
 
 MAX_READ: Final = 4 * 1_048_576
-"""Characters of arguments in one response that are scanned for the end of a call. Longer arguments
-count as one call."""
+"""Characters of arguments in one response that are parsed to find the end of a call. After that,
+pieces count as those of one call."""
 
 
 @dataclass(slots=True)
@@ -57,27 +57,15 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
-    _braces: JsonObjectEnd = field(default_factory=JsonObjectEnd)
-    _counted: int = 0
-    _complete: bool | None = None
+    size: int = 0
+    """The number of characters of the arguments."""
+    may_be_whole: bool = False
 
-    @property
-    def unread(self) -> int:
-        """Return the number of characters that `complete` has to read."""
-        return sum(map(len, self.arguments[self._counted :]))
-
-    @property
-    def complete(self) -> bool:
-        """Return whether the arguments are a whole JSON object. Reads each piece once, and parses
-        at most once, when the last brace is closed."""
-        for piece in self.arguments[self._counted :]:
-            self._braces.feed(piece)
-        self._counted = len(self.arguments)
-        if not self._braces.closed:
-            return False
-        if self._complete is None:
-            self._complete = _is_object("".join(self.arguments))
-        return self._complete
+    def add(self, piece: str) -> None:
+        self.arguments.append(piece)
+        self.size += len(piece)
+        if piece.strip():
+            self.may_be_whole = piece.rstrip().endswith("}")
 
 
 class ChatMerge:
@@ -143,7 +131,7 @@ class ChatMerge:
         if frame.get("error"):
             raise reported_failure(frame["error"])
         if usage := frame.get("usage"):
-            self._usage = _usage(as_mapping(usage))
+            self._usage = read_usage(as_mapping(usage), "prompt", "completion")
         choice = _first(frame.get("choices"))
         if choice is None:
             return None
@@ -191,7 +179,7 @@ class ChatMerge:
         if name and name != call.name and not call.arguments:
             call.name = (call.name + name)[:MAX_NAME]
         if text:
-            call.arguments.append(text)
+            call.add(text)
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, clean_text(text)))
 
     def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
@@ -203,13 +191,16 @@ class ChatMerge:
         return not (call_id or call.id) and bool(call.name) and name != call.name
 
     def _is_complete(self, call: _Call) -> bool:
-        self._readable -= call.unread
-        return self._readable >= 0 and call.complete
+        """Return whether the arguments are a whole JSON object."""
+        if not call.may_be_whole:
+            return False
+        self._readable -= call.size
+        return self._readable >= 0 and _is_object("".join(call.arguments))
 
     def _new_call(self, index: int | None, call_id: str) -> _Call:
         """Create a call. Raises ModelError if there are too many."""
         if len(self._calls) >= MAX_CALLS:
-            raise too_many_calls()
+            raise too_large(TOO_MANY_CALLS)
         call = _Call(len(self._calls), call_id)
         self._calls.append(call)
         for place in {index, None}:
@@ -265,14 +256,3 @@ def _of_parts(content: Any) -> tuple[str, str]:
         else:
             thoughts.append(_of_parts(inner)[0])
     return "".join(text), "".join(thoughts)
-
-
-def _usage(usage: Frame) -> Usage:
-    return Usage(
-        input=token_count(usage, "prompt_tokens"),
-        output=token_count(usage, "completion_tokens"),
-        cached_input=token_count(as_mapping(usage.get("prompt_tokens_details")), "cached_tokens"),
-        reasoning=token_count(
-            as_mapping(usage.get("completion_tokens_details")), "reasoning_tokens"
-        ),
-    )

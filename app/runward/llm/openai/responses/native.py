@@ -1,5 +1,5 @@
-"""Calls of OpenAI's own tools that Runward executes: items to calls, and results to the outputs
-that OpenAI expects.
+"""Calls of OpenAI's own tools: of those that Runward executes, items to calls, and results to the
+outputs that OpenAI expects; of those that OpenAI runs itself, whole items to hosted calls.
 
 A result that has OpenAI's shape is passed on unchanged. Any other is converted to that shape: the
 output of a shell, the result of a patch. The output of a computer must be a picture. If there is
@@ -7,15 +7,24 @@ none, an empty one is sent, and a user message explains it.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact, parse
 from runward.domain.registry.tools import ExecutorKind
-from runward.domain.run.items import MediaPart, Part, TextPart, ToolCall, ToolResult, join_text
+from runward.domain.run.items import (
+    HostedCall,
+    MediaPart,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    join_text,
+)
 from runward.llm.openai.request_parts import data_url
+from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
 KINDS: Final[Mapping[str, ExecutorKind]] = {
     "shell_call": "shell",
@@ -251,3 +260,81 @@ def _first_picture(pictures: list[MediaPart], output: JsonValue) -> JsonObject |
             return {"file_id": file_id}
         case _:
             return None
+
+
+FAILED: Final = frozenset({"failed", "incomplete"})
+
+
+def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
+    """Return the item as a hosted call. An unknown kind is named after the item's type and has no
+    arguments or output; `data` has them."""
+    type_ = str(item.get("type"))
+    kind, read = _HOSTED.get(type_, (type_, _unknown))
+    arguments, output = read(item)
+    return HostedCall(
+        call_id=str(item.get("id") or ""),
+        name=tools.hosted_name(kind, item.get("server_label")),
+        kind=kind,
+        provider=PROVIDER,
+        arguments=arguments,
+        output=output,
+        data=item,
+        is_error=item.get("status") in FAILED or item.get("error") is not None,
+    )
+
+
+def _web_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    action = item.get("action")
+    said = dict(action) if isinstance(action, dict) else {}
+    sources = said.pop("sources", None)
+    return _without_nulls(said), {"sources": sources or []}
+
+
+def _file_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    return {"queries": item.get("queries")}, {"results": item.get("results") or []}
+
+
+def _code_interpreter(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    return {"code": item.get("code")}, {"outputs": item.get("outputs") or []}
+
+
+def _image_generation(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    """Return the arguments and the output without the image, which is large. `data` has it."""
+    prompt = item.get("revised_prompt")
+    about = {key: item.get(key) for key in ("output_format", "size", "quality", "background")}
+    output: JsonObject = {**about, "error": item.get("error")}
+    return _without_nulls({"prompt": prompt}), _without_nulls(output)
+
+
+def _mcp_call(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    said = {"server_label": item.get("server_label"), "name": item.get("name")}
+    error = item.get("error")
+    output: JsonValue = item.get("output") if error is None else {"error": error}
+    return {**_without_nulls(said), "arguments": parse_or_keep(item.get("arguments"))}, output
+
+
+def _mcp_list_tools(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    output: JsonObject = {
+        "tools": [one.get("name") for one in objects_in(item.get("tools"))],
+        "error": item.get("error"),
+    }
+    return _without_nulls({"server_label": item.get("server_label")}), _without_nulls(output)
+
+
+def _unknown(item: JsonObject) -> tuple[JsonObject, JsonValue]:
+    return {}, _without_nulls({"status": item.get("status")})
+
+
+def _without_nulls(said: JsonObject) -> JsonObject:
+    return {key: value for key, value in said.items() if value is not None}
+
+
+_HOSTED: Final[Mapping[str, tuple[str, Callable[[JsonObject], tuple[JsonObject, JsonValue]]]]] = {
+    "web_search_call": ("web_search", _web_search),
+    "file_search_call": ("file_search", _file_search),
+    "code_interpreter_call": ("code_interpreter", _code_interpreter),
+    "image_generation_call": ("image_generation", _image_generation),
+    "mcp_call": ("mcp", _mcp_call),
+    "mcp_list_tools": ("mcp", _mcp_list_tools),
+}
+"""The kind of each type of item, and the function that reads its arguments and output."""

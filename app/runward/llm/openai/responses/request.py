@@ -27,7 +27,7 @@ from runward.domain.run.items import (
     join_text,
 )
 from runward.llm.base import ModelRequest
-from runward.llm.openai.request_parts import OutputFormat, data_url, output_format
+from runward.llm.openai.request_parts import OutputFormat, data_url, output_and_instructions
 from runward.llm.openai.responses.native import native_call, native_output, text_in
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
@@ -51,10 +51,7 @@ def request_body(request: ModelRequest, tools: DeclaredTools, *, encrypted: bool
         "input": build_input(request.items, stored=stored),
         "store": stored,
     }
-    output = None if request.output_schema is None else output_format(request.output_schema)
-    instructions = (
-        request.instructions if output is None else output.extend_instructions(request.instructions)
-    )
+    output, instructions = output_and_instructions(request)
     if instructions:
         body["instructions"] = instructions
     if tools:

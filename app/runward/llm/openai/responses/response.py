@@ -6,29 +6,36 @@ they can be sent back.
 """
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text
+from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text, count_values
 from runward.domain.run.items import Message, Native, Reasoning
-from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
+from runward.domain.run.response import ModelResponse, Output, RequestedCall
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
     MAX_CALLS,
     MAX_OUTPUT_ITEMS,
+    TOO_MANY_CALLS,
+    TOO_MANY_ITEMS,
+    TOO_MANY_VALUES,
     broken_stream,
     invalid_response,
     reported_failure,
-    too_many_calls,
-    too_many_items,
-    too_many_values,
+    too_large,
 )
-from runward.llm.frames import Frame, as_mapping, count_values, parse_object, token_count
-from runward.llm.openai.responses.hosted import read_hosted_call
-from runward.llm.openai.responses.native import APPROVAL, KINDS, arguments_of, objects_in, text_in
+from runward.llm.frames import Frame, as_mapping, parse_object, read_usage
+from runward.llm.openai.responses.native import (
+    APPROVAL,
+    KINDS,
+    arguments_of,
+    objects_in,
+    read_hosted_call,
+    text_in,
+)
 from runward.llm.openai.responses.request import LEADS_TO
-from runward.llm.openai.responses.stream_items import merge_items
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
 DONE: Final = b"[DONE]"
@@ -107,15 +114,15 @@ class ResponseMerge:
     def _take(self, item: Frame, place: int, values: int) -> None:
         self._items[str(item.get("id") or "") or place] = place, item
         if len(self._items) > MAX_OUTPUT_ITEMS:
-            raise too_many_items()
+            raise too_large(TOO_MANY_ITEMS)
         self._values += values
         if self._values > MAX_VALUES:
-            raise too_many_values()
+            raise too_large(TOO_MANY_VALUES)
 
     def _show_new_item(self, item: Frame, place: int) -> None:
         if item.get("type") == "function_call":
             if len(self._calls) >= MAX_CALLS:
-                raise too_many_calls()
+                raise too_large(TOO_MANY_CALLS)
             about = str(item.get("call_id") or ""), str(item.get("name") or "")
             self._calls[place] = (len(self._calls), *about)
             self._show_call(place, "")
@@ -144,14 +151,16 @@ class ResponseMerge:
         output = list(_outputs(self._whole_items(response), self._offered))
         calls = [at for at, one in enumerate(output) if isinstance(one, RequestedCall)]
         if len(calls) > MAX_CALLS:
-            raise too_many_calls()
+            raise too_large(TOO_MANY_CALLS)
         if calls and status == "incomplete":
             last = output[calls[-1]]
             assert isinstance(last, RequestedCall)
             output[calls[-1]] = replace(last, truncated=True)
         elif calls:
             finish = "tool_calls"
-        return ModelResponse(tuple(output), finish, _usage(as_mapping(response.get("usage"))))
+        return ModelResponse(
+            tuple(output), finish, read_usage(as_mapping(response.get("usage")), "input", "output")
+        )
 
     def _whole_items(self, response: Frame) -> list[JsonObject]:
         """Return the items that were streamed, and those that only the final event lists."""
@@ -159,7 +168,7 @@ class ResponseMerge:
         streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
         items = merge_items(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
         if len(items) > MAX_OUTPUT_ITEMS:
-            raise too_many_items()
+            raise too_large(TOO_MANY_ITEMS)
         return [cast(JsonObject, clean_json(cast(JsonObject, item))[0]) for item in items]
 
     def _show_call(self, place: int, text: str) -> None:
@@ -244,10 +253,43 @@ def _native(item: JsonObject, call_id: str, name: str) -> RequestedCall:
     )
 
 
-def _usage(usage: Frame) -> Usage:
-    return Usage(
-        input=token_count(usage, "input_tokens"),
-        output=token_count(usage, "output_tokens"),
-        cached_input=token_count(as_mapping(usage.get("input_tokens_details")), "cached_tokens"),
-        reasoning=token_count(as_mapping(usage.get("output_tokens_details")), "reasoning_tokens"),
-    )
+def merge_items(streamed_items: list[Frame], final_items: Iterable[Any]) -> list[Frame]:
+    """Return every item once, in the order of `final_items`. If an item is in both lists, the
+    streamed one is used. Entries of `final_items` that are not objects are dropped."""
+    at_end = [cast(Frame, item) for item in final_items if isinstance(item, dict)]
+    pairs = _pairs(streamed_items, at_end)
+    paired = {*pairs.values()}
+    left = deque(at for at in range(len(streamed_items)) if at not in paired)
+    items: list[Frame] = []
+    for place, item in enumerate(at_end):
+        pair = pairs.get(place)
+        while pair is not None and left and left[0] < pair:
+            items.append(streamed_items[left.popleft()])
+        items.append(item if pair is None else streamed_items[pair])
+    return [*items, *(streamed_items[at] for at in left)]
+
+
+def _pairs(streamed: list[Frame], listed: list[Frame]) -> dict[int, int]:
+    """Map the position of each final item to the position of the same streamed item: the one with
+    its ID, or else the next one of its type."""
+    pairs: dict[int, int] = {}
+    for name in (_id, _type):
+        taken = {*pairs.values()}
+        waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+        for at, item in enumerate(streamed):
+            if at not in taken:
+                waiting[name(item)].append(at)
+        for at, item in enumerate(listed):
+            named = name(item)
+            if at not in pairs and named is not None and waiting[named]:
+                pairs[at] = waiting[named].popleft()
+    return pairs
+
+
+def _id(item: Frame) -> Hashable:
+    known = item.get("id") or item.get("call_id")
+    return known if isinstance(known, str) else None
+
+
+def _type(item: Frame) -> Hashable:
+    return str(item.get("type"))

@@ -10,8 +10,8 @@ from typing import Final
 
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.openai.client import OpenAIConnection, TransportFactory
-from runward.llm.openai.request_parts import Functions, strictness_losses
+from runward.llm.openai.client import OpenAIModel, TransportFactory
+from runward.llm.openai.request_parts import strictness_losses
 from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.response import ResponseMerge
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools, function_tool
@@ -43,8 +43,10 @@ MAX_PLAIN_MODELS: Final = 256
 """Names of models that are remembered for that error."""
 
 
-class OpenAIResponses:
-    """As OpenAILine says of these. Raises ValueError for a key that cannot stand in a header."""
+class OpenAIResponses(OpenAIModel):
+    abilities = ABILITIES
+    path = "responses"
+    function_tool = staticmethod(function_tool)
 
     def __init__(
         self,
@@ -52,20 +54,8 @@ class OpenAIResponses:
         base_url: str | None = None,
         checked_transport: TransportFactory | None = None,
     ) -> None:
-        self._line = OpenAIConnection("responses", api_key, base_url, checked_transport)
-        self._functions = Functions(function_tool)
+        super().__init__(api_key, base_url, checked_transport)
         self._unsealed: set[str] = set()
-
-    @property
-    def abilities(self) -> Abilities:
-        return ABILITIES
-
-    async def open(self) -> None:
-        """Open the connection now, so that the first call is as fast as later ones. Optional."""
-        await self._line.open()
-
-    async def aclose(self) -> None:
-        await self._line.aclose()
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
         try:
@@ -82,6 +72,6 @@ class OpenAIResponses:
         offered = DeclaredTools(request.tools, self._functions)
         body = request_body(request, offered, encrypted=request.model not in self._unsealed)
         merge = ResponseMerge(on_delta, offered)
-        answer = await self._line.ask(body, merge, seconds=request.timeout_seconds)
+        answer = await self.send(body, merge, seconds=request.timeout_seconds)
         called = replace(request, tools=offered.functions())
         return replace(answer, losses=strictness_losses(called, self._functions))

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
@@ -15,12 +16,17 @@ import structlog
 
 from runward.domain.errors import FieldError, McpUnreachableError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.mcp_auth import OAuthClient, ResolvedCredentials, oauth_problems
+from runward.domain.registry.mcp_auth import (
+    OAuthClient,
+    RefreshTokens,
+    ResolvedCredentials,
+    UnstoredRefreshTokens,
+    oauth_problems,
+)
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp import sdk
-from runward.tools.mcp.oauth import AccessTokens, RefreshTokens, UnstoredRefreshTokens
-from runward.tools.mcp.stderr import StandardError
+from runward.tools.mcp.process import StandardError
 from runward.tools.webhook.headers import check_headers
 
 if TYPE_CHECKING:
@@ -69,13 +75,13 @@ class McpSession:
     ) -> None:
         self.server = server
         self.listed: tuple[ListedTool, ...] = ()
-        self.listed_at = _now()
+        self.listed_at = monotonic()
         self._egress = egress
         self._idle_seconds = idle_seconds
         self._on_open = on_open
         self._on_change = on_change
         self._calls = 0
-        self._used_at = _now()
+        self.used_at = monotonic()
         self._over = False
         self._lost = False
         self.loss = ""
@@ -99,10 +105,6 @@ class McpSession:
     def idle(self) -> bool:
         return self._calls == 0
 
-    @property
-    def used_at(self) -> float:
-        return self._used_at
-
     async def wait_until_open(self) -> None:
         """Wait until the session is open. Raises McpUnreachableError."""
         await asyncio.shield(self._client)
@@ -119,13 +121,13 @@ class McpSession:
                 yield client
         finally:
             self._calls -= 1
-            self._used_at = _now()
+            self.used_at = monotonic()
             if self._over:
                 self._wake.set()
 
     async def refresh_list(self) -> tuple[ListedTool, ...]:
         """List the tools again. Raises the SDK's errors."""
-        self.listed_at = _now()  # also on failure: the next call refreshes the list
+        self.listed_at = monotonic()  # also on failure: the next call refreshes the list
         async with self.use_client() as client, asyncio.timeout(LIST_SECONDS):
             self.listed = await sdk.list_all_tools(client)
         return self.listed
@@ -152,7 +154,7 @@ class McpSession:
                     client = await stack.enter_async_context(self._connect())
                     await self._start_listening(client, stack)
                     self.listed = await sdk.list_all_tools(client)
-                self.listed_at = self._used_at = _now()
+                self.listed_at = self.used_at = monotonic()
                 self._client.set_result(client)
                 self._on_open(self)
                 await self._wait_until_unused()
@@ -174,6 +176,8 @@ class McpSession:
             self._client.cancel()
 
     def _connect(self) -> "AbstractAsyncContextManager[Client]":
+        from runward.tools.mcp.oauth import AccessTokens  # noqa: PLC0415  # loads the SDK
+
         server = self.server
         tokens = None
         if server.oauth is not None and server.spec.url is not None:
@@ -202,7 +206,7 @@ class McpSession:
                 async with asyncio.timeout(self._idle_seconds):
                     await self._wake.wait()
             except TimeoutError:
-                if self._calls == 0 and _now() - self._used_at >= self._idle_seconds:
+                if self._calls == 0 and monotonic() - self.used_at >= self._idle_seconds:
                     self._over = True
 
     async def _start_listening(self, client: "Client", stack: AsyncExitStack) -> None:
@@ -227,10 +231,10 @@ class McpSession:
         wait = FIRST_LISTEN_DELAY_SECONDS if heard else MAX_LISTEN_DELAY_SECONDS
         while True:
             await asyncio.sleep(wait)
-            began = _now()
+            began = monotonic()
             # Once subscribed again, read the changes that were missed in between.
             await sdk.listen(client, on_ready=changed, on_list_change=changed)
-            lasted = _now() - began >= MAX_LISTEN_DELAY_SECONDS
+            lasted = monotonic() - began >= MAX_LISTEN_DELAY_SECONDS
             wait = FIRST_LISTEN_DELAY_SECONDS if lasted else min(2 * wait, MAX_LISTEN_DELAY_SECONDS)
 
 
@@ -245,10 +249,6 @@ def _error_detail(error: BaseException) -> tuple[str, bool]:
         _, message, data = said
         return message[:500], isinstance(data, dict) and cast(Any, data).get("permanent") is True
     return " ".join(f"{type(error).__name__}: {error}".split())[:500], False
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 _RESERVED_PREFIX: Final = "mcp-"

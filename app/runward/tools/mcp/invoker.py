@@ -4,6 +4,7 @@ the first call."""
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
@@ -17,8 +18,8 @@ from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.egress.client import Egress
 from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
 from runward.tools.mcp import sdk
-from runward.tools.mcp.link import ConnectableServer, McpSession
 from runward.tools.mcp.outcome import MAX_MESSAGE, error_outcome, result_outcome
+from runward.tools.mcp.session import ConnectableServer, McpSession
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -60,11 +61,11 @@ class McpInvoker:
         self.commands = frozenset(commands)
         self._egress = egress
         self._load = load_server
-        self._take = store_tools
+        self._store_tools = store_tools
         self._idle_seconds = idle_seconds
         self._list_again_seconds = list_again_seconds
         self._servers: dict[tuple[UUID, str], ConnectableServer] = {}
-        self._links: dict[tuple[UUID, str], McpSession] = {}
+        self._sessions: dict[tuple[UUID, str], McpSession] = {}
         self._open: set[McpSession] = set()
         self._tasks: dict[McpSession, asyncio.Task[None]] = {}
         self._again: set[McpSession] = set()
@@ -84,15 +85,15 @@ class McpInvoker:
         about = call.tool.mcp
         if about is None:
             return Failed(FailureKind.NOT_SENT, "The tool names no MCP server.", permanent=True)
-        deadline = _now() + call.seconds
+        deadline = monotonic() + call.seconds
         try:
-            async with asyncio.timeout_at(deadline + SLACK_SECONDS):
-                link = await self._session(call.project_id, about.server)
-                if isinstance(link, Failed):
-                    return link
-                if link.is_open and _now() - link.listed_at > self._list_again_seconds:
-                    self._relist(link)
-                return await _call(link, call, about.tool, deadline)
+            async with asyncio.timeout(call.seconds + SLACK_SECONDS):
+                session = await self._session(call.project_id, about.server)
+                if isinstance(session, Failed):
+                    return session
+                if session.is_open and monotonic() - session.listed_at > self._list_again_seconds:
+                    self._relist(session)
+                return await _call(session, call, about.tool, deadline)
         except TimeoutError:
             return Failed(FailureKind.TIMEOUT, f"no answer within {call.seconds:g} seconds")
         except UnavailableError:
@@ -102,12 +103,12 @@ class McpInvoker:
         """List the server's tools in a separate session. Raises McpUnreachableError."""
         if (refusal := self.refusal(server.spec)) is not None:
             raise McpUnreachableError(f"MCP server '{server.spec.name}': its command {refusal}.")
-        link = self._new_session(server, opened=_nothing)
+        session = self._new_session(server, opened=lambda _: None)
         try:
-            await link.wait_until_open()
-            return link.listed
+            await session.wait_until_open()
+            return session.listed
         finally:
-            await link.aclose()
+            await session.aclose()
 
     def forget(self, project_id: UUID | None) -> None:
         """Reload the project's servers, which have changed; None: those of all projects. Sessions
@@ -115,9 +116,9 @@ class McpInvoker:
         self._changes += 1
         for key in [key for key in self._servers if project_id in (None, key[0])]:
             del self._servers[key]
-        for key, link in list(self._links.items()):
+        for key, session in list(self._sessions.items()):
             if project_id in (None, key[0]):
-                check = asyncio.create_task(self._check(link))
+                check = asyncio.create_task(self._check(session))
                 self._checks.add(check)
                 check.add_done_callback(self._checks.discard)
 
@@ -125,7 +126,7 @@ class McpInvoker:
         for task in [*self._tasks.values(), *self._checks]:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), *self._checks, return_exceptions=True)
-        await asyncio.gather(*(link.aclose() for link in list(self._open)))
+        await asyncio.gather(*(session.aclose() for session in list(self._open)))
 
     async def _session(self, project_id: ProjectId, name: str) -> McpSession | Failed:
         try:
@@ -138,7 +139,7 @@ class McpInvoker:
         if (refusal := self.refusal(server.spec)) is not None:
             detail = f"MCP server '{name}': its command {refusal}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
-        former = self._links.get((project_id, name))
+        former = self._sessions.get((project_id, name))
         if former is not None and former.usable:
             if former.server == server:
                 return former
@@ -147,37 +148,37 @@ class McpInvoker:
             return Failed(
                 FailureKind.NOT_SENT, f"All {MAX_SESSIONS} sessions with MCP servers are in use."
             )
-        link = self._links[project_id, name] = self._new_session(
-            server, opened=self._store_after_open
+        session = self._sessions[project_id, name] = self._new_session(
+            server, opened=lambda opened: self._start_task(opened, self._store_list(opened))
         )
-        return link
+        return session
 
     def _new_session(
         self, server: ConnectableServer, *, opened: Callable[[McpSession], None]
     ) -> McpSession:
-        link = McpSession(
+        session = McpSession(
             server,
             self._egress,
             idle_seconds=self._idle_seconds,
             on_open=opened,
             on_change=self._relist,
         )
-        self._open.add(link)
+        self._open.add(session)
 
         def gone(_: asyncio.Task[None]) -> None:
-            self._open.discard(link)
-            self._again.discard(link)
+            self._open.discard(session)
+            self._again.discard(session)
             key = (server.project_id, server.spec.name)
-            if self._links.get(key) is link:
-                del self._links[key]
+            if self._sessions.get(key) is session:
+                del self._sessions[key]
 
-        link.task.add_done_callback(gone)
-        return link
+        session.task.add_done_callback(gone)
+        return session
 
     def _retire_idle_session(self) -> bool:
-        idle = [link for link in self._links.values() if link.usable and link.idle]
+        idle = [session for session in self._sessions.values() if session.usable and session.idle]
         if idle:
-            min(idle, key=lambda link: link.used_at).retire()
+            min(idle, key=lambda session: session.used_at).retire()
         return bool(idle)
 
     async def _server(self, project_id: ProjectId, name: str) -> ConnectableServer | None:
@@ -190,56 +191,53 @@ class McpInvoker:
             self._servers[project_id, name] = server
         return server
 
-    async def _check(self, link: McpSession) -> None:
+    async def _check(self, session: McpSession) -> None:
         try:
-            server = await self._server(link.server.project_id, link.server.spec.name)
+            server = await self._server(session.server.project_id, session.server.spec.name)
         except Exception as error:  # the next call reports it
             log.info(
-                "mcp_session_not_checked", server=link.server.spec.name, error=str(error)[:300]
+                "mcp_session_not_checked", server=session.server.spec.name, error=str(error)[:300]
             )
             server = None
-        if server != link.server:
-            link.retire()
+        if server != session.server:
+            session.retire()
 
-    def _store_after_open(self, link: McpSession) -> None:
-        self._start_task(link, self._store_list(link))
-
-    def _relist(self, link: McpSession) -> None:
+    def _relist(self, session: McpSession) -> None:
         """Refresh the list of a session. Only one refresh runs at a time; a change during it causes
         another one."""
-        if link in self._tasks or not link.is_open:
-            self._again.add(link)
-        elif link.usable and link in self._links.values():
-            self._start_task(link, self._refresh_and_store(link))
+        if session in self._tasks or not session.is_open:
+            self._again.add(session)
+        elif session.usable and session in self._sessions.values():
+            self._start_task(session, self._refresh_and_store(session))
 
-    def _start_task(self, link: McpSession, work: Any) -> None:
-        task = self._tasks[link] = asyncio.create_task(work)
+    def _start_task(self, session: McpSession, work: Any) -> None:
+        task = self._tasks[session] = asyncio.create_task(work)
 
         def done(_: asyncio.Task[None]) -> None:
-            del self._tasks[link]
-            if link in self._again:
-                self._again.discard(link)
-                self._relist(link)
+            del self._tasks[session]
+            if session in self._again:
+                self._again.discard(session)
+                self._relist(session)
 
         task.add_done_callback(done)
 
-    async def _refresh_and_store(self, link: McpSession) -> None:
-        await asyncio.sleep(link.listed_at + RELIST_PAUSE_SECONDS - _now())
-        self._again.discard(link)  # this list includes all earlier changes
+    async def _refresh_and_store(self, session: McpSession) -> None:
+        await asyncio.sleep(session.listed_at + RELIST_PAUSE_SECONDS - monotonic())
+        self._again.discard(session)  # this list includes all earlier changes
         try:
-            await link.refresh_list()
+            await session.refresh_list()
         except Exception as error:
             expected = isinstance(error, TimeoutError | ValueError | McpUnreachableError)
             if sdk.rpc_error(error) is None and not expected:
                 raise
-            log.warning("mcp_list_failed", server=link.server.spec.name, detail=str(error)[:300])
+            log.warning("mcp_list_failed", server=session.server.spec.name, detail=str(error)[:300])
             return
-        await self._store_list(link)
+        await self._store_list(session)
 
-    async def _store_list(self, link: McpSession) -> None:
-        name = link.server.spec.name
+    async def _store_list(self, session: McpSession) -> None:
+        name = session.server.spec.name
         try:
-            changed = await self._take(link.server, link.listed)
+            changed = await self._store_tools(session.server, session.listed)
         except AppError as error:
             log.warning("mcp_list_not_taken", server=name, detail=error.detail)
         else:
@@ -247,19 +245,19 @@ class McpInvoker:
                 log.info("mcp_tools_changed", server=name, changed=changed)
 
 
-async def _call(link: McpSession, call: Invocation, tool: str, deadline: float) -> Outcome:
+async def _call(session: McpSession, call: Invocation, tool: str, deadline: float) -> Outcome:
     async def heard(progress: float, total: float | None, message: str | None) -> None:
         share = min(max(progress / total, 0.0), 1.0) if total else None
         call.report(share, None if message is None else clean_text(message)[:MAX_MESSAGE])
 
     try:
-        async with link.use_client() as client:
+        async with session.use_client() as client:
             if not await call.may_send():
                 return LEASE_LOST
             result: CallToolResult = await client.call_tool(
                 tool,
                 call.arguments,
-                read_timeout_seconds=max(0.01, deadline - _now()),
+                read_timeout_seconds=max(0.01, deadline - monotonic()),
                 progress_callback=heard,
             )
     except McpUnreachableError as error:
@@ -268,25 +266,17 @@ async def _call(link: McpSession, call: Invocation, tool: str, deadline: float) 
         raise
     except Exception as error:
         if (said := sdk.rpc_error(error)) is not None:
-            return _failed(link, *said)
+            return _failed(session, *said)
         if isinstance(error, RuntimeError | ValueError):  # the SDK refuses the answer
             return Failed(FailureKind.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
         raise
     return result_outcome(result)
 
 
-def _failed(link: McpSession, code: int, message: str, data: Any) -> Failed:
+def _failed(session: McpSession, code: int, message: str, data: Any) -> Failed:
     outcome = error_outcome(code, message, data)
     if outcome.why in (FailureKind.NOT_SENT, FailureKind.UNKNOWN):
-        link.retire()
-    if outcome.why is FailureKind.UNKNOWN and link.loss:
-        return replace(outcome, detail=link.loss)
+        session.retire()
+    if outcome.why is FailureKind.UNKNOWN and session.loss:
+        return replace(outcome, detail=session.loss)
     return outcome
-
-
-def _nothing(link: McpSession) -> None:
-    pass
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

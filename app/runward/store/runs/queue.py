@@ -1,21 +1,33 @@
-"""Accepting runs: concurrent POSTs share one commit."""
+"""The queue of runs: accept runs into it, and claim them under a new fence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from secrets import randbits
 from typing import Any, Final
+from uuid import UUID
 
 from pydantic import JsonValue
 from sqlalchemy import TextClause, text
 
-from runward.domain.ids import RunId
+from runward.domain import errors as e
+from runward.domain.events.kinds import RunResumedEvent, RunStartedEvent
+from runward.domain.ids import ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.family import list_tool_names
 from runward.domain.run.state import Changes, RunState
 from runward.store import codec
+from runward.store.access.idempotency import RETENTION
 from runward.store.postgres.columns import RowMapping, insert_select, recordset, take
+from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import runs
+from runward.store.runs.queries import STATE, load, parse_state
 from runward.store.runs.records import RECORDS, Records, rows_to_json
+
+MAX_CLAIMS: Final = 3
+"""Claims without progress after which a run is quarantined: their workers ended, or froze."""
+MAX_LOST_LEASES: Final = 10
+"""The same for claims whose workers went on living, but were too slow to keep the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ WITH {lock_timeout}s AS (
 ),{RECORDS}, keys AS (
   INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
   SELECT s.project_id, s.key, s.route, s.body_digest, s.id,
-    clock_timestamp() + interval '24 hours'
+    clock_timestamp() + interval '{RETENTION.total_seconds():.0f} seconds'
   FROM s WHERE s.key IS NOT NULL ORDER BY s.project_id, s.key
 ), hint AS MATERIALIZED (
   SELECT CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
@@ -144,3 +156,86 @@ class AcceptedRun:
 
     at: datetime
     tool_versions: dict[str, int]
+
+
+# A row that is changed after the statement began is locked as it is by then, while the ledger
+# and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
+# is the row as it was before.
+CLAIM_STEPS: Final = f"""
+WITH c AS (
+  SELECT project_id, id FROM runs
+  WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
+    AND lost_leases < :max_lost
+  ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
+), r AS (
+  UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
+    lease_expires_at = clock_timestamp() + CAST(:lease AS interval),
+    last_write_id = CAST(:mark AS uuid),
+    started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
+  FROM c WHERE r.project_id = c.project_id AND r.id = c.id
+  RETURNING r.*, clock_timestamp() AS at
+), events AS (
+  INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
+  SELECT project_id, id, last_seq,
+    CASE WHEN fence = 1 THEN '{RunStartedEvent.type}' ELSE '{RunResumedEvent.type}' END,
+    '{{}}', at FROM r
+)"""
+CLAIM: Final = text(
+    CLAIM_STEPS
+    + STATE
+    + """,
+  (SELECT (b.version, b.fence + 1) = (r.version, r.fence) FROM runs b
+    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
+FROM r"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease: the fence is the number of the claim."""
+
+    project_id: ProjectId
+    run_id: RunId
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRuns:
+    """The runs of one claim. Nobody can work on the unreadable ones, so they must be ended."""
+
+    states: list[RunState] = field(default_factory=list[RunState])
+    unreadable: list[HeldLease] = field(default_factory=list[HeldLease])
+
+
+def make_mark() -> UUID:
+    """Return a value that marks the runs of one claim until they are written. It is below every
+    write id."""
+    return UUID(int=randbits(64))
+
+
+async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> ClaimedRuns:
+    """Claim up to `count` runs, oldest first, under a new fence, and load them. `mark`: for
+    `return_claims`."""
+    rows = (await tx.execute(CLAIM, claim_values(count, lease, mark))).mappings().all()
+    claimed = ClaimedRuns()
+    for row in rows:
+        held = HeldLease(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
+        try:
+            state = parse_state(row) if row["consistent"] else await load_if_leased(tx, held)
+        except e.RunUnreadableError:
+            claimed.unreadable.append(held)
+            continue
+        if state is not None:
+            claimed.states.append(state)
+    return claimed
+
+
+def claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, Any]:
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    return {"count": count, "lease": lease, "mark": mark, **limits}
+
+
+async def load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:
+    """Load the run. None: the lease is lost already."""
+    found = await load(tx, held.project_id, held.run_id)
+    return None if found is None or found[1].fence != held.fence else found[1]

@@ -1,0 +1,50 @@
+"""Decide an approval: `POST /v1/approvals/{id}/decision`."""
+
+from fastapi import Response
+
+from runward.api.approvals.models import Approval
+from runward.api.http.auth import ApprovalsDecider
+from runward.api.http.dependencies import RunQueueDep, StorageDep
+from runward.api.http.idempotency import RequestKey, respond_once
+from runward.api.http.params import ApprovalPath
+from runward.api.http.routes import make_router
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, format_id
+from runward.domain.run.decisions import Decision
+from runward.store.postgres.db import Tx
+from runward.store.runs import decisions, transitions
+
+routes = make_router("Approvals")
+
+
+@routes.post(
+    "/approvals/{approval_id}/decision", response_model=Approval, summary="Decide on an approval"
+)
+async def decide_approval(
+    principal: ApprovalsDecider,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    request_key: RequestKey,
+    approval_id: ApprovalPath,
+    decision: Decision,
+) -> Response:
+    """Decide on an approval. The run then continues by itself. The first decision wins: repeating
+    it returns the same response, and a different decision is refused with 409 and the first
+    decision."""
+    by = format_id(Prefix.KEY, principal.key_id)
+
+    async def decide(tx: Tx) -> Approval:
+        return Approval.from_row(
+            await decisions.decide(
+                tx, storage.vault, principal.project_id, approval_id, decision, by
+            )
+        )
+
+    try:
+        shown = await respond_once(storage, request_key, decide)
+    except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
+        async with storage.write() as tx:
+            await transitions.expire_approval(tx, principal.project_id, approval_id)
+        raise
+    queue.wake_worker()
+    return shown

@@ -1,0 +1,99 @@
+"""Decisions about calls: what a person may decide, and what of it is remembered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from runward.domain.events.values import ApprovalStatus
+from runward.domain.json import JsonObject
+from runward.domain.registry.tools import Frozen
+
+
+class Remember(Frozen):
+    """Apply the decision also to later calls of the same tool version by the same agent."""
+
+    scope: Literal["run", "session"]
+    """Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
+    session."""
+    exact_arguments: bool = False
+    """Whether the decision applies only to calls with identical arguments."""
+    expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
+    """Number of seconds that the decision is remembered. Null: it does not expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedDecision:
+    """A decision that also covers later calls of the same tool version."""
+
+    decision: str
+    tool: str
+    version: int
+    agent: str | None
+    arguments_digest: str | None
+    message: str | None
+    seconds_left: float | None = None
+    """Until it expires, when the run was loaded. None: it does not expire."""
+
+
+class _Decision(Frozen):
+    digest: Annotated[str, Field(max_length=128)] | None = None
+    """Digest of the call that the approver saw. If the call has changed since then, Runward refuses
+    the decision with 409. Null: Runward does not compare."""
+
+
+class Approve(_Decision):
+    """Approve the call."""
+
+    decision: Literal["approve"]
+    """`approve`: Runward sends the call unchanged."""
+    remember: Remember | None = None
+    """Apply the approval also to later calls of the tool. Null: only to this call."""
+
+
+class Reject(_Decision):
+    """Reject the call."""
+
+    decision: Literal["reject"]
+    """`reject`: Runward never sends the call."""
+    message: Annotated[str, Field(max_length=4096)] | None = None
+    """Message for the model. Null: the tool's `reject_message` or a built-in message."""
+    remember: Remember | None = None
+    """Apply the rejection also to later calls of the tool. Null: only to this call."""
+
+
+class Edit(_Decision):
+    """Approve the call with other arguments."""
+
+    decision: Literal["edit"]
+    """`edit`: Runward sends the call with other arguments."""
+    arguments: JsonObject
+    """Complete new arguments. Runward validates them against the tool's schema."""
+    message: Annotated[str, Field(max_length=4096)] | None = None
+    """Reason for the edit. It is recorded in the event log."""
+
+
+class Respond(_Decision):
+    """Set the result of the call without calling the tool."""
+
+    decision: Literal["respond"]
+    """`respond`: Runward does not call the tool and uses `output` as its result."""
+    output: JsonValue
+    """Result of the call: any JSON value."""
+
+
+Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
+
+STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
+    "approve": ApprovalStatus.APPROVED,
+    "reject": ApprovalStatus.REJECTED,
+    "edit": ApprovalStatus.EDITED,
+    "respond": ApprovalStatus.RESPONDED,
+}
+
+
+def encode_decision(decision: Decision) -> JsonObject:
+    """What two decisions are compared by: all but the digest, an output of null included."""
+    kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
+    return kept | {"output": decision.output} if isinstance(decision, Respond) else kept

@@ -1,0 +1,96 @@
+"""The calls of a response once they are parsed, and the reasons for which one cannot run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from runward.domain.errors import FieldError
+from runward.domain.events.values import Reason
+from runward.domain.ids import CallId
+from runward.domain.json import JsonObject
+from runward.domain.registry.guards import GuardrailVerdict
+from runward.domain.run import texts
+from runward.domain.run.items import Native
+from runward.domain.run.repeated_calls import STOP_AT, count_identical_before
+from runward.domain.run.response import ModelResponse
+from runward.domain.run.state import Call, CallOutcome, Result, RunState
+from runward.domain.run.tools import CompiledTool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the model was shown in this turn."""
+
+    tools: Mapping[str, CompiledTool]
+    mint: Callable[[], UUID]
+    segments_before: int | None = None
+    """How many segments of the conversation; None: all that there are."""
+    hidden_tools: frozenset[str] = frozenset()
+    """Tools that the model would be shown if it had searched for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCall:
+    """A call that the model asked for. `raw` keeps the text of its arguments if that is no JSON
+    object. `problem` says that it is not, or that the call was cut off, and `misfit` why the tool's
+    schema refuses the arguments."""
+
+    id: CallId
+    name: str
+    arguments: JsonObject
+    raw: str | None
+    number: int
+    """Its place among the response's calls."""
+    native: Native | None
+    tool: CompiledTool | None
+    """None: the model was not shown such a tool."""
+    problem: Result | None
+    misfit: Result | None
+    needs_approval: bool = False
+    verdict: GuardrailVerdict | None = None
+    """Of guardrails that are asked before a person is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedResponse:
+    """A response as it can be stored, its size as JSON, and its calls. The same call asked for
+    twice comes once."""
+
+    response: ModelResponse
+    size: int
+    calls: tuple[ParsedCall, ...]
+
+
+def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
+    """Return why the call cannot run, in the order in which it is checked."""
+    if len(state.calls) >= state.config.limits.max_tool_calls:
+        return make_failed_result(Reason.LIMIT, texts.TOO_MANY_CALLS)
+    tool = parsed.tool
+    if tool is None or not _is_callable(tool, parsed):
+        fails = state.config.on_unknown_tool == "fail_run"
+        hidden = call.tool in turn.hidden_tools
+        text = (
+            texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
+        )
+        return replace(make_failed_result(Reason.UNKNOWN_TOOL, text), fails_run=fails)
+    if (problem := parsed.problem or parsed.misfit) is not None:
+        return replace(problem, fails_run=tool.spec.on_error == "fail_run")
+    if state.config.kind == "llm" and count_identical_before(state, call) + 1 >= STOP_AT:
+        return make_failed_result(Reason.REPEATED, texts.REPEATED)
+    return None
+
+
+def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
+    """A tool that the provider runs is no function, even if the model calls it like one. But a
+    provider may ask whether it may call a tool of a server."""
+    hosted = tool.spec.hosted
+    return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
+
+
+def make_invalid_result(name: str, problems: Sequence[FieldError]) -> Result:
+    text = texts.invalid_arguments(name, problems)
+    return make_failed_result(Reason.INVALID_ARGUMENTS, text)
+
+
+def make_failed_result(reason: Reason, text: str) -> Result:
+    return Result(CallOutcome.FAILED, text, reason)

@@ -1,0 +1,116 @@
+"""The events of a run's beginning, of each model response, and of the ends of calls."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from runward.domain.events.base import NewEvent, bounded_field
+from runward.domain.events.call_data import CallCreatedData, CallEndedData
+from runward.domain.events.kinds import (
+    MessageCompletedEvent,
+    ReasoningCompletedEvent,
+    RunCreatedEvent,
+    ToolCallCancelledEvent,
+    ToolCallCompletedEvent,
+    ToolCallCreatedEvent,
+    ToolCallFailedEvent,
+    ToolCallOutcomeUnknownEvent,
+    ToolCallProgressEvent,
+    ToolCallRejectedEvent,
+    ToolCallTimedOutEvent,
+    UsageUpdatedEvent,
+)
+from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
+from runward.domain.ids import CallId
+from runward.domain.run.config import AgentConfig, get_functions
+from runward.domain.run.items import HostedCall
+from runward.domain.run.response import ModelResponse, Usage
+from runward.domain.run.state import Call, CallOutcome, Changes, RunState
+
+CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[CallEndedData]]]] = {
+    CallOutcome.COMPLETED: ToolCallCompletedEvent,
+    CallOutcome.FAILED: ToolCallFailedEvent,
+    CallOutcome.TIMED_OUT: ToolCallTimedOutEvent,
+    CallOutcome.REJECTED: ToolCallRejectedEvent,
+    CallOutcome.OUTCOME_UNKNOWN: ToolCallOutcomeUnknownEvent,
+    CallOutcome.CANCELLED: ToolCallCancelledEvent,
+}
+"""The last event of a call, by its outcome."""
+
+
+def add_run_created(
+    changes: Changes, agent: str | None, config: AgentConfig, origin: RunOrigin
+) -> None:
+    """Add the first event of a run."""
+    models = list(config.models)
+    model = models[0] if len(models) == 1 else models or None
+    tools = [*config.tools, *(one.name for one in get_functions(config))]
+    changes.add(RunCreatedEvent({"agent": agent, "model": model, "tools": tools, **origin}))
+
+
+def add_response_events(
+    changes: Changes, state: RunState, response: ModelResponse, turn: int
+) -> None:
+    """Add what the model thought, what its provider ran, and its text."""
+    for reasoning in response.reasoning:
+        changes.add(
+            ReasoningCompletedEvent(
+                {"turn": turn, "agent": state.agent, "reasoning": reasoning.data}
+            )
+        )
+    for one in response.output:
+        if isinstance(one, HostedCall):
+            _add_hosted_events(changes, state, one, turn)
+    text = response.text if response.refusal is None else response.refusal
+    if text or not response.calls:
+        refusal = response.refusal is not None
+        changes.add(
+            MessageCompletedEvent(
+                {"turn": turn, "agent": state.agent, "text": text, "refusal": refusal}
+            )
+        )
+
+
+def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
+    """Add both ends of a call that the provider ran. It is not in the ledger."""
+    created: CallCreatedData = {
+        "call_id": one.call_id,
+        "tool": one.name,
+        "hosted": one.kind,
+        "turn": turn,
+        "agent": state.agent,
+        **bounded_field("arguments", one.arguments),
+    }
+    changes.add(ToolCallCreatedEvent(created))
+    ending = ToolCallFailedEvent if one.is_error else ToolCallCompletedEvent
+    output = bounded_field("output", one.output)
+    changes.add(ending({"call_id": one.call_id, "tool": one.name, "hosted": one.kind, **output}))
+
+
+def add_usage(
+    state: RunState, changes: Changes, usage: Usage, call_id: CallId | None = None
+) -> RunState:
+    """Count what a model request or, under `call_id`, a child run has used."""
+    total = state.usage + usage
+    origin: UsageOrigin = {} if call_id is None else {"call_id": call_id}
+    data: UsageUpdatedData = {
+        "turn": state.turn,
+        **origin,
+        "input_tokens": total.input,
+        "output_tokens": total.output,
+        "cached_tokens": total.cached_input,
+        "reasoning_tokens": total.reasoning,
+        "total_tokens": total.total,
+        "cost_usd": round(total.cost, 9),
+    }
+    changes.add(UsageUpdatedEvent(data))
+    return replace(state, usage=total)
+
+
+def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:
+    """Add a tool's report, from 0 to 1."""
+    changes.add(
+        ToolCallProgressEvent(
+            {"call_id": call.id, "status": "progress", "progress": progress, "message": message}
+        )
+    )

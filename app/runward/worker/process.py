@@ -1,0 +1,61 @@
+"""The process around a worker: keep leases, sweep, and give the runs back on the way out."""
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+
+import structlog
+
+from runward.worker.leases import Heartbeat
+from runward.worker.main import Worker
+from runward.worker.reaper import Reaper
+
+log = structlog.get_logger()
+
+
+async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta) -> None:
+    """Work until `stop`, and then for up to `drain` until every run is given back, also those that
+    are just being claimed or accepted."""
+    services, executions, lease = worker.services, worker.executions, worker.lease
+    heartbeat = Heartbeat(
+        services.open_direct,
+        lease,
+        list_held=executions.list_held,
+        list_dropped=executions.list_dropped,
+        on_lost=executions.mark_lost,
+    )
+    reaper = Reaper(
+        services.storage.database,
+        services.storage.vault,
+        services.queue.quarantine,
+        lease,
+        services.queue.notify_tools,
+    )
+    claiming = asyncio.create_task(worker.claim_forever(), name="claim")
+    background = [
+        asyncio.create_task(heartbeat.run(), name="heartbeat"),
+        asyncio.create_task(reaper.run(), name="reaper"),
+        asyncio.create_task(worker.watch.run(), name="watch"),
+        claiming,
+    ]
+    stopping = asyncio.create_task(_until(stop))
+    log.info("worker_started", concurrency=worker.concurrency)
+    try:
+        done, _ = await asyncio.wait([*background, stopping], return_when=asyncio.FIRST_COMPLETED)
+        worker.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(drain.total_seconds()):
+                await asyncio.wait([claiming])
+                await worker.wait_until_idle()
+        for task in done:
+            task.result()  # a background task ends by itself only where it raises
+    finally:
+        for task in [*background, stopping, *worker.tasks]:
+            task.cancel()
+        await asyncio.gather(*background, stopping, *worker.tasks, return_exceptions=True)
+        await worker.failed_claims.give_back_last()
+        log.info("worker_stopped")
+
+
+async def _until(stop: asyncio.Event) -> None:
+    await stop.wait()
