@@ -25,6 +25,9 @@ RUN_BY: Final = {
     "docs/tutorials/getting-started.md": "tests/docs/test_setting_up.py::test_getting_started",
     "docs/how-to/guardrails.md": "tests/docs/test_tools_and_guards.py::test_guardrails",
     "docs/how-to/hosted-tools.md": "tests/docs/test_tools_and_guards.py::test_hosted_tools",
+    "docs/reference/guardrail-requests.md": (
+        "tests/docs/test_tools_and_guards.py::test_guardrail_and_hook_requests"
+    ),
     "docs/how-to/hooks.md": "tests/docs/test_tools_and_guards.py::test_hooks",
     "docs/how-to/limits.md": "tests/docs/test_runs_and_models.py::test_limits",
     "docs/how-to/long-running.md": "tests/docs/test_tools_and_guards.py::test_long_running",

@@ -126,32 +126,34 @@ def test_rules(project: Project, tmp_path: Path) -> None:
 
 
 def test_guardrails(project: Project, tmp_path: Path) -> None:
-    card = Behaviour("return", value={"refund": "R-1"})
-    project.tool("refund", card, **REFUND)
-    guard = {"stage": "output", "type": "webhook", "url": told(project, {"action": "allow"})}
-    agent = {"name": "clerk", "model": "offline:rules", "tools": ["refund"], "guardrails": [guard]}
-    project.client.call("POST", "/v1/agents", agent)
-    asked: Json = {"agent": "clerk", "input": ASK["input"], "context": {"tier": "gold"}}
-    project.settle(project.client.call("POST", "/v1/runs", asked))
+    project.tool("refund", Behaviour("return", value={"refund": "R-1"}), **REFUND)
     port = f"{free_port()}"
     here = {"9100": port, "https://guards.example.com/refunds": told(project, {"action": "allow"})}
     with Story("docs/how-to/guardrails.md", project.client, tmp_path, here) as page:
         assert len(page.http()["guardrails"]) == 1
-        page.shows(first(project, "guardrail", "told").body)
         page.serve(until="Listening on")
-        large: Json = {**asked, "input": 'refund(order="A-1", amount=5000)'}
+        large: Json = {**ASK, "tools": ["refund"], "input": 'refund(order="A-1", amount=5000)'}
         run = project.settle(project.client.call("POST", "/v1/runs", large))
         [rejected] = of_type(project.client.events(run["id"]), "tool_call.rejected")
         assert rejected["output"] == "Refunds above 1000 go through the bank."
         page.elsewhere("test_plugins.py")
 
 
-def told(project: Project, answer: Json) -> str:
-    """The address of a guardrail or hook that answers that."""
-    return project.tools.tool(project.tool_key("told"), Behaviour("return", value=answer))
-
-
 def test_hooks(project: Project, tmp_path: Path) -> None:
+    with Story("docs/how-to/hooks.md", project.client, tmp_path) as page:
+        assert [hook["on"] for hook in page.http()["hooks"]] == ["after_tool"]
+        page.elsewhere("test_plugins.py")
+
+
+def test_guardrail_and_hook_requests(project: Project, tmp_path: Path) -> None:
+    project.tool("refund", Behaviour("return", value={"refund": "R-1"}), **REFUND)
+    guard = {"stage": "output", "type": "webhook", "url": told(project, {"action": "allow"})}
+    agent = {"name": "clerk", "model": "offline:rules", "tools": ["refund"], "guardrails": [guard]}
+    project.client.call("POST", "/v1/agents", agent)
+    asked: Json = {"agent": "clerk", "input": ASK["input"], "context": {"tier": "gold"}}
+    project.settle(project.client.call("POST", "/v1/runs", asked))
+    request_to_guardrail = first(project, "guardrail", "told").body
+
     card = {"card": "4111 1111 1111 1111"}
     order: Json = {"type": "object", "properties": {"order": {"type": "string"}}}
     made = project.tool("lookup_order", Behaviour("return", value=card), parameters=order)
@@ -159,13 +161,19 @@ def test_hooks(project: Project, tmp_path: Path) -> None:
         made = project.client.call("PATCH", "/v1/tools/lookup_order", {"timeout_seconds": timeout})
     assert made["version"] == 3
     hook = {"on": "after_tool", "type": "webhook", "url": told(project, {})}
-    agent = {"name": "clerk", "model": "offline:rules", "tools": ["lookup_order"], "hooks": [hook]}
-    project.client.call("POST", "/v1/agents", agent)
+    changes = {"tools": ["lookup_order"], "guardrails": [], "hooks": [hook]}
+    project.client.call("PATCH", "/v1/agents/clerk", changes)
     asked = {"agent": "clerk", "input": 'lookup_order(order="A-1017")'}
     project.settle(project.client.call("POST", "/v1/runs", asked))
-    with Story("docs/how-to/hooks.md", project.client, tmp_path) as page:
+
+    with Story("docs/reference/guardrail-requests.md", project.client, tmp_path) as page:
+        page.shows(request_to_guardrail)
         page.shows(first(project, "hook", "told").body)
-        page.elsewhere("test_plugins.py")
+
+
+def told(project: Project, answer: Json) -> str:
+    """Return the address of a guardrail or hook that answers `answer`."""
+    return project.tools.tool(project.tool_key("told"), Behaviour("return", value=answer))
 
 
 def test_hosted_tools(project: Project, tmp_path: Path) -> None:
