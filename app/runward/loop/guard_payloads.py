@@ -1,4 +1,4 @@
-"""What guardrails and hooks are told; docs/how-to/guardrails.md and docs/how-to/hooks.md list
+"""What guardrails and hooks are told; docs/reference/guardrail-requests.md lists
 it."""
 
 from collections.abc import Sequence
