@@ -24,14 +24,14 @@ def test_the_examples(project: Project, tmp_path: Path) -> None:
     env = {"RUNWARD_URL": client.url}  # the default of the examples is where `make run` serves
     with Story("examples/README.md", client, tmp_path, here, env) as page:
         page.serve(until="Listening on")
+        assert "run.completed" in page.sh()
+        assert "completed: " in page.sh()
+        assert "completed: " in page.sh()
+        assert "continued from run_" in page.sh()
         page.serve(until="Listening on")
         assert "completed\nstock_count" in page.sh()
         assert "approved refund" in page.sh()
         assert "completed Fish." in page.sh()
-        assert "run.completed" in page.sh()
-        assert "completed: " in page.sh()
-        assert "continued from run_" in page.sh()
-        assert "completed: " in page.sh()
 
 
 def test_commands(project: Project, tmp_path: Path) -> None:
