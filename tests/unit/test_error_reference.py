@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runward.domain.events.values import Reason
-from runward.domain.run.calls import CallOutcome
+from runward.domain.run.state import CallOutcome
 from tests.error_reference import PAGE, ROOT, build_page, read_http_errors, read_source
 
 SOURCES = ROOT / "app/runward"
