@@ -70,7 +70,7 @@ openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
 
 clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients of examples/clients from openapi/openapi.json
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
-	  --path openapi/openapi.json --output-path examples/clients/python/runward_client
+	  --path openapi/openapi.json --output-path examples/clients/python/generated_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
 
 screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
