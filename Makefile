@@ -32,7 +32,7 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients sdks screenshots sbom contract environments bench chaos crash stateful hostile guarantees lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,8 @@ check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types
 	PYTHONPATH=app $(BIN)/lint-imports
 	$(BIN)/deptry .
 	$(BIN)/python -m runward openapi --check
-	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the console's types were not checked")
+	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the types of the console and of an SDK were not checked")
+	$(if $(shell command -v npm),$(TSC) --project sdks/typescript --noEmit)
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format .
@@ -72,6 +73,10 @@ clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
 	  --path openapi/openapi.json --output-path examples/clients/python/generated_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
+
+sdks: $(TYPESCRIPT)/node_modules/.installed | $(VENV)/.made ## Generate the types of the SDKs from openapi/openapi.json
+	$(BIN)/python sdks/python/scripts/generate.py
+	cd sdks/typescript && PATH="$(CURDIR)/$(TYPESCRIPT)/node_modules/.bin:$$PATH" npm run --silent generate
 
 screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
 	RUNWARD_RECORD=1 $(BIN)/python -m pytest tests/browser/test_screenshots.py
@@ -113,7 +118,7 @@ lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newes
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
-	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
+	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules sdks/typescript/dist sdks/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps hold what was installed: make works again only when a lock is newer.

@@ -32,6 +32,7 @@ RUN_BY: Final = {
     "docs/recipes.md": "tests/e2e/test_recipes.py::test_the_recipes",
     "docs/responses.md": "tests/docs/test_runs_and_models.py::test_responses",
     "docs/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
+    "docs/sdks.md": "tests/e2e/test_sdks.py::test_the_page",
     "docs/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",
     "docs/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
     "docs/webhooks.md": "tests/docs/test_tools_and_guards.py::test_webhooks",
@@ -41,6 +42,8 @@ RUN_BY: Final = {
     "examples/commands/README.md": "tests/docs/test_examples_page.py::test_commands",
     "examples/executors/README.md": "tests/docs/test_setting_up.py::test_the_example_of_executors",
     "examples/plugins/README.md": "tests/docs/test_setting_up.py::test_the_example_of_plugins",
+    "sdks/python/README.md": "tests/e2e/test_sdks.py::test_the_readme_of_python",
+    "sdks/typescript/README.md": "tests/e2e/test_sdks.py::test_the_readme_of_typescript",
 }
 """Pages that are told as a `Story`, which fails if it leaves out a block."""
 RECORDED: Final = {"docs/cli.md": "tests/e2e/test_cli*.py"}
