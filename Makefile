@@ -32,7 +32,7 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients site screenshots sbom contract environments bench chaos crash stateful hostile guarantees errors lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients sdks site screenshots sbom contract environments bench chaos crash stateful hostile guarantees errors lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,7 +60,8 @@ check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types
 	$(BIN)/deptry .
 	$(BIN)/python -m runward openapi --check
 	$(BIN)/python docs/site/build.py
-	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the console's types were not checked")
+	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the types of the console and of an SDK were not checked")
+	$(if $(shell command -v npm),$(TSC) --project sdks/typescript --noEmit)
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format .
@@ -71,11 +72,15 @@ openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
 
 clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients of examples/clients from openapi/openapi.json
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
-	  --path openapi/openapi.json --output-path examples/clients/python/runward_client
+	  --path openapi/openapi.json --output-path examples/clients/python/generated_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
 
 site: $(VENV)/.dev ## Build the documentation as a site in dist/docs/site; a broken link fails
 	$(BIN)/python docs/site/build.py
+
+sdks: $(TYPESCRIPT)/node_modules/.installed | $(VENV)/.made ## Generate the types of the SDKs from openapi/openapi.json
+	$(BIN)/python sdks/python/scripts/generate.py
+	cd sdks/typescript && PATH="$(CURDIR)/$(TYPESCRIPT)/node_modules/.bin:$$PATH" npm run --silent generate
 
 screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
 	RUNWARD_RECORD=1 $(BIN)/python -m pytest tests/browser/test_screenshots.py
@@ -120,7 +125,7 @@ lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newes
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 
 clean: ## Remove the virtual environment and caches; data in .runward stays
-	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
+	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules sdks/typescript/dist sdks/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps hold what was installed: make works again only when a lock is newer.

@@ -57,6 +57,6 @@ def blocks(page: str) -> tuple[Block, ...]:
 
 def pages() -> list[str]:
     """Every page that people read, in the order of their names."""
-    folders = (ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), (ROOT / "examples").rglob("*.md"))
-    found = [str(page.relative_to(ROOT)) for folder in folders for page in folder]
+    below = [(ROOT / folder).rglob("*.md") for folder in ("docs", "examples", "sdks")]
+    found = [str(page.relative_to(ROOT)) for pages in (ROOT.glob("*.md"), *below) for page in pages]
     return sorted(page for page in found if not re.search(r"node_modules|\.venv", page))

@@ -108,6 +108,11 @@ class Story:
         """Runs something of the test's in the page's shell. What it printed."""
         return self._bash.run(command)
 
+    def begin(self, command: str, until: str) -> str:
+        """Begin something of the test's in the page's shell, and go on when it has printed a line
+        with `until`. What it printed before that."""
+        return self._bash.begin(command, until)
+
     def variable(self, name: str) -> str:
         """Runs it, too. What the variable is then."""
         self.sh()
@@ -181,8 +186,12 @@ class Story:
     def save(self, name: str) -> Path:
         """Writes it into a file of the page's folder."""
         file = self._folder / name
-        file.write_text(self._written("python", "js"), "utf-8")
+        file.write_text(self._written("python", "js", "ts"), "utf-8")
         return file
+
+    def save_named(self) -> Path:
+        """Write it into the file that a comment in its first line names."""
+        return self.save(self._left[0].text.split()[1])
 
     def remember(self, answered: str) -> None:
         """The ids in it are the last ones of their kinds."""

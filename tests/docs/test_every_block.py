@@ -46,6 +46,7 @@ RUN_BY: Final = {
     "docs/how-to/recipes.md": "tests/e2e/test_recipes.py::test_the_recipes",
     "docs/how-to/responses.md": "tests/docs/test_runs_and_models.py::test_responses",
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
+    "docs/how-to/sdks.md": "tests/e2e/test_sdks.py::test_the_page",
     "docs/how-to/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",
     "docs/how-to/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
     "docs/how-to/verify-webhooks.md": "tests/docs/test_signatures.py::test_verify_webhooks",
@@ -59,6 +60,8 @@ RUN_BY: Final = {
     "examples/commands/README.md": "tests/docs/test_examples_page.py::test_commands",
     "examples/executors/README.md": "tests/docs/test_setting_up.py::test_the_example_of_executors",
     "examples/plugins/README.md": "tests/docs/test_setting_up.py::test_the_example_of_plugins",
+    "sdks/python/README.md": "tests/e2e/test_sdks.py::test_the_readme_of_python",
+    "sdks/typescript/README.md": "tests/e2e/test_sdks.py::test_the_readme_of_typescript",
 }
 """Pages that are told as a `Story`, which fails if it leaves out a block."""
 RECORDED: Final = {"docs/reference/cli.md": "tests/e2e/test_cli*.py"}

@@ -23,10 +23,10 @@ class CuttingProxy(Server):
 
     def app(self) -> web.Application:
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._pass_on)
+        app.router.add_route("*", "/{path:.*}", self.pass_on)
         return app
 
-    async def _pass_on(self, http: web.Request) -> web.StreamResponse:
+    async def pass_on(self, http: web.Request) -> web.StreamResponse:
         headers = {name: text for name, text in http.headers.items() if name.lower() not in OWN}
         body = await http.read() or None
         async with (

@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md"))
+    for folder in ("docs", "examples", "sdks")
+    for page in (*ROOT.glob("*.md"), *(ROOT / folder).rglob("*.md"))
     if "node_modules" not in page.parts
 )
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import httpx
-from runward_client import AuthenticatedClient
-from runward_client.api.approvals import decide_approval
-from runward_client.api.runs import get_run, give_tool_result, list_events, start_run
-from runward_client.api.tools import register_tool
-from runward_client.models import (
+from generated_client import AuthenticatedClient
+from generated_client.api.approvals import decide_approval
+from generated_client.api.runs import get_run, give_tool_result, list_events, start_run
+from generated_client.api.tools import register_tool
+from generated_client.models import (
     ApprovalAction,
     ApprovalMode,
     ClientResult,

@@ -1,0 +1,1 @@
+# Generated from _async by sdks/python/scripts/generate.py. Do not edit.

@@ -1,0 +1,4446 @@
+"""The types of the API: requests, responses and events."""
+
+# Generated from openapi/openapi.json by sdks/python/scripts/generate.py. Do not edit.
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+
+class Accepted(TypedDict):
+    """Runward has accepted the callback."""
+    accepted: Literal[True]
+    """Always true."""
+
+
+class Actor(TypedDict):
+    """The API key that performed an action."""
+    type: Literal['key']
+    """Always `key`."""
+    id: str
+    """ID of the API key."""
+    name: str
+    """Name of the API key. A revoked key keeps its name."""
+
+
+class Agent(TypedDict):
+    """A registered agent in its current version."""
+    kind: AgentKind
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
+    model: str | list[str] | None
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
+    model is used if the ones before it fail."""
+    instructions: str
+    """Instructions that the model reads before the input."""
+    tools: list[str]
+    """Names of registered tools that the model may call. If there are more than 64, the model
+    gets a tool that searches them."""
+    handoffs: list[str]
+    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
+    each of them."""
+    agents: list[str]
+    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+    `parallel`, and `loop`."""
+    max_iterations: int
+    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    tool_choice: ToolChoiceMode | NamedTool
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object `{"name": …}` names the tool that the model must call."""
+    reset_tool_choice: bool
+    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+    finish."""
+    parallel_tool_calls: bool
+    """Whether the model may request several tool calls in one turn."""
+    model_settings: dict[str, JsonValue]
+    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
+    output_schema: JsonObject | None
+    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
+    the output is free text."""
+    repair_attempts: int
+    """Maximum number of times that the model may correct an output that does not match
+    `output_schema`. The run then ends as `incomplete`."""
+    tool_use_behavior: ToolUseMode | StopAt
+    """What happens after tool calls. `run_llm_again`: the model reads the results.
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
+    only results of the tools in `stop_at` do."""
+    on_unknown_tool: FailureMode
+    """What happens if the model calls a tool that does not exist. `return_error`: the model
+    reads an error. `fail_run`: the run fails."""
+    on_max_turns: MaxTurnsMode | FixedOutput
+    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
+    fails. An object: the run completes with its `output`."""
+    limits: Limits
+    """Limits of the run."""
+    hooks: list[Hook]
+    """Hooks that Runward calls before and after each model request and each tool call."""
+    guardrails: list[Guardrail]
+    """Guardrails that check the run's input, its tool calls, and its final output."""
+    history: History
+    """How much of the session's earlier runs the model sees."""
+    name: str
+    """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
+    description: str | None
+    """Description of the agent, for people and for agents that may hand over a run to it."""
+    metadata: dict[str, JsonValue]
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
+    object: Literal['agent']
+    """Always `agent`."""
+    version: int
+    """Version of the agent. It starts at 1 and grows by 1 with each update."""
+    created_at: str
+    """When the agent was registered."""
+    updated_at: str
+    """When this version was created."""
+
+
+AgentChangedData = TypedDict(
+    'AgentChangedData',
+    {'from': 'str | None', 'to': 'str', 'turn': 'int'},
+)
+
+
+class AgentChangedEvent(TypedDict):
+    """An agent handed the run over to another agent. The data contains both names."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['agent.changed']
+    """Always `agent.changed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: AgentChangedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class AgentList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Agent]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class Alive(TypedDict):
+    """The process is alive."""
+    status: Literal['ok']
+    """Always `ok`."""
+
+
+class AllowedTools(TypedDict):
+    """A filter that lists registered tools."""
+    tool_names: list[str]
+    """Names of registered tools."""
+
+
+class Approval(TypedDict):
+    """A request for a person's decision about one tool call."""
+    id: str
+    """ID of the approval. Use it to submit the decision."""
+    object: Literal['approval']
+    """Always `approval`."""
+    run_id: str
+    """ID of the run that made the call."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool to call."""
+    tool_version: int
+    """Version of the tool, as the model saw it."""
+    url: str | None
+    """Full URL that Runward would call. Null for tools without a URL."""
+    arguments: JsonObject
+    """Exact arguments of the call that the approval is about."""
+    omitted_arguments: list[OmittedArgument]
+    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
+    edited_arguments: JsonObject | None
+    """Arguments that the approver set. Null unless the decision was `edit`."""
+    digest: str
+    """Digest of the tool, its version, its target URL, and the arguments. A decision may include
+    it."""
+    status: ApprovalStatus
+    """Status of the approval. It is `pending` until a person decides, the approval expires, the
+    run ends, or the tool changes."""
+    allowed_decisions: list[DecisionKind]
+    """Decisions that this approval allows."""
+    path: list[str]
+    """Agents of the child runs on the way down from the run that a client started to the run
+    that made the call. Empty if the started run made the call."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    run: StartedRun | None
+    """The run that a client started: the run that made the call, or the topmost run above it."""
+    model_message: str | None
+    """Text of the model response that requested the call, up to 2,000 characters. Null if the
+    response has no text."""
+    requested_at: str
+    """When the approval was created."""
+    expires_at: str
+    """When the approval expires if nobody decides."""
+    decided_at: str | None
+    """When the approval was decided or closed. Null while it is pending."""
+    decided_by: str | None
+    """ID of the API key that decided. Null if nobody decided."""
+    decider: Actor | None
+    """API key that decided, with its name. Null if nobody decided."""
+    message: str | None
+    """Message of the approver. Null if there is none."""
+
+
+class ApprovalAction(TypedDict):
+    """A tool call that needs a decision. Submit it with `POST
+    /v1/approvals/{approval_id}/decision`."""
+    type: Literal['approval']
+    """Always `approval`."""
+    approval_id: str
+    """ID of the approval. Use it to submit the decision."""
+    run_id: str
+    """ID of the run that made the call: this run or a run below it."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool to call."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    arguments: JsonObject
+    """Exact arguments of the call."""
+    digest: str
+    """Digest of the call: its tool, tool version, target URL, and arguments. If a decision
+    includes a different digest, Runward refuses it."""
+    expires_at: str
+    """When the approval expires if nobody decides."""
+    allowed_decisions: list[DecisionKind]
+    """Decisions that this approval allows."""
+    path: list[str]
+    """Agents of the child runs on the way down from this run to the run that made the call.
+    Empty if this run made the call."""
+
+
+class ApprovalDecidedData(TypedDict):
+    """Data of a `tool_call.approval_decided` event."""
+    approval_id: NotRequired[str]
+    """ID of the approval. Missing if a remembered decision covered the call."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: NotRequired[str]
+    """Name of the tool that the call is for."""
+    decision: DecisionKind
+    """The decision."""
+    status: NotRequired[ApprovalStatus]
+    """Status of the approval after the decision."""
+    decided_by: NotRequired[str | None]
+    """ID of the API key that decided. Null if nobody decided."""
+    message: NotRequired[str]
+    """Message of the approver."""
+    arguments: NotRequired[JsonObject | None]
+    """New arguments of the call. Set only for the decision `edit`. Null if they are larger than
+    32 KiB."""
+    arguments_bytes: NotRequired[int]
+    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the new arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
+    returns them in full."""
+    digest: NotRequired[str]
+    """Digest of the edited call. Set only for the decision `edit`."""
+    remembered: NotRequired[Literal[True]]
+    """True if a remembered decision covered the call, so that Runward created no approval."""
+
+
+class ApprovalList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Approval]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class ApprovalRequestedData(TypedDict):
+    """Data of a `tool_call.approval_requested` event."""
+    approval_id: str
+    """ID of the approval. Use it to submit the decision."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool to call."""
+    tool_version: int
+    """Version of the tool."""
+    arguments: JsonObject | None
+    """Exact arguments of the call. Null if they are larger than 32 KiB."""
+    arguments_bytes: NotRequired[int]
+    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}`
+    returns them in full."""
+    digest: str
+    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    expires_in_seconds: float
+    """Number of seconds until the approval expires."""
+
+
+class Approve(TypedDict):
+    """Approve the call."""
+    digest: NotRequired[str | None]
+    """Digest of the call that the approver saw. If the call has changed since then, Runward
+    refuses the decision with 409. Null: Runward does not compare."""
+    decision: Literal['approve']
+    """`approve`: Runward sends the call unchanged."""
+    remember: NotRequired[Remember | None]
+    """Apply the approval also to later calls of the tool. Null: only to this call."""
+
+
+class ArgumentsPieceData(TypedDict):
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    text: str
+    """Text of the piece."""
+    offset: int
+    """Number of characters of the same text that precede this piece."""
+    call_id: str | None
+    """ID of the tool call. Null until the model has generated it."""
+    tool: str | None
+    """Name of the tool. Null until the model has generated it."""
+
+
+class ByCallable(TypedDict):
+    """A function of a plugin that decides, as `package.module:function`. Only the plugin's code
+    can set it."""
+    callable: str
+    """Path of the plugin's function, as `package.module:function`."""
+
+
+class CallCreatedData(TypedDict):
+    """Data of a `tool_call.created` event."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool, as the model wrote it."""
+    tool_version: NotRequired[int | None]
+    """Version of the tool. Null if the tool does not exist."""
+    tool_type: NotRequired[ToolType | None]
+    """Type of the tool. Null if the tool does not exist."""
+    hosted: NotRequired[str]
+    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
+    for calls that the provider ran."""
+    turn: int
+    """Number of the turn whose response requested the call."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    arguments: JsonObject | None
+    """Exact arguments of the call. Null if they are larger than 32 KiB."""
+    arguments_bytes: NotRequired[int]
+    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    arguments_text: NotRequired[str | None]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if
+    it is larger than 32 KiB."""
+    arguments_text_bytes: NotRequired[int]
+    """Size of `arguments_text` in bytes. Set only if the text is too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
+    returns them in full."""
+
+
+class CallEndedData(TypedDict):
+    """Data of the events of a tool call that has ended, such as `tool_call.completed`."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that the call is for."""
+    hosted: NotRequired[str]
+    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
+    for calls that the provider ran."""
+    attempt: NotRequired[int]
+    """Number of attempts."""
+    output: NotRequired[JsonValue]
+    """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
+    output_bytes: NotRequired[int]
+    """Size of the full output in bytes. Set only if the output is too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns
+    it in full."""
+    is_error: NotRequired[bool]
+    """Whether the model reads the output as an error."""
+    reason: NotRequired[Reason]
+    """Why the call failed, was rejected, or was not run."""
+    detail: NotRequired[str | None]
+    """Technical details of the outcome, for operators. The model does not see them."""
+    metadata: NotRequired[JsonObject]
+    """Metadata that the tool returned together with its output. The model does not see it."""
+    awaiting_resolution: NotRequired[Literal[True]]
+    """True if the outcome is unknown and a person must record it."""
+
+
+class CallError(TypedDict):
+    """The error of a tool call that did not succeed."""
+    code: str
+    """The call's `reason`, or its `outcome` if it has no reason."""
+    message: str
+    """Description of the error, for operators: up to 500 characters of the call's `detail`, or
+    of its output if it has no detail."""
+
+
+class CallFigures(TypedDict):
+    """Statistics of the tool's newest 100 calls."""
+    calls: int
+    """Number of calls that the statistics cover, from 0 to 100."""
+    failed: int
+    """Number of these calls that failed, timed out, or have an unknown outcome."""
+    timed: int
+    """Number of these calls that were sent and have ended. The percentiles cover only these
+    calls."""
+    p50_ms: float | None
+    """Median of `duration_ms` in milliseconds. Null if no call has a duration."""
+    p95_ms: float | None
+    """95th percentile of `duration_ms` in milliseconds. Null if no call has a duration."""
+
+
+class CallProgressData(TypedDict):
+    """Data of a `tool_call.progress` event."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    status: CallProgress
+    """What happened to the call."""
+    progress: NotRequired[float | None]
+    """Progress from 0 to 1, as the tool reported it."""
+    message: NotRequired[str | None]
+    """Progress message of the tool. The model does not see it."""
+    requests: NotRequired[JsonValue]
+    """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
+    requests_bytes: NotRequired[int]
+    """Size of `requests` in bytes. Set only if the value is too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if `requests` is too large for the event. The run's `required_actions` contain it in
+    full."""
+    run_id: NotRequired[str]
+    """ID of the child run. Set only for the status `child_started`."""
+    agent: NotRequired[str | None]
+    """Name of the child run's agent. Set only for the status `child_started`."""
+
+
+class CallStartedData(TypedDict):
+    """Data of a `tool_call.started` event."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that the call is for."""
+    attempt: int
+    """Number of the attempt, counted from 1 for each call."""
+    digest: str
+    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    webhook_id: str
+    """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool.
+    The same for every attempt."""
+    timeout_seconds: float | None
+    """Time limit of the call in seconds. Null if only the end of the run limits the call."""
+
+
+class CallbackAddress(TypedDict):
+    """Callback address of a call. A tool that returns 202 submits its result there."""
+    url: str
+    """URL for POST requests with a Callback as body. No API key is needed."""
+    token: str
+    """Callback token, which is the last segment of the URL."""
+
+
+class CallbackCompleted(TypedDict):
+    """The result of a call."""
+    status: Literal['completed']
+    """`completed`: the tool has finished and returns the result."""
+    output: JsonValue
+    """Result of the call: any JSON value."""
+
+
+class CallbackFailed(TypedDict):
+    """The failure of a call."""
+    status: Literal['failed']
+    """`failed`: the tool failed and has no result."""
+    message: str
+    """Error message that the model reads."""
+
+
+class CallbackWait(TypedDict):
+    """A tool call that waits for its tool to send the result to the callback URL. No person or
+    client has to act."""
+    type: Literal['callback']
+    """Always `callback`."""
+    run_id: str
+    """ID of the run that made the call: this run or a run below it."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that was called."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    deadline_at: str | None
+    """When the call times out if no callback arrives. Null if only the end of the run limits the
+    call."""
+    path: list[str]
+    """Agents of the child runs on the way down from this run to the run that made the call.
+    Empty if this run made the call."""
+
+
+class CancelRun(TypedDict):
+    """How to cancel a run. Without a body, the mode is `immediate`."""
+    mode: NotRequired[CancelMode]
+    """`immediate`: the run ends before Runward responds, and running calls are recorded as
+    cancelled. `after_turn`: the model's current response and the calls that have started can
+    finish first."""
+
+
+class Capabilities(TypedDict):
+    """Capabilities of this deployment."""
+    object: Literal['capabilities']
+    """Always `capabilities`."""
+    version: str
+    """Version of Runward."""
+    tool_types: list[str]
+    """Types of tools that this deployment can run."""
+    builtin_tools: list[str]
+    """Names of the built-in tools."""
+    agent_kinds: list[AgentKind]
+    """Kinds of agents that can be registered."""
+    guardrail_stages: list[ToolStage | RunStage]
+    """Stages at which guardrails can be called."""
+    hooks: list[Moment]
+    """Points at which hooks can be called."""
+    plugins: LoadedPlugins
+    mcp: McpAbilities
+    model_vendors: list[str]
+    """Providers of models: the part of a model's name before the colon."""
+    models: dict[str, ModelAbilities]
+    """Capabilities of the models, by provider."""
+    responses_api: bool
+    """Whether the `/v1/responses` API is available."""
+    scopes: list[Scope]
+    """Scopes of the API key that sent the request."""
+
+
+class ClientResult(TypedDict):
+    """The result of a tool that the client runs, or the input that a tool requests. Set either
+    `output` or `error`."""
+    output: NotRequired[JsonValue]
+    """Output of the call: any JSON value, including null. The model reads text unchanged and
+    other values as JSON."""
+    error: NotRequired[str | None]
+    """Error message that the model reads."""
+
+
+class CompactResponse(TypedDict):
+    """A conversation to compact."""
+    model: str
+    """Name of a registered agent, or a model as `provider:model`."""
+    input: NotRequired[str | list[ItemIn]]
+    """Conversation to compact: a text, or items of a conversation."""
+    previous_response_id: NotRequired[str | None]
+    """ID of a response whose conversation precedes the input. Null: only the input."""
+    prompt_cache_key: NotRequired[str | None]
+    """Key for the provider's prompt cache. Accepted but ignored."""
+
+
+class Compaction(TypedDict):
+    """A compacted conversation."""
+    id: str
+    """ID of the compaction (`cmp_…`)."""
+    object: Literal['response.compaction']
+    """Always `response.compaction`."""
+    created_at: int
+    """When the compaction was created, as a Unix timestamp in seconds."""
+    output: list[JsonObject]
+    """One item with the type `compaction`. Send it as input in place of the conversation."""
+    usage: JsonObject
+    """Number of tokens used. All numbers are 0, because no model is called."""
+
+
+class CompactionIn(TypedDict):
+    """A compacted conversation from `POST /v1/responses/compact`."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['compaction']
+    """Always `compaction`."""
+    encrypted_content: str
+    """Encrypted conversation, as the compaction returned it."""
+    created_by: NotRequired[str | None]
+    """Creator from the compaction item. Accepted but ignored."""
+
+
+class Concurrency(TypedDict):
+    """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
+    limit: NotRequired[int]
+    """Maximum number of calls that run at the same time."""
+    group: NotRequired[str | None]
+    """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
+    serial: NotRequired[bool]
+    """Whether the call runs alone: after all earlier calls and before all later calls of the
+    run."""
+
+
+class ContinueRun(TypedDict):
+    """How to continue a run that a limit has ended."""
+    max_turns: NotRequired[int | None]
+    """Maximum number of additional turns. Null: the previous run's limit."""
+    input: NotRequired[str | list[InputMessage] | None]
+    """Message that the model reads before the run continues. Null: no message."""
+
+
+class ConversationIn(TypedDict):
+    """A session, as an object."""
+    id: str
+    """ID of the session (`sess_…`)."""
+
+
+class CreateKey(TypedDict):
+    """An API key to create."""
+    name: str
+    """Name of the API key, such as the purpose of the key."""
+    scopes: list[Scope]
+    """Scopes of the new API key. The API key that creates it must have each of them."""
+    expires_at: NotRequired[str | None]
+    """When the API key expires, with an offset from UTC. Null: the key does not expire."""
+
+
+class CreateProject(TypedDict):
+    """A project to create. Each project has its own tools, runs, and API keys."""
+    name: str
+    """Name of the project."""
+
+
+class CreateResponse(TypedDict):
+    """A response to create: a run of a registered agent or of a model."""
+    model: str
+    """Name of a registered agent, or a model as `provider:model`."""
+    input: NotRequired[str | list[ItemIn]]
+    """Input of the response: a text, or items of a conversation."""
+    instructions: NotRequired[str | None]
+    """Instructions that the model reads before the input. Not allowed for a registered agent,
+    which has its own."""
+    previous_response_id: NotRequired[str | None]
+    """ID of the response to continue. Null: a new conversation."""
+    conversation: NotRequired[str | ConversationIn | None]
+    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
+    tools: NotRequired[list[ToolIn] | None]
+    """Functions that the client runs, and registered tools that Runward runs."""
+    tool_choice: NotRequired[ToolChoiceMode | ToolChoiceIn | None]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call."""
+    parallel_tool_calls: NotRequired[bool | None]
+    """Whether the model may request several tool calls in one turn."""
+    max_tool_calls: NotRequired[int | None]
+    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit."""
+    text: NotRequired[TextConfig | None]
+    """Settings of the model's text output."""
+    reasoning: NotRequired[ReasoningConfig | None]
+    """Settings of the model's reasoning."""
+    temperature: NotRequired[float | None]
+    """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
+    top_p: NotRequired[float | None]
+    """Nucleus sampling probability. Sets `model_settings.top_p`. Null: the provider's default."""
+    presence_penalty: NotRequired[float | None]
+    """Presence penalty. Sets `model_settings.presence_penalty`. Null: the provider's default."""
+    frequency_penalty: NotRequired[float | None]
+    """Frequency penalty. Sets `model_settings.frequency_penalty`. Null: the provider's default."""
+    max_output_tokens: NotRequired[int | None]
+    """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`.
+    Null: the provider's default."""
+    user: NotRequired[str | None]
+    """Identifier of the end user. Sets `model_settings.user`."""
+    safety_identifier: NotRequired[str | None]
+    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`."""
+    prompt_cache_key: NotRequired[str | None]
+    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`."""
+    service_tier: NotRequired[str | None]
+    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not pass on
+    `auto` and `default`."""
+    metadata: NotRequired[dict[str, str]]
+    """Custom metadata, which is returned with the response and the run."""
+    stream: NotRequired[bool]
+    """Whether to return a stream of events."""
+    background: NotRequired[bool]
+    """Whether to respond immediately, before the run has ended."""
+    store: NotRequired[bool]
+    """Whether to store the response. Runward supports only true, because all runs are stored."""
+    truncation: NotRequired[Truncation]
+    """Truncation of long inputs. Runward supports only `disabled`."""
+    include: NotRequired[list[str]]
+    """Additional output data. Runward supports only an empty list."""
+    top_logprobs: NotRequired[int]
+    """Number of log probabilities. Runward supports only 0."""
+    stream_options: NotRequired[StreamOptions]
+
+
+class CreateSession(TypedDict):
+    """A session to create."""
+    name: NotRequired[str | None]
+    """Name of the session, for people. Null: no name."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
+    state: NotRequired[JsonObject]
+    """State that the session's runs and their tools share: a JSON object of up to 64 KiB. Models
+    do not see it."""
+    on_conflict: NotRequired[OnConflict]
+    """What happens to a run that is started while another run of the session is open. `queue`:
+    the new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the
+    earlier open runs are cancelled."""
+
+
+class Edit(TypedDict):
+    """Approve the call with other arguments."""
+    digest: NotRequired[str | None]
+    """Digest of the call that the approver saw. If the call has changed since then, Runward
+    refuses the decision with 409. Null: Runward does not compare."""
+    decision: Literal['edit']
+    """`edit`: Runward sends the call with other arguments."""
+    arguments: JsonObject
+    """Complete new arguments. Runward validates them against the tool's schema."""
+    message: NotRequired[str | None]
+    """Reason for the edit. It is recorded in the event log."""
+
+
+class ErrorSaid(TypedDict):
+    """The error that a run failed with."""
+    code: str
+    """Stable error code, for programs."""
+    message: str | None
+    """Description of the error, for people."""
+
+
+class EventList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Event]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class FileIn(TypedDict):
+    """A file, as a URL or as a data URL."""
+    type: Literal['input_file']
+    """Always `input_file`."""
+    file_url: NotRequired[str | None]
+    """URL from which the model's provider loads the file. Null if the file is in `file_data`."""
+    file_data: NotRequired[str | None]
+    """The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
+    `file_url`."""
+    filename: NotRequired[str | None]
+    """File name that the model sees."""
+
+
+class FixedOutput(TypedDict):
+    """A fixed output of a run that reaches its maximum number of turns."""
+    output: JsonValue
+    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
+
+
+class ForkSession(TypedDict):
+    """Where the fork of a session begins."""
+    run_id: NotRequired[str | None]
+    """ID of the last run whose items the fork contains. Null: all runs that have ended."""
+    name: NotRequired[str | None]
+    """Name of the fork. Null: the name of the original session."""
+
+
+class FromServer(TypedDict):
+    """The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server."""
+    server: str
+    """Name of the registered MCP server."""
+    tool: str
+    """Name of the tool on the MCP server."""
+
+
+class FunctionCallIn(TypedDict):
+    """A function call that an earlier response requested."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['function_call']
+    """Always `function_call`."""
+    call_id: str
+    """ID of the function call."""
+    name: str
+    """Name of the function."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class FunctionCallOutputIn(TypedDict):
+    """The result of a function call that the client has run."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['function_call_output']
+    """Always `function_call_output`."""
+    call_id: str
+    """ID of the function call that the result belongs to."""
+    output: str | list[PartIn]
+    """Result of the call: a text, or a list of parts."""
+
+
+class FunctionIn(TypedDict):
+    """A function that the client runs."""
+    type: Literal['function']
+    """Always `function`."""
+    name: str
+    """Name of the function that the model uses to call it."""
+    description: NotRequired[str]
+    """Description of the function for the model: what the function does and when to use it."""
+    parameters: NotRequired[JsonObject | None]
+    """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
+    arguments."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly."""
+
+
+class GuardrailAllows(TypedDict):
+    """The guardrail allows the call, input, or output."""
+    action: Literal['allow']
+    """Always `allow`."""
+
+
+class GuardrailFails(TypedDict):
+    """The guardrail fails the run."""
+    action: Literal['fail']
+    """Always `fail`."""
+    message: NotRequired[str]
+    """Error message of the failed run. If it is missing, Runward uses a built-in message."""
+
+
+class GuardrailRejects(TypedDict):
+    """The guardrail rejects the call, input, or output."""
+    action: Literal['reject']
+    """Always `reject`."""
+    message: NotRequired[str]
+    """Message that replaces the rejected content. If it is missing, Runward uses a built-in
+    message."""
+
+
+class GuardrailRequest(TypedDict):
+    """The request to a guardrail. Its fields depend on `stage`."""
+    type: Literal['guardrail']
+    """Always `guardrail`."""
+    stage: ToolStage | RunStage
+    """Stage at which Runward calls the guardrail."""
+    run_id: str
+    """ID of the run."""
+    agent: str | None
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    context: JsonObject | None
+    """Context of the run, as the client gave it. Null if there is none."""
+    call_id: NotRequired[str]
+    """ID of the tool call. Unique within its run. Set only if the guardrail checks a call."""
+    tool: NotRequired[str]
+    """Name of the tool. Set only if the guardrail checks a call."""
+    tool_version: NotRequired[int | None]
+    """Version of the tool. Set only if the guardrail checks a call."""
+    arguments: NotRequired[JsonObject]
+    """Arguments of the call. Set only if the guardrail checks a call."""
+    input: NotRequired[list[MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem]]
+    """Items of the run's input. Set only for the stage `run_input`."""
+    output: NotRequired[JsonValue]
+    """Output of the call or the run. Set only for the stages `output` and `run_output`."""
+    is_error: NotRequired[bool]
+    """Whether the model reads the output as an error. Set only for the stage `output`."""
+    content: NotRequired[list[ItemPart]]
+    """Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
+    returned parts."""
+
+
+class History(TypedDict):
+    """How much of a session's earlier runs the model sees. By default, the model sees everything
+    that the session stores."""
+    max_turns: NotRequired[int | None]
+    """Maximum number of exchanges to show, counted from the newest. An exchange is one user
+    message and everything that follows it. Null: no limit."""
+    max_tokens: NotRequired[int | None]
+    """Maximum number of tokens of history. Runward shows the newest exchanges that fit and
+    estimates four bytes per token. Null: no limit."""
+    trim_tool_outputs: NotRequired[int | None]
+    """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
+    Null: outputs are not truncated."""
+
+
+class HookAnswer(TypedDict):
+    """The response of a hook. An empty object changes nothing."""
+    output: NotRequired[JsonValue]
+    """Output that replaces the call's output: any JSON value. Only for `before_tool` and
+    `after_tool`."""
+    message: NotRequired[str]
+    """Message that replaces the model's message. Only for `before_model` and `after_model`."""
+    metadata: NotRequired[JsonObject]
+    """Metadata of the call, which Runward stores and never shows to the model. Only for
+    `before_tool` and `after_tool`."""
+
+
+class HookRequest(TypedDict):
+    """The request to a hook. Its fields depend on `on`."""
+    type: Literal['hook']
+    """Always `hook`."""
+    on: Moment
+    """Point at which Runward calls the hook."""
+    run_id: str
+    """ID of the run."""
+    agent: str | None
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    context: JsonObject | None
+    """Context of the run, as the client gave it. Null if there is none."""
+    turn: int
+    """Number of the turn."""
+    items: NotRequired[list[MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem]]
+    """Items of the conversation that the model is about to read. Set only for `before_model`."""
+    message: NotRequired[str]
+    """Text of the model's response. Set only for `after_model`."""
+    calls: NotRequired[list[RequestedCall]]
+    """Tool calls that the model requests. Set only for `after_model`."""
+    refusal: NotRequired[str | None]
+    """Refusal of the model, or null. Set only for `after_model`."""
+    call_id: NotRequired[str]
+    """ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`."""
+    tool: NotRequired[str]
+    """Name of the tool. Set only for `before_tool` and `after_tool`."""
+    tool_version: NotRequired[int | None]
+    """Version of the tool. Set only for `before_tool` and `after_tool`."""
+    arguments: NotRequired[JsonObject]
+    """Arguments of the call. Set only for `before_tool` and `after_tool`."""
+    output: NotRequired[JsonValue]
+    """Output of the call. Set only for `after_tool`."""
+    is_error: NotRequired[bool]
+    """Whether the model reads the output as an error. Set only for `after_tool`."""
+    content: NotRequired[list[ItemPart]]
+    """Parts of the result: texts, images, and files. Set only for `after_tool` if the tool
+    returned parts."""
+
+
+class Hosted(TypedDict):
+    """A tool that the model's provider runs."""
+    kind: HostedKind
+    """Kind of the hosted tool."""
+    settings: NotRequired[dict[str, JsonValue]]
+    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
+    secrets: NotRequired[dict[str, str]]
+    """Options of the hosted tool whose values are secrets. Maps the name of each option to the
+    name of a secret of the project."""
+
+
+class HostedCallItem(TypedDict):
+    """A call of a hosted tool, which the model's provider ran, and its result."""
+    type: Literal['hosted_call']
+    """Always `hosted_call`."""
+    call_id: str
+    """ID that the provider gave the call."""
+    name: str
+    """Name of the hosted tool."""
+    kind: str
+    """Kind of the hosted tool, or the provider's own name for it."""
+    vendor: str
+    """Name of the provider that ran the tool."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    output: JsonValue
+    """Output of the call: any JSON value."""
+    is_error: bool
+    """Whether the call failed."""
+    data: JsonObject
+    """The call in the provider's format, unchanged."""
+
+
+class ImageIn(TypedDict):
+    """An image, as a URL or as a data URL."""
+    type: Literal['input_image']
+    """Always `input_image`."""
+    image_url: str
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    detail: NotRequired[Literal['auto']]
+    """Level of detail of the image. Runward supports only `auto`."""
+
+
+class IncompleteDetails(TypedDict):
+    """The limit that ended a run."""
+    reason: str
+    """Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
+    `deadline`, `output_schema`, or `guardrail`."""
+    message: str | None
+    """Description of the limit, for people."""
+
+
+class InputFile(TypedDict):
+    """A file, as a URL or as base64 data."""
+    url: NotRequired[str | None]
+    """URL from which the model's provider loads the content. Runward does not load it. Set
+    either `url` or `data`."""
+    data: NotRequired[str | None]
+    """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
+    media_type: NotRequired[str | None]
+    """Media type of the content, such as `image/png`."""
+    type: Literal['file']
+    """Always `file`."""
+    filename: NotRequired[str | None]
+    """File name that the model sees."""
+
+
+class InputImage(TypedDict):
+    """An image, as a URL or as base64 data."""
+    url: NotRequired[str | None]
+    """URL from which the model's provider loads the content. Runward does not load it. Set
+    either `url` or `data`."""
+    data: NotRequired[str | None]
+    """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
+    media_type: NotRequired[str | None]
+    """Media type of the content, such as `image/png`."""
+    type: Literal['image']
+    """Always `image`."""
+
+
+class InputItems(TypedDict):
+    """The input items of a response."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[JsonObject]
+    """Input items in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class InputMessage(TypedDict):
+    """A message of the conversation."""
+    role: Role
+    """Role of the message's author."""
+    content: str | list[InputPart]
+    """Content of the message: a text, or a list of texts, images, and files."""
+
+
+class InputReceivedData(TypedDict):
+    """Data of an `input.received` event."""
+    turn: int
+    """Number of turns that the run has had so far."""
+    messages: int
+    """Number of messages that were received."""
+
+
+class InputReceivedEvent(TypedDict):
+    """A client sent another message to the running run."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['input.received']
+    """Always `input.received`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: InputReceivedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class InputRequired(TypedDict):
+    """The tool needs more input from the client that started the run."""
+    status: Literal['input_required']
+    """`input_required`: the tool needs input from the client."""
+    requests: JsonValue
+    """Description of the input that the tool needs, as text or as JSON that the client
+    understands. At most 64 KiB as JSON."""
+    state: NotRequired[JsonValue]
+    """State that Runward returns to the tool unchanged together with the input. At most 64 KiB
+    as JSON."""
+
+
+class InputText(TypedDict):
+    """A text part of a message."""
+    type: Literal['text']
+    """Always `text`."""
+    text: str
+    """Text of the part."""
+
+
+class ItemPage(TypedDict):
+    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls
+    that the model's provider ran. `native` contains data that only one provider understands."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[RunItem]
+    """Items in the requested order. Tool calls are followed by their results."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class JsonSchemaIn(TypedDict):
+    """Output format with a schema. If the output does not match the schema, the model may
+    correct it once."""
+    type: Literal['json_schema']
+    """Always `json_schema`."""
+    name: NotRequired[str]
+    """Name of the schema, which Runward returns unchanged."""
+    schema: JsonObject
+    """JSON Schema that the output must match."""
+    description: NotRequired[str | None]
+    """Description of the schema, which Runward returns unchanged."""
+    strict: NotRequired[bool | None]
+    """Value that Runward returns unchanged. Runward always validates the output against the
+    schema."""
+
+
+class Key(TypedDict):
+    """An API key, without its secret."""
+    id: str
+    """ID of the API key. `created_by` of runs and `decided_by` of approvals refer to it."""
+    object: Literal['key']
+    """Always `key`."""
+    name: str
+    """Name of the API key."""
+    scopes: list[Scope]
+    """Scopes of the API key."""
+    created_at: str
+    """When the API key was created."""
+    expires_at: str | None
+    """When the API key expires. Null if it does not expire."""
+    revoked_at: str | None
+    """When the API key was revoked. Null if it is not revoked."""
+    last_used_at: str | None
+    """When the API key was last used, accurate to a minute. Null if it was never used."""
+
+
+class KeyList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Key]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class LimitSaid(TypedDict):
+    """The limit that ended a run."""
+    reason: str
+    """Code of the limit, such as `max_turns` or `deadline`."""
+    message: str | None
+    """Description of the limit, for people."""
+
+
+class Limits(TypedDict):
+    """Limits of one run. They apply to its whole life, including the time after it resumes."""
+    max_turns: NotRequired[int]
+    """Maximum number of turns."""
+    max_tool_calls: NotRequired[int]
+    """Maximum number of tool calls."""
+    max_tokens: NotRequired[int | None]
+    """Maximum number of input and output tokens together. Null: no limit."""
+    max_cost_usd: NotRequired[float | None]
+    """Maximum cost of the run in US dollars. Models without a known price do not count. Null: no
+    limit."""
+    deadline_seconds: NotRequired[float | None]
+    """Maximum duration of the run in seconds, from its creation. Time spent waiting counts.
+    Null: no deadline."""
+    tool_timeout_seconds: NotRequired[float | None]
+    """Timeout in seconds of calls whose tool sets no timeout. Null: the service's default."""
+    max_parallel_tool_calls: NotRequired[int]
+    """Maximum number of tool calls that run at the same time."""
+
+
+class LoadedPlugins(TypedDict):
+    """Plugin functions that the responding process has loaded."""
+    tools: list[str]
+    """Names of the loaded tools."""
+    guardrails: list[str]
+    """Names of the loaded guardrails."""
+    hooks: list[str]
+    """Names of the loaded hooks."""
+
+
+class McpAbilities(TypedDict):
+    """Support for MCP servers."""
+    installed: bool
+    """Whether the MCP SDK is installed."""
+    commands: list[str]
+    """Commands that the operator allows for starting MCP servers."""
+
+
+class McpApprovalRequestIn(TypedDict):
+    """An approval request of an earlier response. Accepted but ignored, because the call's own
+    item contains its outcome."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['mcp_approval_request']
+    """Always `mcp_approval_request`."""
+    server_label: str
+    """Label of the server from the earlier response."""
+    name: str
+    """Name of the registered tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class McpApprovalResponseIn(TypedDict):
+    """A decision about a call that needs approval. The API key needs the scope
+    `approvals:decide`."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['mcp_approval_response']
+    """Always `mcp_approval_response`."""
+    approval_request_id: str
+    """ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`)."""
+    approve: bool
+    """Whether the approver approves the call."""
+    reason: NotRequired[str | None]
+    """Reason for a rejection, which the model reads. Null: a built-in message."""
+
+
+class McpCallIn(TypedDict):
+    """A call of a registered tool that Runward ran in an earlier response."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['mcp_call']
+    """Always `mcp_call`."""
+    server_label: str
+    """Label of the server from the earlier response."""
+    name: str
+    """Name of the registered tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+    output: NotRequired[str | None]
+    """Result of the call. Null if the call failed."""
+    error: NotRequired[JsonValue]
+    """Error of the call. Null if the call succeeded."""
+    approval_request_id: NotRequired[str | None]
+    """ID of the approval request from the earlier response. Null if there was none."""
+
+
+class McpOAuth(TypedDict):
+    """OAuth credentials of an MCP server. Runward hides the values of secrets and shows
+    references to secrets."""
+    client_id: str
+    """Client ID of Runward at the authorization server."""
+    client_secret: str | SecretRef | None
+    """Client secret, or a reference to a secret of the project. Null if there is none."""
+    refresh_token: str | SecretRef | None
+    """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
+    project. Null if there is none."""
+    token_url: str | None
+    """URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata."""
+    issuer: str | None
+    """Issuer of the only authorization server that may receive the credentials. Null: the
+    authorization server that the MCP server names."""
+    scope: str | None
+    """Scopes that Runward requests, separated by spaces. Null: the scopes that the MCP server
+    names."""
+    token_endpoint_auth_method: str | None
+    """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
+    that the authorization server supports."""
+
+
+class McpServer(TypedDict):
+    """A registered MCP server. Runward never shows the values of its headers."""
+    id: str
+    """ID of the MCP server. Globally unique."""
+    object: Literal['mcp_server']
+    """Always `mcp_server`."""
+    name: str
+    """Name of the MCP server. Unique in the project."""
+    url: str | None
+    """URL of the MCP server. Null if Runward starts it with a command."""
+    command: str | None
+    """Command that starts the MCP server. Null if the server has a URL."""
+    args: list[str]
+    """Arguments of the command."""
+    headers: dict[str, str | SecretRef]
+    """HTTP headers that Runward sends with every request. Values are shown as `…`, and
+    references to secrets are shown unchanged."""
+    oauth: McpOAuth | None
+    """OAuth credentials of the MCP server. Null if it has none."""
+    tools: ToolFilter
+    """Filter for the tools of the server."""
+    prefix: str | None
+    """Prefix of the tool names in this project. Null: the name of the server."""
+    approval: Any
+    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
+    marks with `readOnlyHint`, and `always` for all others."""
+    timeout_seconds: float | None
+    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+    default."""
+    tool_names: list[str]
+    """Names of the server's tools in this project."""
+    skipped: list[SkippedTool]
+    """Tools of the server that cannot become tools of the project."""
+    version: int
+    """Version of the registration. It starts at 1 and grows by 1 with each update."""
+    listed_at: str
+    """When Runward last listed the server's tools."""
+    created_at: str
+    """When the MCP server was registered."""
+    updated_at: str
+    """When this version was created."""
+
+
+class McpServerList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[McpServer]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class MessageCompletedData(TypedDict):
+    """Data of a `message.completed` event."""
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    text: str
+    """Complete text that the model generated in this turn."""
+    refusal: bool
+    """Whether the text is a refusal of the model."""
+
+
+class MessageCompletedEvent(TypedDict):
+    """The model's complete text of one turn."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['message.completed']
+    """Always `message.completed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: MessageCompletedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class MessageDeltaEvent(TypedDict):
+    """A piece of the model's text, streamed while the model generates it."""
+    type: Literal['message.delta']
+    """Always `message.delta`."""
+    run_id: str
+    """ID of the run."""
+    data: PieceData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class MessageIn(TypedDict):
+    """A message of the conversation."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: NotRequired[Literal['message']]
+    """`message`. It may be left out."""
+    role: ItemRole
+    """Role of the message's author. `developer` has the same meaning as `system`."""
+    content: str | list[PartIn]
+    """Content of the message: a text, or a list of parts."""
+    phase: NotRequired[MessagePhase | None]
+    """Phase of an assistant message from an earlier response. Accepted but ignored."""
+
+
+class MessageItem(TypedDict):
+    """A message of a user, a model, or the system."""
+    role: Role
+    """Role of the message's author."""
+    content: str | list[ItemPart]
+    """Content of the message: a text, or a list of texts, images, and files."""
+    refusal: NotRequired[Literal[True]]
+    """True if the message is a refusal of the model."""
+    native: NotRequired[NativePart]
+    """Provider-specific data of the message. Missing if there is none."""
+
+
+class MessageRestartedEvent(TypedDict):
+    """The model's stream was interrupted and starts again. Discard the pieces of this turn."""
+    type: Literal['message.restarted']
+    """Always `message.restarted`."""
+    run_id: str
+    """ID of the run."""
+    data: RestartedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ModelAbilities(TypedDict):
+    """Capabilities of the models of one provider."""
+    hosted: list[str]
+    """Kinds of hosted tools that the provider can run."""
+    executors: list[str]
+    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider."""
+
+
+class ModelDowngradedData(TypedDict):
+    model: str
+    """Model that does not support the part."""
+    what: str
+    """Name of the part of the request that was left out, such as a setting."""
+    why: str
+    """Explanation of why the part was left out, for people."""
+
+
+class ModelDowngradedEvent(TypedDict):
+    """The model does not support a part of the request, so Runward leaves that part out."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['model.downgraded']
+    """Always `model.downgraded`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ModelDowngradedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ModelRetriedData(TypedDict):
+    """Data of a `model.retried` event."""
+    code: str
+    """Stable code of the reason, for programs."""
+    message: str
+    """Description of the reason, for people."""
+    model: NotRequired[str]
+    """Model of the next request. Set only if a request failed."""
+    after_seconds: NotRequired[float]
+    """Delay before the next request, in seconds. Set only if a request failed."""
+
+
+class ModelRetriedEvent(TypedDict):
+    """A model request failed or returned an invalid output. Runward retries it with the same
+    model or the next one."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['model.retried']
+    """Always `model.retried`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ModelRetriedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class NamedTool(TypedDict):
+    """The tool that the model must call."""
+    name: str
+    """Name of the tool that the model must call."""
+
+
+class NativePart(TypedDict):
+    """Provider-specific data of an item, in the provider's format."""
+    vendor: str
+    """Name of the provider that can read the data."""
+    data: JsonObject
+    """Data in the provider's format, unchanged."""
+
+
+class NewKey(TypedDict):
+    """An API key that was just created, with its secret."""
+    id: str
+    """ID of the API key. `created_by` of runs and `decided_by` of approvals refer to it."""
+    object: Literal['key']
+    """Always `key`."""
+    name: str
+    """Name of the API key."""
+    scopes: list[Scope]
+    """Scopes of the API key."""
+    created_at: str
+    """When the API key was created."""
+    expires_at: str | None
+    """When the API key expires. Null if it does not expire."""
+    revoked_at: str | None
+    """When the API key was revoked. Null if it is not revoked."""
+    last_used_at: str | None
+    """When the API key was last used, accurate to a minute. Null if it was never used."""
+    key: str
+    """The API key itself (`rw_…`). Runward returns it only once."""
+
+
+class NewTool(TypedDict):
+    """A tool that was just registered, with its signing secret."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: str
+    """Description of the tool for the model: what the tool does and when to use it."""
+    parameters: JsonObject
+    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+    arguments do not match it."""
+    output_schema: JsonObject | None
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    type: ToolType
+    """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+    run. `client`: the client runs the tool and submits the result. `hosted`: the model's
+    provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
+    tool of a registered MCP server."""
+    url: str | None
+    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+    tools."""
+    agent: str | None
+    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    output: ChildOutput | OutputOfTool
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool."""
+    headers: dict[str, str | SecretRef]
+    """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
+    to secrets are shown unchanged."""
+    strict: bool
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Optional properties become nullable."""
+    timeout_seconds: float | None
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
+    no timeout of its own."""
+    on_timeout: FailureMode | Text
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    on_error: FailureMode | Text
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    idempotent: bool
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    retry calls whose outcome is unknown."""
+    on_unknown: OnUnknown
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
+    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    retry: Retry
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: ApprovalMode | When | ByCallable
+    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    approval_expires_seconds: float
+    """Number of seconds until an approval expires. The model then reads that nobody decided.
+    Default: 7 days. Maximum: 365 days."""
+    reject_message: str | None
+    """Message that the model reads if an approver rejects a call without a message. Null: a
+    built-in message."""
+    enabled: bool | When | ByCallable
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    guardrails: list[Guardrail]
+    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
+    the tool's secret."""
+    concurrency: Concurrency
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: int
+    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
+    the model and stored in full."""
+    metadata: dict[str, JsonValue]
+    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    code: str | None
+    """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
+    creates a new version of the tool. Null for other tools."""
+    mcp: FromServer | None
+    """MCP server of the tool, and the tool's name on that server. Set only for tools of type
+    `mcp`."""
+    hosted: Hosted | None
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+    executes: ExecutorKind | None
+    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    id: str
+    """ID of the tool. Globally unique."""
+    object: Literal['tool']
+    """Always `tool`."""
+    version: int
+    """Version of the tool. It starts at 1 and grows by 1 with each update. A call uses the
+    version that the model saw."""
+    created_at: str
+    """When the tool was registered."""
+    updated_at: str
+    """When this version was created."""
+    secret: str
+    """Signing secret of the tool's calls (`whsec_…`). Runward returns it only once."""
+
+
+class NothingData(TypedDict):
+    """Empty data. The event's type contains all the information."""
+
+
+class OAuth(TypedDict):
+    """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The
+    grant is `client_credentials`, or `refresh_token` if a refresh token is given."""
+    client_id: str
+    """Client ID of Runward at the authorization server."""
+    client_secret: NotRequired[str | SecretRef | None]
+    """Client secret, or a reference to a secret of the project. Needed without a refresh token."""
+    refresh_token: NotRequired[str | SecretRef | None]
+    """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
+    `client_credentials`."""
+    token_url: NotRequired[str | None]
+    """URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata."""
+    issuer: NotRequired[str | None]
+    """Issuer of the only authorization server that may receive the credentials. Not allowed with
+    `token_url`. Null: the authorization server that the MCP server names."""
+    scope: NotRequired[str | None]
+    """Scopes to request, separated by spaces. Null: the scopes that the MCP server names."""
+    token_endpoint_auth_method: NotRequired[AuthMethod | None]
+    """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
+    that the authorization server supports."""
+
+
+class OmittedArgument(TypedDict):
+    """An argument that is left out of a response because of its size."""
+    name: str | None
+    """Name of the argument. Null for all further arguments together."""
+    bytes: int
+    """Size of the argument in bytes of JSON."""
+
+
+class OpenAIError(TypedDict):
+    """An error in OpenAI's format."""
+    error: OpenAIErrorDetails
+    """Details of the error."""
+
+
+class OpenAIErrorDetails(TypedDict):
+    """Details of an error, in OpenAI's format."""
+    message: str
+    """Description of the error, for people."""
+    type: str
+    """Type of the error: `invalid_request_error`, `authentication_error`, `permission_error`,
+    `rate_limit_error`, or `server_error`."""
+    param: str | None
+    """Name of the invalid value of the request. Null if the error is not about a single value."""
+    code: str | None
+    """Stable error code, for programs."""
+
+
+class OutputOfTool(TypedDict):
+    """Use the last successful output of one of the child run's tools as the result."""
+    tool: str
+    """Name of the child run's tool whose output is used."""
+
+
+class PatchAgent(TypedDict):
+    """The fields to update. A field that is given replaces the previous value completely. Other
+    fields keep their values."""
+    kind: NotRequired[AgentKind]
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
+    model: NotRequired[str | list[str] | None]
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
+    model is used if the ones before it fail."""
+    instructions: NotRequired[str]
+    """Instructions that the model reads before the input."""
+    tools: NotRequired[list[str]]
+    """Names of registered tools that the model may call. If there are more than 64, the model
+    gets a tool that searches them."""
+    handoffs: NotRequired[list[str]]
+    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
+    each of them."""
+    agents: NotRequired[list[str]]
+    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+    `parallel`, and `loop`."""
+    max_iterations: NotRequired[int]
+    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    tool_choice: NotRequired[ToolChoiceMode | NamedTool]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object `{"name": …}` names the tool that the model must call."""
+    reset_tool_choice: NotRequired[bool]
+    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+    finish."""
+    parallel_tool_calls: NotRequired[bool]
+    """Whether the model may request several tool calls in one turn."""
+    model_settings: NotRequired[dict[str, JsonValue]]
+    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
+    the output is free text."""
+    repair_attempts: NotRequired[int]
+    """Maximum number of times that the model may correct an output that does not match
+    `output_schema`. The run then ends as `incomplete`."""
+    tool_use_behavior: NotRequired[ToolUseMode | StopAt]
+    """What happens after tool calls. `run_llm_again`: the model reads the results.
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
+    only results of the tools in `stop_at` do."""
+    on_unknown_tool: NotRequired[FailureMode]
+    """What happens if the model calls a tool that does not exist. `return_error`: the model
+    reads an error. `fail_run`: the run fails."""
+    on_max_turns: NotRequired[MaxTurnsMode | FixedOutput]
+    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
+    fails. An object: the run completes with its `output`."""
+    limits: NotRequired[Limits]
+    """Limits of the run."""
+    hooks: NotRequired[list[Hook]]
+    """Hooks that Runward calls before and after each model request and each tool call."""
+    guardrails: NotRequired[list[Guardrail]]
+    """Guardrails that check the run's input, its tool calls, and its final output."""
+    history: NotRequired[History]
+    """How much of the session's earlier runs the model sees."""
+    description: NotRequired[str | None]
+    """Description of the agent, for people and for agents that may hand over a run to it."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
+
+
+class PatchMcpServer(TypedDict):
+    """The fields to update. A field that is given replaces the previous value completely. A new
+    `url` also requires new `headers` and `oauth`, unless they contain only references to
+    secrets."""
+    url: NotRequired[str | None]
+    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    `command`."""
+    command: NotRequired[str | None]
+    """Command that starts the MCP server, which Runward then calls over standard input and
+    output. The operator must allow the command. Set either `url` or `command`."""
+    args: NotRequired[list[str]]
+    """Arguments of the command."""
+    tools: NotRequired[ToolFilter]
+    """Filter for the tools of the server. By default, all tools are used."""
+    prefix: NotRequired[str | None]
+    """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
+    server."""
+    approval: NotRequired[ApprovalMode | When | None]
+    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
+    marks with `readOnlyHint`, and `always` for all others."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+    default."""
+    headers: NotRequired[dict[str, str | SecretRef]]
+    """HTTP headers that Runward sends with every request. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    oauth: NotRequired[OAuth | None]
+    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
+    request."""
+
+
+class PatchSession(TypedDict):
+    """The fields to update. `state` is merged: its keys replace keys of the same name, null
+    removes a key, and other keys stay."""
+    name: NotRequired[str | None]
+    """Name of the session, for people. Null removes the name."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB
+    as JSON."""
+    state: NotRequired[JsonObject]
+    """Changes to the shared state, merged by top-level key. Null removes a key."""
+    on_conflict: NotRequired[OnConflict]
+    """What happens to a run that is started while another run of the session is open. Applies to
+    runs that are started from now on."""
+
+
+class PatchTool(TypedDict):
+    """The fields to update. A field that is given replaces the previous value completely. For
+    tools of plugins and MCP servers, only settings such as `approval` and `timeout_seconds`
+    can be updated. Null then restores the original value."""
+    description: NotRequired[str]
+    """Description of the tool for the model: what the tool does and when to use it."""
+    parameters: NotRequired[JsonObject]
+    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+    arguments do not match it."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+    tools."""
+    agent: NotRequired[str | None]
+    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    output: NotRequired[ChildOutput | OutputOfTool]
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool."""
+    headers: NotRequired[dict[str, str | SecretRef]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Optional properties become nullable."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
+    no timeout of its own."""
+    on_timeout: NotRequired[FailureMode | Text | None]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    on_error: NotRequired[FailureMode | Text | None]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    retry calls whose outcome is unknown."""
+    on_unknown: NotRequired[OnUnknown | None]
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
+    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    retry: NotRequired[Retry]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | When | None]
+    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    approval_expires_seconds: NotRequired[float | None]
+    """Number of seconds until an approval expires. The model then reads that nobody decided.
+    Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null: a
+    built-in message."""
+    enabled: NotRequired[bool | When | None]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    guardrails: NotRequired[list[Guardrail] | None]
+    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
+    the tool's secret."""
+    concurrency: NotRequired[Concurrency | None]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int | None]
+    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
+    the model and stored in full."""
+    metadata: NotRequired[dict[str, JsonValue] | None]
+    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    hosted: NotRequired[Hosted | None]
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+
+
+class PendingAction(TypedDict):
+    """A tool call that waits for a person or a client, without its arguments."""
+    type: ActionType
+    """What the call waits for. `approval`: a decision about the call. `resolve`: a record of the
+    outcome of a call whose outcome is unknown. `tool_result`: the result of a client tool, or
+    input that a tool requests."""
+    run_id: str
+    """ID of the run that made the call."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool."""
+    approval_id: str | None
+    """ID of the approval. Set only for the type `approval`."""
+    requested_at: str
+    """When the call started to wait, or when it was last sent."""
+    expires_at: str | None
+    """When the wait ends automatically. Null for the type `resolve`, which waits without a
+    limit."""
+
+
+class PendingCounts(TypedDict):
+    """Number of waiting tool calls by type."""
+    approval: int
+    """Number of calls that need a decision."""
+    resolve: int
+    """Number of calls whose outcome a person must record."""
+    tool_result: int
+    """Number of calls that need a result or input from the client."""
+
+
+class PieceData(TypedDict):
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    text: str
+    """Text of the piece."""
+    offset: int
+    """Number of characters of the same text that precede this piece."""
+
+
+class PlainText(TypedDict):
+    """Output format without a schema."""
+    type: Literal['text']
+    """Always `text`."""
+
+
+class PluginGuardrail(TypedDict):
+    """A guardrail that is a function of a plugin."""
+    stage: ToolStage | RunStage
+    """Stage at which Runward calls the guardrail: before an approval is created
+    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
+    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    type: Literal['plugin']
+    """`plugin`: Runward calls a function of a plugin."""
+    name: str
+    """Name under which the plugin registered the function."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
+class PluginHook(TypedDict):
+    """A hook that is a function of a plugin."""
+    on: Moment
+    """Point at which Runward calls the hook: before or after a model request, or before or after
+    a tool call."""
+    type: Literal['plugin']
+    """`plugin`: Runward calls a function of a plugin."""
+    name: str
+    """Name under which the plugin registered the function."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
+class Policy(TypedDict):
+    """The hooks and guardrails that apply to every run of the project."""
+    object: Literal['policy']
+    """Always `policy`."""
+    hooks: list[Hook]
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks."""
+    guardrails: list[Guardrail]
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of
+    the tool and the agent."""
+    version: int
+    """Version of the policy. It grows by 1 with each update. 0 if the policy was never set."""
+    updated_at: str | None
+    """When the policy was last set. Null if it was never set."""
+
+
+class PolicySecret(TypedDict):
+    """The project's new signing secret for guardrails and hooks. The previous secret stays valid
+    for 24 hours."""
+    secret: str
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
+
+
+class Problem(TypedDict):
+    """An error in the format of RFC 9457. Programs should compare `code`, because texts may
+    change. Some errors have more members, such as `approval` if another decision came first."""
+    type: str
+    """URN of the error type. It ends with the value of `code`."""
+    title: str
+    """Name of the HTTP status."""
+    status: int
+    """HTTP status code."""
+    detail: str
+    """Description of the error, for people."""
+    code: str
+    """Stable error code, for programs."""
+    request_id: str
+    """ID of the request, as in the `X-Request-Id` header and in Runward's log."""
+    errors: list[ProblemError]
+    """Invalid values of the request, one entry each. Empty if the error is not about a single
+    value."""
+
+
+class ProblemError(TypedDict):
+    """One invalid value of a request."""
+    path: str
+    """Path of the value. Dotted for values in the body, such as `tools.0.name`, and empty for
+    the body itself. Other values have a prefix, such as `query.limit` or `header.Idempotency-
+    Key`."""
+    message: str
+    """What the value must be. The message never repeats the value."""
+
+
+class Progress(TypedDict):
+    """Progress of a call that the tool is still working on."""
+    status: Literal['progress']
+    """`progress`: the tool is still working."""
+    progress: NotRequired[float | None]
+    """Progress from 0 to 1. Null if it is unknown."""
+    message: NotRequired[str | None]
+    """Progress message for the event log. The model does not see it."""
+
+
+class Project(TypedDict):
+    """A project, which has its own tools, runs, and API keys."""
+    id: str
+    """ID of the project. Use it to create the project's API keys."""
+    object: Literal['project']
+    """Always `project`."""
+    name: str
+    """Name of the project."""
+    created_at: str
+    """When the project was created."""
+
+
+class ProjectList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Project]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class PutPolicy(TypedDict):
+    """The complete policy of the project. Fields that are left out become empty."""
+    hooks: NotRequired[list[Hook]]
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks."""
+    guardrails: NotRequired[list[Guardrail]]
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of
+    the tool and the agent."""
+
+
+class PutSecret(TypedDict):
+    """The value of a secret. Runward stores it encrypted and never shows it again."""
+    value: str
+    """Value of the secret, from 1 to 16,384 characters."""
+
+
+class Ready(TypedDict):
+    """The process is ready for requests."""
+    status: Literal['ready']
+    """Always `ready`."""
+
+
+class ReasoningCompletedData(TypedDict):
+    """Data of a `reasoning.completed` event."""
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    reasoning: JsonObject
+    """Reasoning in the format of the model's provider."""
+
+
+class ReasoningCompletedEvent(TypedDict):
+    """The model's reasoning in one turn, if the provider returns it."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['reasoning.completed']
+    """Always `reasoning.completed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ReasoningCompletedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ReasoningConfig(TypedDict):
+    """Settings of the model's reasoning."""
+    effort: NotRequired[str | None]
+    """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
+
+
+class ReasoningDeltaEvent(TypedDict):
+    """A piece of the model's reasoning, streamed while the model generates it."""
+    type: Literal['reasoning.delta']
+    """Always `reasoning.delta`."""
+    run_id: str
+    """ID of the run."""
+    data: PieceData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ReasoningIn(TypedDict):
+    """Reasoning of an earlier response. Accepted, but the model does not read it again."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    summary: NotRequired[list[JsonObject]]
+    """Summary from the earlier response. Accepted but ignored."""
+    content: NotRequired[list[JsonObject]]
+    """Content from the earlier response. Accepted but ignored."""
+    encrypted_content: NotRequired[str | None]
+    """Encrypted content from the earlier response. Accepted but ignored."""
+
+
+class ReasoningItem(TypedDict):
+    """Reasoning of a model, in its provider's format."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    vendor: str
+    """Name of the provider that can read the reasoning."""
+    data: JsonObject
+    """Reasoning in the provider's format, unchanged."""
+
+
+class RecentCall(TypedDict):
+    """A tool call without its arguments and output. `GET /v1/runs/{run_id}/tool_calls` returns
+    them."""
+    id: str
+    """Globally unique ID of the call. Runward sends it to the tool as `webhook-id` and
+    `Idempotency-Key`."""
+    object: Literal['tool_call']
+    """Always `tool_call`."""
+    call_id: str
+    """ID of the call, as the model's provider generated it. Unique within its run."""
+    run_id: str
+    """ID of the run that made the call."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    tool: str
+    """Name of the tool."""
+    tool_version: int | None
+    """Version of the tool that was called. Null if there was none."""
+    phase: CallPhase
+    """Current phase of the call."""
+    outcome: CallOutcome | None
+    """Outcome of the call. Null until `phase` is `settled`."""
+    attempt: int
+    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
+    created_at: str
+    """When the model requested the call."""
+    started_at: str | None
+    """When the last attempt started. Null if there was no attempt."""
+    ended_at: str | None
+    """When the call got its result. Null while the call is open."""
+    duration_ms: float | None
+    """Milliseconds from the start of the last attempt to the end of the call, including time
+    spent waiting for callbacks and people. Null if the call was never sent or has not ended."""
+    error: CallError | None
+    """Error of the call. Null if the call succeeded or is open."""
+
+
+class RecentCallPage(TypedDict):
+    """A page of a tool's calls. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[RecentCall]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+    summary: CallFigures
+    """Statistics of the tool's newest 100 calls. They do not depend on the page."""
+
+
+class RefusalIn(TypedDict):
+    """A refusal of the assistant."""
+    type: Literal['refusal']
+    """Always `refusal`."""
+    refusal: str
+    """Text of the refusal."""
+
+
+class RegisterAgent(TypedDict):
+    """An agent to register: a name and the configuration of its runs."""
+    kind: NotRequired[AgentKind]
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
+    model: NotRequired[str | list[str] | None]
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
+    model is used if the ones before it fail."""
+    instructions: NotRequired[str]
+    """Instructions that the model reads before the input."""
+    tools: NotRequired[list[str]]
+    """Names of registered tools that the model may call. If there are more than 64, the model
+    gets a tool that searches them."""
+    handoffs: NotRequired[list[str]]
+    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
+    each of them."""
+    agents: NotRequired[list[str]]
+    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+    `parallel`, and `loop`."""
+    max_iterations: NotRequired[int]
+    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    tool_choice: NotRequired[ToolChoiceMode | NamedTool]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object `{"name": …}` names the tool that the model must call."""
+    reset_tool_choice: NotRequired[bool]
+    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+    finish."""
+    parallel_tool_calls: NotRequired[bool]
+    """Whether the model may request several tool calls in one turn."""
+    model_settings: NotRequired[dict[str, JsonValue]]
+    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
+    the output is free text."""
+    repair_attempts: NotRequired[int]
+    """Maximum number of times that the model may correct an output that does not match
+    `output_schema`. The run then ends as `incomplete`."""
+    tool_use_behavior: NotRequired[ToolUseMode | StopAt]
+    """What happens after tool calls. `run_llm_again`: the model reads the results.
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
+    only results of the tools in `stop_at` do."""
+    on_unknown_tool: NotRequired[FailureMode]
+    """What happens if the model calls a tool that does not exist. `return_error`: the model
+    reads an error. `fail_run`: the run fails."""
+    on_max_turns: NotRequired[MaxTurnsMode | FixedOutput]
+    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
+    fails. An object: the run completes with its `output`."""
+    limits: NotRequired[Limits]
+    """Limits of the run."""
+    hooks: NotRequired[list[Hook]]
+    """Hooks that Runward calls before and after each model request and each tool call."""
+    guardrails: NotRequired[list[Guardrail]]
+    """Guardrails that check the run's input, its tool calls, and its final output."""
+    history: NotRequired[History]
+    """How much of the session's earlier runs the model sees."""
+    name: str
+    """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
+    description: NotRequired[str | None]
+    """Description of the agent, for people and for agents that may hand over a run to it."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
+
+
+class RegisterMcpServer(TypedDict):
+    """An MCP server to register: either a `url` (streamable HTTP) or a `command`."""
+    name: str
+    """Name of the MCP server. Unique in the project."""
+    url: NotRequired[str | None]
+    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    `command`."""
+    command: NotRequired[str | None]
+    """Command that starts the MCP server, which Runward then calls over standard input and
+    output. The operator must allow the command. Set either `url` or `command`."""
+    args: NotRequired[list[str]]
+    """Arguments of the command."""
+    tools: NotRequired[ToolFilter]
+    """Filter for the tools of the server. By default, all tools are used."""
+    prefix: NotRequired[str | None]
+    """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
+    server."""
+    approval: NotRequired[ApprovalMode | When | None]
+    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
+    marks with `readOnlyHint`, and `always` for all others."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+    default."""
+    headers: NotRequired[dict[str, str | SecretRef]]
+    """HTTP headers that Runward sends with every request. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    oauth: NotRequired[OAuth | None]
+    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
+    request."""
+
+
+class RegisterTool(TypedDict):
+    """A tool to register, which models can then call. Sizes are in bytes and durations in
+    seconds. Tools of type `webhook` need a `url`, tools of type `agent` an `agent`, and tools
+    of type `hosted` a `hosted` object. Tools of type `webhook` and `client` need
+    `parameters`, unless the tool runs a kind of provider tool, which has fixed parameters."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: NotRequired[str]
+    """Description of the tool for the model: what the tool does and when to use it."""
+    parameters: NotRequired[JsonObject]
+    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+    arguments do not match it."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    type: NotRequired[RegisteredToolType]
+    """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+    run. `client`: the client runs the tool and submits the result. `hosted`: the model's
+    provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
+    tool of a registered MCP server."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+    tools."""
+    agent: NotRequired[str | None]
+    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    output: NotRequired[ChildOutput | OutputOfTool]
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool."""
+    headers: NotRequired[dict[str, str | SecretRef]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Optional properties become nullable."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
+    no timeout of its own."""
+    on_timeout: NotRequired[FailureMode | Text]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    on_error: NotRequired[FailureMode | Text]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    retry calls whose outcome is unknown."""
+    on_unknown: NotRequired[OnUnknown]
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
+    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    retry: NotRequired[Retry]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | When]
+    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. The model then reads that nobody decided.
+    Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null: a
+    built-in message."""
+    enabled: NotRequired[bool | When]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    guardrails: NotRequired[list[Guardrail]]
+    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
+    the tool's secret."""
+    concurrency: NotRequired[Concurrency]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
+    the model and stored in full."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    hosted: NotRequired[Hosted | None]
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+    executes: NotRequired[ExecutorKind | None]
+    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+
+
+class Reject(TypedDict):
+    """Reject the call."""
+    digest: NotRequired[str | None]
+    """Digest of the call that the approver saw. If the call has changed since then, Runward
+    refuses the decision with 409. Null: Runward does not compare."""
+    decision: Literal['reject']
+    """`reject`: Runward never sends the call."""
+    message: NotRequired[str | None]
+    """Message for the model. Null: the tool's `reject_message` or a built-in message."""
+    remember: NotRequired[Remember | None]
+    """Apply the rejection also to later calls of the tool. Null: only to this call."""
+
+
+class Remember(TypedDict):
+    """Apply the decision also to later calls of the same tool version by the same agent."""
+    scope: RememberScope
+    """Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
+    session."""
+    exact_arguments: NotRequired[bool]
+    """Whether the decision applies only to calls with identical arguments."""
+    expires_seconds: NotRequired[float | None]
+    """Number of seconds that the decision is remembered. Null: it does not expire."""
+
+
+class RequestedCall(TypedDict):
+    """A tool call that the model requested and that Runward has not validated yet."""
+    call_id: str
+    """ID of the call, as the model's provider generated it."""
+    name: str
+    """Name of the tool, as the model wrote it."""
+    arguments: JsonObject
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
+    arguments_text: NotRequired[str]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
+
+
+class RequiredActionList(TypedDict):
+    """The tool calls of a project that wait for a person or a client, most urgent first."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[PendingAction]
+    """Waiting calls: first unknown outcomes, then approvals that expire within an hour, then
+    other approvals, then client results. Approvals that expire within an hour are ordered by
+    expiry. All others are ordered from oldest to newest."""
+    counts: PendingCounts
+    """Number of all waiting calls, including calls beyond `limit`."""
+    has_more: bool
+    """Whether there are more waiting calls than `limit`."""
+
+
+class ResolveAction(TypedDict):
+    """A tool call whose outcome is unknown. A person must find it out and record it with `POST
+    /v1/runs/{run_id}/tool_calls/{call_id}/resolve`."""
+    type: Literal['resolve']
+    """Always `resolve`."""
+    run_id: str
+    """ID of the run that made the call: this run or a run below it."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that was called."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    path: list[str]
+    """Agents of the child runs on the way down from this run to the run that made the call.
+    Empty if this run made the call."""
+
+
+class ResolvedCompleted(TypedDict):
+    """Record that the call took effect, and its output."""
+    resolution: Literal['completed']
+    """`completed`: the call took effect."""
+    output: JsonValue
+    """Output of the call, which the model reads."""
+
+
+class ResolvedFailed(TypedDict):
+    """Record that the call did not take effect."""
+    resolution: Literal['failed']
+    """`failed`: the call did not take effect."""
+    message: str
+    """Error message that the model reads."""
+
+
+class ResolvedRetry(TypedDict):
+    """Send the call again because it did not take effect."""
+    resolution: Literal['retry']
+    """`retry`: the call did not take effect. Runward sends it again."""
+
+
+class Respond(TypedDict):
+    """Set the result of the call without calling the tool."""
+    digest: NotRequired[str | None]
+    """Digest of the call that the approver saw. If the call has changed since then, Runward
+    refuses the decision with 409. Null: Runward does not compare."""
+    decision: Literal['respond']
+    """`respond`: Runward does not call the tool and uses `output` as its result."""
+    output: JsonValue
+    """Result of the call: any JSON value."""
+
+
+class ResponseObject(TypedDict):
+    """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
+    The next response starts where the client submits what the run waits for."""
+    id: str
+    """ID of the response (`resp_…`). It contains the hexadecimal digits of the run's ID."""
+    object: Literal['response']
+    """Always `response`."""
+    created_at: int
+    """When the response was created, as a Unix timestamp in seconds."""
+    completed_at: int | None
+    """When the response was completed, as a Unix timestamp in seconds. Null unless `status` is
+    `completed`."""
+    status: ResponseStatus
+    """Status of the response. `completed` also means that the run waits for the client."""
+    model: str
+    """Model or agent of the request."""
+    previous_response_id: str | None
+    """ID of the response that this response continues. Null if there is none."""
+    instructions: str | None
+    """Instructions of the request. Null if the model is an agent or there are none."""
+    tools: list[JsonObject]
+    """Functions and registered tools of the request."""
+    tool_choice: JsonValue
+    """Tool choice of the request."""
+    truncation: Literal['disabled']
+    """Always `disabled`."""
+    parallel_tool_calls: bool
+    """Whether the model may request several tool calls in one turn, as in the request."""
+    text: JsonObject
+    """Settings of the model's text output, as in the request."""
+    temperature: float
+    """Sampling temperature of the request. 1 if the request has none."""
+    top_p: float
+    """Nucleus sampling probability of the request. 1 if the request has none."""
+    presence_penalty: float
+    """Presence penalty of the request. 0 if the request has none."""
+    frequency_penalty: float
+    """Frequency penalty of the request. 0 if the request has none."""
+    top_logprobs: int
+    """Number of log probabilities. Always 0."""
+    reasoning: JsonObject | None
+    """Reasoning settings of the request. Null if the request has none."""
+    user: str | None
+    """Identifier of the end user, as in the request. Null if the request has none."""
+    max_output_tokens: int | None
+    """Maximum number of output tokens, as in the request. Null if the request has none."""
+    max_tool_calls: int | None
+    """Maximum number of tool calls, as in the request. Null if the request has none."""
+    store: bool
+    """Whether the response is stored. Always true."""
+    background: bool
+    """Whether the request that started the run set `background`."""
+    service_tier: str
+    """Service tier of the request. `default` if the request has none."""
+    metadata: dict[str, str]
+    """Custom metadata of the run."""
+    safety_identifier: str | None
+    """Identifier of the end user for safety checks, as in the request. Null if the request has
+    none."""
+    prompt_cache_key: str | None
+    """Key for the provider's prompt cache, as in the request. Null if the request has none."""
+    conversation: JsonObject | None
+    """Session of the response, as `{"id": "sess_…"}`. Null if there is none."""
+    error: JsonObject | None
+    """Error of a failed response, with `code` and `message`. Null for other responses."""
+    incomplete_details: JsonObject | None
+    """Why the response is incomplete: `reason` in OpenAI's format, and Runward's own `code` and
+    `message`. Null for other responses."""
+    output: list[JsonObject]
+    """Output items of the types `message`, `reasoning`, `mcp_call`, `function_call`, and
+    `mcp_approval_request`."""
+    usage: JsonObject | None
+    """Number of tokens that the response used. Null until the response has ended."""
+
+
+class RestartedData(TypedDict):
+    """Data of a `message.restarted` event."""
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+
+
+class ResultAction(TypedDict):
+    """A tool call that needs a result or input from the client. Submit it with `POST
+    /v1/runs/{run_id}/tool_calls/{call_id}/result`."""
+    type: Literal['tool_result']
+    """Always `tool_result`."""
+    run_id: str
+    """ID of the run that made the call: this run or a run below it."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the client tool to run, or of the tool that requests input."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    requests: JsonValue
+    """Input that a webhook tool requests, in the tool's own format. Null for a tool that the
+    client runs."""
+    path: list[str]
+    """Agents of the child runs on the way down from this run to the run that made the call.
+    Empty if this run made the call."""
+
+
+class Retry(TypedDict):
+    """How often Runward retries a call and how long it waits between attempts. Delays are
+    randomized (full jitter) and count toward the call's timeout."""
+    max_attempts: NotRequired[int]
+    """Maximum number of attempts, including the first one."""
+    initial_seconds: NotRequired[float]
+    """Maximum delay before the second attempt, in seconds. It doubles with each further attempt."""
+    max_seconds: NotRequired[float]
+    """Maximum delay between two attempts, in seconds."""
+    on: NotRequired[list[int]]
+    """HTTP status codes that Runward retries even if the tool is not idempotent."""
+
+
+class Run(TypedDict):
+    """One execution of an agent or a model, from its input to a final status."""
+    id: str
+    """ID of the run. It stays the same while the run pauses and resumes."""
+    object: Literal['run']
+    """Always `run`."""
+    status: RunStatus
+    """Status of the run. `completed`, `failed`, `cancelled`, `incomplete`, and `expired` are
+    final. `requires_action` means that the run continues only after a person or a client
+    performs one of its `required_actions`. A run that waits only for callbacks has the status
+    `in_progress`."""
+    agent: str | None
+    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    model: str | list[str] | None
+    """Model of the run, or several models in order of preference. Null for a workflow, which has
+    no model."""
+    session_id: str | None
+    """ID of the session that the run belongs to. Null if it belongs to none."""
+    continued_from: str | None
+    """ID of the run that this run continues. Null for other runs."""
+    parent_run_id: str | None
+    """ID of the parent run. Set only for child runs."""
+    created_by: Actor | None
+    """API key that started the run. For a child run, the API key that started the topmost run
+    above it."""
+    turn: int
+    """Number of turns so far."""
+    usage: Usage
+    """Tokens and cost so far, including child runs."""
+    output: JsonValue
+    """Final output: the text of the model, or the result of the tool that ended the run. Null
+    until there is an output."""
+    output_parsed: JsonValue
+    """Final output parsed as JSON. Null unless the run has an `output_schema`."""
+    error: RunError | None
+    """The error that the run failed with. Set only for the status `failed`."""
+    incomplete_details: IncompleteDetails | None
+    """The limit that ended the run. Null if no limit did."""
+    required_actions: list[RequiredAction]
+    """Actions that a person or a client must perform for this run or a run below it, whatever
+    its status is."""
+    waiting_for: list[CallbackWait]
+    """Tool calls of this run or a run below it that wait for a callback of their tool."""
+    last_sequence: int
+    """Sequence number of the newest event."""
+    created_at: str
+    """When the run was accepted."""
+    started_at: str | None
+    """When a worker first claimed the run. Null until then."""
+    ended_at: str | None
+    """When the run ended. Null while it is open."""
+    context: JsonObject | None
+    """Context that was given when the run was started. Rules and tools can read it. The model
+    never sees it."""
+    metadata: JsonObject
+    """Metadata that was given when the run was started."""
+
+
+class RunCancelledEvent(TypedDict):
+    """The run was cancelled. This is its last event."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.cancelled']
+    """Always `run.cancelled`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunCompletedEvent(TypedDict):
+    """The run completed. This is its last event, and it contains the output."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.completed']
+    """Always `run.completed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunCreatedData(TypedDict):
+    """Data of a `run.created` event."""
+    agent: str | None
+    """Name of the agent that the run was started with. Null if the run uses no registered agent."""
+    model: str | list[str] | None
+    """Model of the run, or several models in order of preference. Null for a workflow, which has
+    no model."""
+    tools: list[str]
+    """Names of the tools that the run may call."""
+    parent_call_id: NotRequired[str]
+    """ID of the parent's tool call that started this run. Set only for child runs."""
+    continued_from: NotRequired[str]
+    """ID of the run that this run continues. Set only for continued runs."""
+
+
+class RunCreatedEvent(TypedDict):
+    """The run was accepted. The data names its agent, model, and tools."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.created']
+    """Always `run.created`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunCreatedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunEndedData(TypedDict):
+    """Data of the last event of a run, such as `run.completed`."""
+    output: NotRequired[JsonValue]
+    """Final output of the run. A longer output is truncated to 32 KiB."""
+    truncated: NotRequired[Literal[True]]
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full."""
+    error: NotRequired[ErrorSaid]
+    """The error that the run failed with. Set only for failed runs."""
+    incomplete_details: NotRequired[LimitSaid]
+    """The limit that ended the run. Set only if a limit ended it."""
+
+
+class RunError(TypedDict):
+    """The error that a run failed with."""
+    code: str
+    """Stable error code, for programs."""
+    message: str
+    """Description of the error, for people."""
+
+
+class RunExpiredEvent(TypedDict):
+    """The run's deadline passed while the run was waiting. This is its last event."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.expired']
+    """Always `run.expired`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunFailedEvent(TypedDict):
+    """The run failed. This is its last event, and `error` contains a code and a message."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.failed']
+    """Always `run.failed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunHostedCallItem(TypedDict):
+    """A call of a hosted tool, which the model's provider ran, and its result."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    agent: str | None
+    """Name of the agent that the item belongs to. Null if the run uses no registered agent."""
+    turn: int
+    """Number of the turn that the item belongs to. 0 for items before the first turn."""
+    type: Literal['hosted_call']
+    """Always `hosted_call`."""
+    call_id: str
+    """ID that the provider gave the call."""
+    name: str
+    """Name of the hosted tool."""
+    kind: str
+    """Kind of the hosted tool, or the provider's own name for it."""
+    vendor: str
+    """Name of the provider that ran the tool."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    output: JsonValue
+    """Output of the call: any JSON value."""
+    is_error: bool
+    """Whether the call failed."""
+    data: JsonObject
+    """The call in the provider's format, unchanged."""
+
+
+class RunIncompleteEvent(TypedDict):
+    """The run reached a limit. This is its last event, and `incomplete_details` names the limit."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.incomplete']
+    """Always `run.incomplete`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Run]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class RunMessageItem(TypedDict):
+    """A message of a user, a model, or the system."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    agent: str | None
+    """Name of the agent that the item belongs to. Null if the run uses no registered agent."""
+    turn: int
+    """Number of the turn that the item belongs to. 0 for items before the first turn."""
+    role: Role
+    """Role of the message's author."""
+    content: str | list[ItemPart]
+    """Content of the message: a text, or a list of texts, images, and files."""
+    refusal: NotRequired[Literal[True]]
+    """True if the message is a refusal of the model."""
+    native: NotRequired[NativePart]
+    """Provider-specific data of the message. Missing if there is none."""
+
+
+class RunReasoningItem(TypedDict):
+    """Reasoning of a model, in its provider's format."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    agent: str | None
+    """Name of the agent that the item belongs to. Null if the run uses no registered agent."""
+    turn: int
+    """Number of the turn that the item belongs to. 0 for items before the first turn."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    vendor: str
+    """Name of the provider that can read the reasoning."""
+    data: JsonObject
+    """Reasoning in the provider's format, unchanged."""
+
+
+class RunResumedEvent(TypedDict):
+    """A worker claimed the run again, after the run had waited or its previous worker was lost."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.resumed']
+    """Always `run.resumed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: NothingData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunStartedEvent(TypedDict):
+    """A worker claimed the run for the first time."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.started']
+    """Always `run.started`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: NothingData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunToolCallItem(TypedDict):
+    """A tool call that the model requested."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    agent: str | None
+    """Name of the agent that the item belongs to. Null if the run uses no registered agent."""
+    turn: int
+    """Number of the turn that the item belongs to. 0 for items before the first turn."""
+    type: Literal['tool_call']
+    """Always `tool_call`."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    name: str
+    """Name of the tool."""
+    arguments: JsonObject
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
+    arguments_text: NotRequired[str]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
+    native: NotRequired[NativePart]
+    """Provider-specific data of the call. Missing if there is none."""
+
+
+class RunToolResultItem(TypedDict):
+    """The result of a tool call, as the model reads it."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    agent: str | None
+    """Name of the agent that the item belongs to. Null if the run uses no registered agent."""
+    turn: int
+    """Number of the turn that the item belongs to. 0 for items before the first turn."""
+    type: Literal['tool_result']
+    """Always `tool_result`."""
+    call_id: str
+    """ID of the tool call that the result belongs to."""
+    output: JsonValue
+    """Output of the call: any JSON value."""
+    is_error: bool
+    """Whether the model reads the output as an error."""
+    content: NotRequired[list[ItemPart]]
+    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+
+
+class RunWaitingData(TypedDict):
+    """Data of a `run.waiting` event."""
+    waiting_for: list[WaitingFor]
+    """Tool calls that the run waits for."""
+
+
+class RunWaitingEvent(TypedDict):
+    """The run cannot continue until a person or a client acts. `waiting_for` lists the calls
+    that wait. A run that waits only for callbacks has no such event."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['run.waiting']
+    """Always `run.waiting`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: RunWaitingData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class RunwardToolsIn(TypedDict):
+    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label`
+    is `runward`."""
+    type: Literal['mcp']
+    """Always `mcp`."""
+    server_label: Literal['runward']
+    """Always `runward`."""
+    allowed_tools: list[str] | AllowedTools
+    """Names of the registered tools that the model may call."""
+
+
+class Secret(TypedDict):
+    """A stored secret, without its value."""
+    object: Literal['secret']
+    """Always `secret`."""
+    name: str
+    """Name of the secret. Unique in the project. Other resources refer to the secret by this
+    name."""
+    version: int
+    """Version of the value. It starts at 1 and grows by 1 with each new value."""
+    created_at: str
+    """When the secret was created."""
+    updated_at: str
+    """When the current value was set."""
+
+
+class SecretList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Secret]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class SecretRef(TypedDict):
+    """A reference to a secret of the project."""
+    secret: str
+    """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
+    prefix: NotRequired[str]
+    """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
+
+
+class SendInput(TypedDict):
+    """A message for a run that has not ended."""
+    input: Input
+    """A text, or messages. The model reads them in its next turn, after all open tool calls have
+    results."""
+
+
+class Session(TypedDict):
+    """A conversation shared by several runs, of which only one works at a time."""
+    id: str
+    """ID of the session. Runs refer to it as `session_id`."""
+    object: Literal['session']
+    """Always `session`."""
+    name: str | None
+    """Name of the session, for people. Null if it has none."""
+    metadata: JsonObject
+    """Custom metadata of the session."""
+    state: JsonObject
+    """Current state that the session's runs and their tools share."""
+    on_conflict: OnConflict
+    """What happens to a run that is started while another run of the session is open."""
+    forked_from: str | None
+    """ID of the session that this session was forked from. Null if it is not a fork."""
+    created_at: str
+    """When the session was created."""
+    updated_at: str
+    """When the session was last updated, or one of its runs ended."""
+
+
+class SessionHostedCallItem(TypedDict):
+    """A call of a hosted tool, which the model's provider ran, and its result."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    run_id: str
+    """ID of the run that the item belongs to."""
+    type: Literal['hosted_call']
+    """Always `hosted_call`."""
+    call_id: str
+    """ID that the provider gave the call."""
+    name: str
+    """Name of the hosted tool."""
+    kind: str
+    """Kind of the hosted tool, or the provider's own name for it."""
+    vendor: str
+    """Name of the provider that ran the tool."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    output: JsonValue
+    """Output of the call: any JSON value."""
+    is_error: bool
+    """Whether the call failed."""
+    data: JsonObject
+    """The call in the provider's format, unchanged."""
+
+
+class SessionItemPage(TypedDict):
+    """A page of a session's conversation: the items of the runs that have ended. Each item has
+    its own `id` and the `run_id` of its run."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[SessionItem]
+    """Items in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class SessionList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Session]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class SessionMessageItem(TypedDict):
+    """A message of a user, a model, or the system."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    run_id: str
+    """ID of the run that the item belongs to."""
+    role: Role
+    """Role of the message's author."""
+    content: str | list[ItemPart]
+    """Content of the message: a text, or a list of texts, images, and files."""
+    refusal: NotRequired[Literal[True]]
+    """True if the message is a refusal of the model."""
+    native: NotRequired[NativePart]
+    """Provider-specific data of the message. Missing if there is none."""
+
+
+class SessionReasoningItem(TypedDict):
+    """Reasoning of a model, in its provider's format."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    run_id: str
+    """ID of the run that the item belongs to."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    vendor: str
+    """Name of the provider that can read the reasoning."""
+    data: JsonObject
+    """Reasoning in the provider's format, unchanged."""
+
+
+class SessionToolCallItem(TypedDict):
+    """A tool call that the model requested."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    run_id: str
+    """ID of the run that the item belongs to."""
+    type: Literal['tool_call']
+    """Always `tool_call`."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    name: str
+    """Name of the tool."""
+    arguments: JsonObject
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
+    arguments_text: NotRequired[str]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
+    native: NotRequired[NativePart]
+    """Provider-specific data of the call. Missing if there is none."""
+
+
+class SessionToolResultItem(TypedDict):
+    """The result of a tool call, as the model reads it."""
+    id: str
+    """ID of the item. Use it as `after` to get the items that follow it."""
+    run_id: str
+    """ID of the run that the item belongs to."""
+    type: Literal['tool_result']
+    """Always `tool_result`."""
+    call_id: str
+    """ID of the tool call that the result belongs to."""
+    output: JsonValue
+    """Output of the call: any JSON value."""
+    is_error: bool
+    """Whether the model reads the output as an error."""
+    content: NotRequired[list[ItemPart]]
+    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+
+
+class ShownFile(TypedDict):
+    """A file, as a URL or as base64 data."""
+    type: Literal['file']
+    """Always `file`."""
+    url: NotRequired[str]
+    """URL of the file. Missing if the file is in `data`."""
+    data: NotRequired[str]
+    """The file in base64. Missing if the file has a `url`."""
+    media_type: NotRequired[str]
+    """Media type of the file, such as `application/pdf`."""
+    filename: NotRequired[str]
+    """Name of the file."""
+
+
+class ShownImage(TypedDict):
+    """An image, as a URL or as base64 data."""
+    type: Literal['image']
+    """Always `image`."""
+    url: NotRequired[str]
+    """URL of the image. Missing if the image is in `data`."""
+    data: NotRequired[str]
+    """The image in base64. Missing if the image has a `url`."""
+    media_type: NotRequired[str]
+    """Media type of the image, such as `image/png`."""
+    filename: NotRequired[str]
+    """Name of the image file."""
+
+
+class ShownText(TypedDict):
+    """A text part of a message or a result."""
+    type: Literal['text']
+    """Always `text`."""
+    text: str
+    """Text of the part."""
+
+
+class SkippedTool(TypedDict):
+    """A tool of an MCP server that cannot become a tool of the project."""
+    tool: str
+    """Name of the tool on the MCP server."""
+    reason: str
+    """Reason why the tool cannot be used."""
+
+
+class StartRun(TypedDict):
+    """A run to start: either with a registered `agent`, or with a `model` and its configuration."""
+    input: Input
+    """Input of the run: a text, or the messages of a conversation."""
+    agent: NotRequired[str | None]
+    """Name of a registered agent. Fields that configure an agent, such as `model` or `tools`,
+    are then not allowed."""
+    model: NotRequired[str | list[str] | None]
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
+    model is used if the ones before it fail."""
+    instructions: NotRequired[str]
+    """Instructions that the model reads before the input."""
+    kind: NotRequired[AgentKind]
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
+    tools: NotRequired[list[str]]
+    """Names of registered tools that the model may call. If there are more than 64, the model
+    gets a tool that searches them."""
+    handoffs: NotRequired[list[str]]
+    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
+    each of them."""
+    agents: NotRequired[list[str]]
+    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+    `parallel`, and `loop`."""
+    max_iterations: NotRequired[int]
+    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    tool_choice: NotRequired[ToolChoiceMode | NamedTool]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object `{"name": …}` names the tool that the model must call."""
+    reset_tool_choice: NotRequired[bool]
+    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+    finish."""
+    parallel_tool_calls: NotRequired[bool]
+    """Whether the model may request several tool calls in one turn."""
+    model_settings: NotRequired[dict[str, JsonValue]]
+    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
+    the output is free text."""
+    repair_attempts: NotRequired[int]
+    """Maximum number of times that the model may correct an output that does not match
+    `output_schema`. The run then ends as `incomplete`."""
+    tool_use_behavior: NotRequired[ToolUseMode | StopAt]
+    """What happens after tool calls. `run_llm_again`: the model reads the results.
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
+    only results of the tools in `stop_at` do."""
+    on_unknown_tool: NotRequired[FailureMode]
+    """What happens if the model calls a tool that does not exist. `return_error`: the model
+    reads an error. `fail_run`: the run fails."""
+    on_max_turns: NotRequired[MaxTurnsMode | FixedOutput]
+    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
+    fails. An object: the run completes with its `output`."""
+    limits: NotRequired[Limits]
+    """Limits of the run."""
+    hooks: NotRequired[list[Hook]]
+    """Hooks that Runward calls before and after each model request and each tool call."""
+    guardrails: NotRequired[list[Guardrail]]
+    """Guardrails that check the run's input, its tool calls, and its final output."""
+    history: NotRequired[History]
+    """How much of the session's earlier runs the model sees."""
+    session_id: NotRequired[str | None]
+    """ID of the session that the run belongs to. The model sees the session's earlier
+    conversation."""
+    on_conflict: NotRequired[OnConflict | None]
+    """What happens if another run of the session is open. Null: the session's `on_conflict`
+    applies."""
+    context: NotRequired[JsonObject | None]
+    """Context for rules and tools. The model never sees it."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON."""
+
+
+class StartedRun(TypedDict):
+    """The run that a client started: the run that made the call, or the topmost run above it."""
+    id: str
+    """ID of the run."""
+    agent: str | None
+    """Name of the agent that the run was started with. Null if the run uses no registered agent."""
+    created_by: Actor | None
+    """API key that started the run."""
+    created_at: str
+    """When the run was accepted."""
+    input: str | None
+    """Text of the last user message of the run, up to 2,000 characters. Null if there is none."""
+
+
+class StateUpdatedData(TypedDict):
+    """Data of a `state.updated` event."""
+    call_id: str
+    """ID of the tool call that changed the shared state."""
+    changes: JsonObject | None
+    """Changed keys of the shared state with their new values. A value of null means that the key
+    was removed. Null if the changes are larger than 32 KiB."""
+    changes_bytes: NotRequired[int]
+    """Size of `changes` in bytes. Set only if the changes are too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the changes are too large for the event. `GET /v1/sessions/{session_id}` returns
+    the state of a session in full."""
+
+
+class StateUpdatedEvent(TypedDict):
+    """A call changed the shared state. A value of null means that the call removed the key."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['state.updated']
+    """Always `state.updated`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: StateUpdatedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class StopAt(TypedDict):
+    """Tools whose first successful result ends the run."""
+    stop_at: list[str]
+    """Names of tools. The first successful result of one of them ends the run and becomes its
+    output."""
+
+
+class StreamOptions(TypedDict):
+    """Options of the event stream."""
+    include_obfuscation: NotRequired[Literal[False]]
+    """Whether events have random padding. Runward supports only false."""
+
+
+class Text(TypedDict):
+    """A custom message for the model that replaces the built-in one."""
+    message: str
+    """Message that the model reads."""
+
+
+class TextConfig(TypedDict):
+    """Settings of the model's text output."""
+    format: NotRequired[FormatIn | None]
+    """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
+    verbosity: NotRequired[Verbosity | None]
+    """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
+    provider's default."""
+
+
+class TextIn(TypedDict):
+    """A text part of a message or a result."""
+    type: TextPartKind
+    """Kind of the text part: `output_text` for messages of the assistant, `input_text`
+    otherwise."""
+    text: str
+    """Text of the part."""
+    annotations: NotRequired[list[JsonObject]]
+    """Annotations from an earlier response. Accepted but ignored."""
+    logprobs: NotRequired[list[JsonObject]]
+    """Log probabilities from an earlier response. Accepted but ignored."""
+
+
+class Tool(TypedDict):
+    """A registered tool. Runward never shows the values of its headers."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: str
+    """Description of the tool for the model: what the tool does and when to use it."""
+    parameters: JsonObject
+    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+    arguments do not match it."""
+    output_schema: JsonObject | None
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    type: ToolType
+    """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+    run. `client`: the client runs the tool and submits the result. `hosted`: the model's
+    provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
+    tool of a registered MCP server."""
+    url: str | None
+    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+    tools."""
+    agent: str | None
+    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    output: ChildOutput | OutputOfTool
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool."""
+    headers: dict[str, str | SecretRef]
+    """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
+    to secrets are shown unchanged."""
+    strict: bool
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Optional properties become nullable."""
+    timeout_seconds: float | None
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
+    no timeout of its own."""
+    on_timeout: FailureMode | Text
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    on_error: FailureMode | Text
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    idempotent: bool
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    retry calls whose outcome is unknown."""
+    on_unknown: OnUnknown
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
+    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    retry: Retry
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: ApprovalMode | When | ByCallable
+    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    approval_expires_seconds: float
+    """Number of seconds until an approval expires. The model then reads that nobody decided.
+    Default: 7 days. Maximum: 365 days."""
+    reject_message: str | None
+    """Message that the model reads if an approver rejects a call without a message. Null: a
+    built-in message."""
+    enabled: bool | When | ByCallable
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    guardrails: list[Guardrail]
+    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
+    the tool's secret."""
+    concurrency: Concurrency
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: int
+    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
+    the model and stored in full."""
+    metadata: dict[str, JsonValue]
+    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    code: str | None
+    """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
+    creates a new version of the tool. Null for other tools."""
+    mcp: FromServer | None
+    """MCP server of the tool, and the tool's name on that server. Set only for tools of type
+    `mcp`."""
+    hosted: Hosted | None
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+    executes: ExecutorKind | None
+    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    id: str
+    """ID of the tool. Globally unique."""
+    object: Literal['tool']
+    """Always `tool`."""
+    version: int
+    """Version of the tool. It starts at 1 and grows by 1 with each update. A call uses the
+    version that the model saw."""
+    created_at: str
+    """When the tool was registered."""
+    updated_at: str
+    """When this version was created."""
+
+
+class ToolCall(TypedDict):
+    """A tool call of a run, from the model's request to its result."""
+    id: str
+    """Globally unique ID of the call. Runward sends it to the tool as `webhook-id` and
+    `Idempotency-Key`."""
+    object: Literal['tool_call']
+    """Always `tool_call`."""
+    call_id: str
+    """ID of the call, as the model's provider generated it. Unique within its run."""
+    run_id: str
+    """ID of the run that made the call."""
+    turn: int
+    """Number of the turn whose response requested the call."""
+    tool: str
+    """Name of the tool, as the model wrote it."""
+    tool_version: int | None
+    """Version of the tool. Null if the tool does not exist."""
+    arguments: JsonObject
+    """Arguments that Runward sends or has sent to the tool."""
+    omitted_arguments: list[OmittedArgument]
+    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
+    original_arguments: JsonObject | None
+    """Arguments that the model requested. Null unless an approver edited them."""
+    digest: str
+    """Digest of the tool, its version, its target URL, and the arguments."""
+    requests: JsonValue
+    """Input that a webhook tool requests from the client. Set only while `phase` is
+    `awaiting_input`."""
+    phase: CallPhase
+    """Current phase of the call."""
+    attempt: int
+    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
+    approval_id: str | None
+    """ID of the call's approval. Null if the call needed no approval."""
+    child_run_id: str | None
+    """ID of the child run that executes the call. Set only for tools of type `agent`."""
+    outcome: CallOutcome | None
+    """Outcome of the call. Null until `phase` is `settled`."""
+    reason: Reason | None
+    """Why the call failed, was rejected, or was not run. Null for other calls."""
+    output: JsonValue
+    """Full output of the call. The model may read a truncated version."""
+    is_error: bool
+    """Whether the model reads the output as an error."""
+    detail: str | None
+    """Technical details of the outcome, for operators. The model does not see them."""
+    metadata: JsonObject | None
+    """Metadata that the tool returned together with its output. The model never sees it."""
+    timeout_seconds: float | None
+    """Time limit of the last attempt in seconds. Null if no attempt has started or the attempt
+    has no limit."""
+    created_at: str
+    """When the model requested the call."""
+    started_at: str | None
+    """When the last attempt started. Null if there was no attempt."""
+    deadline_at: str | None
+    """Time until which Runward accepts a callback or a client's result. Null if there is no such
+    time."""
+    ended_at: str | None
+    """When the call got its result. Null while the call is open."""
+
+
+class ToolCallApprovalDecidedEvent(TypedDict):
+    """A person decided about the call, or a remembered decision covered it."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.approval_decided']
+    """Always `tool_call.approval_decided`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ApprovalDecidedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallApprovalRequestedEvent(TypedDict):
+    """Runward created an approval for the call. The data contains the approval's ID and the
+    digest of the call."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.approval_requested']
+    """Always `tool_call.approval_requested`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ApprovalRequestedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallArgumentsDeltaEvent(TypedDict):
+    """A piece of a call's arguments, streamed while the model generates it."""
+    type: Literal['tool_call.arguments.delta']
+    """Always `tool_call.arguments.delta`."""
+    run_id: str
+    """ID of the run."""
+    data: ArgumentsPieceData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallCancelled(TypedDict):
+    """A notification that Runward no longer waits for the result of a call."""
+    type: Literal['tool_call.cancelled']
+    """Always `tool_call.cancelled`."""
+    run_id: str
+    """ID of the run that made the call."""
+    call_id: str
+    """ID of the call, as the model's provider generated it. Unique within its run."""
+    tool: str
+    """Name of the tool."""
+    tool_version: int
+    """Version of the tool."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    attempt: int
+    """Number of the last attempt."""
+    fence: int
+    """Number that grows each time a worker claims the run. If two requests for one call differ,
+    trust the one with the higher number."""
+    reason: str
+    """Why Runward no longer waits, such as `run_cancelled` or `run_ended`."""
+
+
+class ToolCallCancelledEvent(TypedDict):
+    """The run ended before the call had a result."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.cancelled']
+    """Always `tool_call.cancelled`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallCompletedEvent(TypedDict):
+    """The call completed. The data contains its output."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.completed']
+    """Always `tool_call.completed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallCreatedEvent(TypedDict):
+    """The model requested a tool call. The data contains its exact arguments."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.created']
+    """Always `tool_call.created`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallCreatedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallFailedEvent(TypedDict):
+    """The call failed, and the model reads an error. `reason` contains the cause."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.failed']
+    """Always `tool_call.failed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallItem(TypedDict):
+    """A tool call that the model requested."""
+    type: Literal['tool_call']
+    """Always `tool_call`."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    name: str
+    """Name of the tool."""
+    arguments: JsonObject
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
+    arguments_text: NotRequired[str]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
+    native: NotRequired[NativePart]
+    """Provider-specific data of the call. Missing if there is none."""
+
+
+class ToolCallList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[ToolCall]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class ToolCallOutcomeUnknownEvent(TypedDict):
+    """The call was sent, but it is unknown whether it took effect."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.outcome_unknown']
+    """Always `tool_call.outcome_unknown`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallProgressEvent(TypedDict):
+    """The tool accepted the call, requested input, or reported progress, or a child run was
+    started."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.progress']
+    """Always `tool_call.progress`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallProgressData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallRejectedEvent(TypedDict):
+    """A person or a guardrail rejected the call, or its approval expired."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.rejected']
+    """Always `tool_call.rejected`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallRequest(TypedDict):
+    """The request for one attempt at a tool call."""
+    type: Literal['tool_call']
+    """Always `tool_call`."""
+    run_id: str
+    """ID of the run that made the call."""
+    call_id: str
+    """ID of the call, as the model's provider generated it. Unique within its run."""
+    tool: str
+    """Name of the tool."""
+    tool_version: int
+    """Version of the tool."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    arguments: JsonObject
+    """Arguments of the call. They match the tool's `parameters`."""
+    context: JsonObject | None
+    """Context of the run, as the client gave it. Null if there is none."""
+    attempt: int
+    """Number of the attempt, counted from 1 for each call."""
+    fence: int
+    """Number that grows each time a worker claims the run. If two requests for one call differ,
+    trust the one with the higher number."""
+    deadline_ms: int
+    """Number of milliseconds that Runward waits for the response."""
+    callback: CallbackAddress
+    """Callback address for tools that return 202 and submit the result later."""
+    input: NotRequired[JsonObject]
+    """Input that the tool requested with `input_required`: the client's `responses` and the
+    tool's `state`."""
+
+
+class ToolCallStartedEvent(TypedDict):
+    """An attempt at the call is about to start. Runward commits this event before it sends the
+    first byte."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.started']
+    """Always `tool_call.started`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallStartedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallTimedOutEvent(TypedDict):
+    """The tool did not return a complete response before the call timed out."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['tool_call.timed_out']
+    """Always `tool_call.timed_out`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: CallEndedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolChoiceIn(TypedDict):
+    """The tool that the model must call."""
+    type: ResponseToolKind
+    """Kind of the tool: `function` for a client's function, `mcp` for a registered tool."""
+    name: str
+    """Name of the tool."""
+    server_label: NotRequired[Literal['runward'] | None]
+    """`runward` for a registered tool. Null for a function."""
+
+
+class ToolFilter(TypedDict):
+    """A filter for the tools of an MCP server, by their names on the server."""
+    allow: NotRequired[list[str] | None]
+    """Names of the tools to use, as the server names them. Null: all tools."""
+    deny: NotRequired[list[str]]
+    """Names of the tools to leave out, as the server names them. `deny` overrides `allow`."""
+
+
+class ToolList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Tool]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
+    resource that a search examined. Null if there is none."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class ToolResultItem(TypedDict):
+    """The result of a tool call, as the model reads it."""
+    type: Literal['tool_result']
+    """Always `tool_result`."""
+    call_id: str
+    """ID of the tool call that the result belongs to."""
+    output: JsonValue
+    """Output of the call: any JSON value."""
+    is_error: bool
+    """Whether the model reads the output as an error."""
+    content: NotRequired[list[ItemPart]]
+    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+
+
+class ToolSecret(TypedDict):
+    """The new signing secret of a tool. The previous secret stays valid for 24 hours."""
+    secret: str
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
+
+
+class ToolTrial(TypedDict):
+    """The result of a test call."""
+    outcome: TrialOutcome
+    """Outcome of the test call. `accepted`: the tool returned 202 and would submit the result
+    later."""
+    output: JsonValue
+    """Output of the call. If the call failed, the error message that the tool returned for the
+    model, or null."""
+    detail: str | None
+    """Description of the error, for operators. Null if the call succeeded."""
+    status: int | None
+    """HTTP status of a failed call. Null for other calls and for tools without HTTP."""
+    seconds: float
+    """Duration of the call in seconds."""
+
+
+class TryTool(TypedDict):
+    """A test call of a tool, outside of any run."""
+    arguments: JsonObject
+    """Arguments of the call. They must match the tool's schema."""
+    context: NotRequired[JsonObject | None]
+    """Context that the tool receives, like the `context` of a run. Null: no context."""
+
+
+class Usage(TypedDict):
+    """Tokens that the run has used so far, as the providers of its models reported them."""
+    input_tokens: int
+    """Number of input tokens."""
+    output_tokens: int
+    """Number of output tokens."""
+    cached_tokens: int
+    """Number of input tokens that the provider read from its cache."""
+    reasoning_tokens: int
+    """Number of output tokens that the model used for reasoning."""
+    total_tokens: int
+    """Number of input and output tokens together."""
+    cost_usd: float
+    """Cost in US dollars, including child runs. Models without a known price do not count."""
+
+
+class UsageUpdatedData(TypedDict):
+    """Data of a `usage.updated` event."""
+    turn: int
+    """Number of turns that the run has had so far."""
+    call_id: NotRequired[str]
+    """ID of the tool call whose child run caused the change. Set only if a child run's usage was
+    added."""
+    input_tokens: int
+    """Total number of input tokens of the run so far."""
+    output_tokens: int
+    """Total number of output tokens of the run so far."""
+    cached_tokens: int
+    """Number of input tokens that the provider read from its cache."""
+    reasoning_tokens: int
+    """Number of output tokens that the model used for reasoning."""
+    total_tokens: int
+    """Total number of input and output tokens of the run so far."""
+    cost_usd: float
+    """Total cost of the tokens in US dollars."""
+
+
+class UsageUpdatedEvent(TypedDict):
+    """The total number of tokens that the run has used so far."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['usage.updated']
+    """Always `usage.updated`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: UsageUpdatedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class WaitingFor(TypedDict):
+    """A tool call that the run waits for."""
+    type: WaitingKind
+    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
+    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+    `child_run`: a child run."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that the call is for."""
+    approval_id: NotRequired[str]
+    """ID of the approval. Set only for the type `approval`."""
+    run_id: NotRequired[str]
+    """ID of the child run. Set only for the type `child_run`."""
+
+
+class WebhookGuardrail(TypedDict):
+    """A guardrail that Runward calls with a signed POST request. The response contains the
+    verdict."""
+    stage: ToolStage | RunStage
+    """Stage at which Runward calls the guardrail: before an approval is created
+    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
+    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    type: Literal['webhook']
+    """`webhook`: Runward sends a signed POST request."""
+    url: str
+    """URL that Runward sends the request to."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
+class WebhookHook(TypedDict):
+    """A hook that Runward calls with a signed POST request. The response may replace the message
+    of the model or the output of the tool."""
+    on: Moment
+    """Point at which Runward calls the hook: before or after a model request, or before or after
+    a tool call."""
+    type: Literal['webhook']
+    """`webhook`: Runward sends a signed POST request."""
+    url: str
+    """URL that Runward sends the request to."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
+class When(TypedDict):
+    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and
+    `tool`, and must evaluate to true or false."""
+    when: str
+    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+    `tool`."""
+
+
+class StartRunQuery(TypedDict):
+    """The query of `start_run`."""
+    wait: NotRequired[float]
+    """Maximum number of seconds to wait before responding. A request for a run waits until the
+    run has ended or has the status `requires_action`. A request for events waits until there
+    is a new event."""
+
+
+class ListRunsQuery(TypedDict):
+    """The query of `list_runs`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+    status: NotRequired[str]
+    """Return only runs with this status. Separate several statuses with commas."""
+    agent: NotRequired[str]
+    """Return only runs of this agent."""
+    session_id: NotRequired[str]
+    """Return only runs of this session."""
+    parent_run_id: NotRequired[str]
+    """Return the child runs of this run."""
+    created_after: NotRequired[str]
+    """Return only runs accepted at or after this time."""
+    created_before: NotRequired[str]
+    """Return only runs accepted before this time."""
+    q: NotRequired[str]
+    """Return only runs that contain this text, ignoring case. Runward searches user messages,
+    outputs, errors, metadata values, agent names, and model names. A text such as
+    `run_019a5f1e`, with at least 8 digits of an ID, finds the runs whose IDs start with it,
+    including child runs."""
+
+
+class GetRunQuery(TypedDict):
+    """The query of `get_run`."""
+    wait: NotRequired[float]
+    """Maximum number of seconds to wait before responding. A request for a run waits until the
+    run has ended or has the status `requires_action`. A request for events waits until there
+    is a new event."""
+
+
+class ListItemsQuery(TypedDict):
+    """The query of `list_items`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the items. `asc`: oldest first. `desc`: newest first."""
+
+
+class ListToolCallsQuery(TypedDict):
+    """The query of `list_tool_calls`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the items. `asc`: oldest first. `desc`: newest first."""
+
+
+class GetResponseQuery(TypedDict):
+    """The query of `get_response`."""
+    stream: NotRequired[bool]
+    """Whether to return a stream of the response's events."""
+    starting_after: NotRequired[int]
+    """`sequence_number` of the last event that the client received."""
+    include_obfuscation: NotRequired[bool]
+    """Whether events have random padding. Runward supports only false."""
+
+
+class ListInputItemsQuery(TypedDict):
+    """The query of `list_input_items`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListSessionsQuery(TypedDict):
+    """The query of `list_sessions`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListSessionItemsQuery(TypedDict):
+    """The query of `list_session_items`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the items. `asc`: oldest first. `desc`: newest first."""
+
+
+class ListEventsQuery(TypedDict):
+    """The query of `list_events`."""
+    limit: NotRequired[int]
+    """Maximum number of events to return."""
+    until: NotRequired[Literal['settled']]
+    """`settled` also ends the stream when the run waits for a person or a client."""
+    include: NotRequired[Literal['children']]
+    """`children` adds the events of all child runs at any depth, in the order in which they
+    happened."""
+    after: NotRequired[str]
+    """Sequence number of the last event that the client received. With `include=children`, the
+    `last_id` of the previous page."""
+    wait: NotRequired[float]
+    """Maximum number of seconds to wait before responding. A request for a run waits until the
+    run has ended or has the status `requires_action`. A request for events waits until there
+    is a new event."""
+
+
+class ListApprovalsQuery(TypedDict):
+    """The query of `list_approvals`."""
+    status: NotRequired[ApprovalStatus]
+    """Return only approvals with this status. `pending` returns the approvals that need a
+    decision."""
+    run_id: NotRequired[str]
+    """Return only approvals of this run."""
+    tool: NotRequired[str]
+    """Return only approvals for this tool."""
+    max_arguments_bytes: NotRequired[int]
+    """Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do
+    not fit are left out and listed in `omitted_arguments`. By default, all arguments are
+    returned."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class GetApprovalQuery(TypedDict):
+    """The query of `get_approval`."""
+    max_arguments_bytes: NotRequired[int]
+    """Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do
+    not fit are left out and listed in `omitted_arguments`. By default, all arguments are
+    returned."""
+
+
+class ListRequiredActionsQuery(TypedDict):
+    """The query of `list_required_actions`."""
+    limit: NotRequired[int]
+    """Maximum number of calls to return."""
+
+
+class GetToolCallQuery(TypedDict):
+    """The query of `get_tool_call`."""
+    max_arguments_bytes: NotRequired[int]
+    """Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do
+    not fit are left out and listed in `omitted_arguments`. By default, all arguments are
+    returned."""
+
+
+class ListToolsQuery(TypedDict):
+    """The query of `list_tools`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListCallsOfToolQuery(TypedDict):
+    """The query of `list_calls_of_tool`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListMcpServersQuery(TypedDict):
+    """The query of `list_mcp_servers`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListSecretsQuery(TypedDict):
+    """The query of `list_secrets`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListAgentsQuery(TypedDict):
+    """The query of `list_agents`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class GetAgentQuery(TypedDict):
+    """The query of `get_agent`."""
+    version: NotRequired[int]
+    """Version of the agent. Default: the current version."""
+
+
+class ListAgentVersionsQuery(TypedDict):
+    """The query of `list_agent_versions`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[int]
+    """`last_id` of the previous page."""
+
+
+class ListKeysQuery(TypedDict):
+    """The query of `list_keys`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+class ListProjectsQuery(TypedDict):
+    """The query of `list_projects`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return."""
+    after: NotRequired[str]
+    """`last_id` of the previous page."""
+    order: NotRequired[Order]
+    """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
+    the reverse."""
+
+
+ActionType: TypeAlias = "Literal['approval', 'resolve', 'tool_result']"
+"""What a tool call waits for: a decision (`approval`), a record of its outcome (`resolve`),
+or a result (`tool_result`)."""
+
+AgentKind: TypeAlias = "Literal['llm', 'sequential', 'parallel', 'loop']"
+"""Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other
+agents."""
+
+ApprovalMode: TypeAlias = "Literal['never', 'always']"
+"""Whether calls of a tool need approval."""
+
+ApprovalStatus: TypeAlias = "Literal['pending', 'approved', 'rejected', 'edited', 'responded', 'expired', 'withdrawn', 'void']"
+
+AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
+"""How a client secret is sent to an authorization server."""
+
+CallOutcome: TypeAlias = "Literal['completed', 'failed', 'timed_out', 'rejected', 'outcome_unknown', 'cancelled']"
+"""How a tool call ended."""
+
+CallPhase: TypeAlias = "Literal['awaiting_approval', 'ready', 'started', 'awaiting_callback', 'awaiting_result', 'awaiting_input', 'awaiting_child', 'awaiting_resolution', 'settled']"
+"""Phase of a tool call. `awaiting_approval`: a person must decide. `ready`: the call can
+start. `started`: the call is being sent. `awaiting_callback`: the tool returned 202 and
+will submit the result. `awaiting_result`: the client must submit the result.
+`awaiting_input`: the client must submit input that the tool requests. `awaiting_child`: a
+child run executes the call. `awaiting_resolution`: the outcome is unknown, and a person
+must record it. `settled`: the call has a result."""
+
+CallProgress: TypeAlias = "Literal['accepted', 'awaiting_result', 'input_required', 'input_given', 'received', 'progress', 'retried_by_person', 'child_started']"
+"""Progress of a tool call. `accepted`: the tool returned 202. `awaiting_result`: the client
+must submit the result. `input_required`: the tool requests input. `input_given`: the
+client submitted the input. `received`: a result arrived and is being checked. `progress`:
+the tool reported progress. `retried_by_person`: a person chose to send the call again.
+`child_started`: a child run was started."""
+
+Callback: TypeAlias = 'Progress | CallbackCompleted | CallbackFailed | InputRequired'
+"""The body of a callback: progress, a result, a failure, or a request for input."""
+
+CancelMode: TypeAlias = "Literal['immediate', 'after_turn']"
+"""Whether the model's current response and running calls can finish before the run ends."""
+
+ChildOutput: TypeAlias = "Literal['final', 'json']"
+"""Which part of a child run becomes the result of the tool call."""
+
+Decision: TypeAlias = 'Approve | Reject | Edit | Respond'
+"""A person's decision about a tool call."""
+
+DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
+"""Kind of a decision about a tool call."""
+
+Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | AgentChangedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelDowngradedEvent'
+"""An event of a run's log. Polling and streaming return the same events. Clients should
+ignore unknown types, because types may be added."""
+
+EventStream: TypeAlias = 'str'
+"""A stream of server-sent events. `id` is the sequence number, `event` is the type, and
+`data` is a StreamedEvent as one line of JSON. Pieces have no `id`."""
+
+ExecutorKind: TypeAlias = "Literal['shell', 'apply_patch', 'computer']"
+"""Kind of provider tool that a webhook or plugin tool can run in place of the provider."""
+
+FailureMode: TypeAlias = "Literal['return_error', 'fail_run']"
+"""What happens after a failure: the model reads an error, or the run fails."""
+
+FormatIn: TypeAlias = 'PlainText | JsonSchemaIn'
+"""Format of the model's output: text, or JSON that matches a schema."""
+
+Guardrail: TypeAlias = 'WebhookGuardrail | PluginGuardrail'
+"""A check that may reject a tool call, a run's input, or a run's output."""
+
+GuardrailAnswer: TypeAlias = 'GuardrailAllows | GuardrailRejects | GuardrailFails'
+"""The verdict of a guardrail."""
+
+Hook: TypeAlias = 'WebhookHook | PluginHook'
+"""A callback before or after a model request or a tool call, which may replace data."""
+
+HostedKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp']"
+"""Kind of tool that model providers run."""
+
+Input: TypeAlias = 'str | list[InputMessage]'
+"""A text, or the messages of a conversation."""
+
+InputPart: TypeAlias = 'InputText | InputImage | InputFile'
+"""A part of a message: text, an image, or a file."""
+
+ItemIn: TypeAlias = 'MessageIn | FunctionCallIn | FunctionCallOutputIn | ReasoningIn | McpCallIn | McpApprovalRequestIn | McpApprovalResponseIn | CompactionIn'
+"""An item of a conversation, in OpenAI's format."""
+
+ItemPart: TypeAlias = 'ShownText | ShownImage | ShownFile'
+"""A part of an item: text, an image, or a file."""
+
+ItemRole: TypeAlias = "Literal['user', 'assistant', 'system', 'developer']"
+"""Role of a message's author, in OpenAI's format. `developer` has the same meaning as
+`system`."""
+
+JsonObject: TypeAlias = 'dict[str, JsonValue]'
+"""Any JSON object."""
+
+JsonValue: TypeAlias = 'Any'
+"""Any JSON value."""
+
+MaxTurnsMode: TypeAlias = "Literal['incomplete', 'summarise', 'fail']"
+"""What happens when a run reaches its maximum number of turns."""
+
+MessagePhase: TypeAlias = "Literal['commentary', 'final_answer']"
+"""Whether a message is the final answer or an intermediate comment."""
+
+Moment: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
+"""Point at which a hook is called: before or after a model request, or before or after a
+tool call."""
+
+OnConflict: TypeAlias = "Literal['queue', 'reject', 'cancel_previous']"
+"""What happens to a run that is started while another run of its session is open."""
+
+OnUnknown: TypeAlias = "Literal['return_error', 'ask', 'fail_run']"
+"""What happens if it is unknown whether a call took effect."""
+
+Order: TypeAlias = "Literal['asc', 'desc']"
+"""Order of a list: ascending or descending."""
+
+PartIn: TypeAlias = 'TextIn | RefusalIn | ImageIn | FileIn'
+"""A part of a message, in OpenAI's format."""
+
+Reason: TypeAlias = "Literal['tool_error', 'not_sent', 'invalid_response', 'invalid_output', 'invalid_arguments', 'truncated_response', 'unknown_tool', 'repeated_call', 'max_tool_calls', 'declined', 'declined_before', 'approval_expired', 'guardrail', 'responded', 'resolved', 'run_ended', 'run_cancelled']"
+"""Why a call failed or was not run, as a stable code."""
+
+RegisteredToolType: TypeAlias = "Literal['webhook', 'agent', 'client', 'hosted']"
+"""How Runward executes a tool that a project registers."""
+
+RememberScope: TypeAlias = "Literal['run', 'session']"
+"""Where a remembered decision applies: the rest of the run, or also later runs of the
+session."""
+
+RequiredAction: TypeAlias = 'ApprovalAction | ResolveAction | ResultAction'
+"""An action that a person or a client must perform for a run."""
+
+Resolution: TypeAlias = 'ResolvedCompleted | ResolvedFailed | ResolvedRetry'
+"""A person's record of a tool call's outcome."""
+
+ResponseStatus: TypeAlias = "Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']"
+"""Status of a response."""
+
+ResponseStream: TypeAlias = 'str'
+"""A stream of server-sent events in the format of OpenAI's Responses API, from
+`response.created` to `response.completed`. Each event has a `sequence_number`."""
+
+ResponseToolKind: TypeAlias = "Literal['function', 'mcp']"
+"""Kind of a tool: a function that the client runs, or a registered tool (`mcp`)."""
+
+Role: TypeAlias = "Literal['user', 'assistant', 'system']"
+"""Role of a message's author."""
+
+RunItem: TypeAlias = 'RunMessageItem | RunToolCallItem | RunToolResultItem | RunReasoningItem | RunHostedCallItem'
+"""An item of a conversation: a message, or another item whose kind is its `type`."""
+
+RunStage: TypeAlias = "Literal['run_input', 'run_output']"
+"""Stage at which a guardrail checks a run: its input or its final output."""
+
+RunStatus: TypeAlias = "Literal['queued', 'in_progress', 'requires_action', 'completed', 'failed', 'cancelled', 'incomplete', 'expired']"
+"""Status of a run. `queued`: the run waits for a worker, an earlier run of its session, or a
+child run. `in_progress`: a worker executes the run, or the run waits only for callbacks.
+`requires_action`: the run continues only after a person or a client acts. `completed`,
+`failed`, and `cancelled` are final. `incomplete`: a limit ended the run. `expired`: the
+deadline passed while the run was waiting."""
+
+Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
+"""Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
+start and change runs and sessions. `tools:write`: change tools, agents, MCP servers,
+secrets, and the policy. `approvals:decide`: decide on approvals and record unknown
+outcomes. `admin`: manage API keys."""
+
+SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
+"""An item of a conversation: a message, or another item whose kind is its `type`."""
+
+StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | AgentChangedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelDowngradedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
+"""An event in a stream. Events without a `sequence` are pieces of a later event and are
+never stored."""
+
+TextPartKind: TypeAlias = "Literal['input_text', 'output_text']"
+"""Kind of a text part: `input_text` for text sent to the model, `output_text` for text of
+the assistant."""
+
+ToolChoiceMode: TypeAlias = "Literal['auto', 'none', 'required']"
+"""Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool."""
+
+ToolIn: TypeAlias = 'FunctionIn | RunwardToolsIn'
+"""A function that the client runs, or registered tools, in OpenAI's format."""
+
+ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancelled'
+"""A request to a webhook tool."""
+
+ToolStage: TypeAlias = "Literal['pre_approval', 'input', 'output']"
+"""Stage at which a guardrail checks a tool call: before its approval, before the call, or
+after it."""
+
+ToolType: TypeAlias = "Literal['webhook', 'plugin', 'agent', 'client', 'mcp', 'hosted', 'builtin', 'handoff']"
+"""How Runward executes a tool."""
+
+ToolUseMode: TypeAlias = "Literal['run_llm_again', 'stop_on_first_tool']"
+"""Whether the model reads the results of tool calls or the first result ends the run."""
+
+TrialOutcome: TypeAlias = "Literal['completed', 'accepted', 'failed']"
+"""Outcome of a test call. `accepted`: the tool returned 202 and would submit the result
+later."""
+
+Truncation: TypeAlias = "Literal['auto', 'disabled']"
+"""Truncation setting of OpenAI's API. Runward supports only `disabled`."""
+
+Verbosity: TypeAlias = "Literal['low', 'medium', 'high']"
+"""How detailed the model's answer should be."""
+
+WaitingKind: TypeAlias = "Literal['approval', 'callback', 'tool_result', 'resolve', 'child_run']"
+"""What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool.
+`tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+`child_run`: a child run."""
