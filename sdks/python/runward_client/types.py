@@ -313,7 +313,7 @@ class ArgumentsPieceData(TypedDict):
     agent: str | None
     """Name of the agent whose turn it is. Null if the run uses no registered agent."""
     text: str
-    """Text of the piece."""
+    """Text of this piece."""
     offset: int
     """Number of characters of the same text that precede this piece."""
     call_id: str | None
@@ -856,13 +856,13 @@ class GuardrailRequest(TypedDict):
     context: JsonObject | None
     """Context of the run, as the client gave it. Null if there is none."""
     call_id: NotRequired[str]
-    """ID of the tool call. Unique within its run. Set only if the guardrail checks a call."""
+    """ID of the tool call. Unique within its run. Set only for the stages `input` and `output`."""
     tool: NotRequired[str]
-    """Name of the tool. Set only if the guardrail checks a call."""
+    """Name of the tool. Set only for the stages `pre_approval`, `input`, and `output`."""
     tool_version: NotRequired[int | None]
-    """Version of the tool. Set only if the guardrail checks a call."""
+    """Version of the tool. Set only for the stages `pre_approval`, `input`, and `output`."""
     arguments: NotRequired[JsonObject]
-    """Arguments of the call. Set only if the guardrail checks a call."""
+    """Arguments of the call. Set only for the stages `pre_approval`, `input`, and `output`."""
     input: NotRequired[list[MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem]]
     """Items of the run's input. Set only for the stage `run_input`."""
     output: NotRequired[JsonValue]
@@ -894,7 +894,8 @@ class HookAnswer(TypedDict):
     """Output that replaces the call's output: any JSON value. Only for `before_tool` and
     `after_tool`."""
     message: NotRequired[str]
-    """Message that replaces the model's message. Only for `before_model` and `after_model`."""
+    """Message that replaces the model's response, including its tool calls. Only for
+    `before_model` and `after_model`."""
     metadata: NotRequired[JsonObject]
     """Metadata of the call, which Runward stores and never shows to the model. Only for
     `before_tool` and `after_tool`."""
@@ -1050,7 +1051,7 @@ class InputReceivedData(TypedDict):
 
 
 class InputReceivedEvent(TypedDict):
-    """A client sent another message to the running run."""
+    """A client sent another message while the run was open."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['input.received']
@@ -1639,7 +1640,7 @@ class OAuth(TypedDict):
 class OmittedArgument(TypedDict):
     """An argument that is left out of a response because of its size."""
     name: str | None
-    """Name of the argument. Null for all further arguments together."""
+    """Name of the argument. Null for the one entry that covers all further arguments."""
     bytes: int
     """Size of the argument in bytes of JSON."""
 
@@ -1886,7 +1887,7 @@ class PieceData(TypedDict):
     agent: str | None
     """Name of the agent whose turn it is. Null if the run uses no registered agent."""
     text: str
-    """Text of the piece."""
+    """Text of this piece."""
     offset: int
     """Number of characters of the same text that precede this piece."""
 

@@ -1939,7 +1939,7 @@ export interface components {
             turn: number;
             /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
             agent: string | null;
-            /** @description Text of the piece. */
+            /** @description Text of this piece. */
             text: string;
             /** @description Number of characters of the same text that precede this piece. */
             offset: number;
@@ -2851,13 +2851,13 @@ export interface components {
             agent: string | null;
             /** @description Context of the run, as the client gave it. Null if there is none. */
             context: components["schemas"]["JsonObject"] | null;
-            /** @description ID of the tool call. Unique within its run. Set only if the guardrail checks a call. */
+            /** @description ID of the tool call. Unique within its run. Set only for the stages `input` and `output`. */
             call_id?: string;
-            /** @description Name of the tool. Set only if the guardrail checks a call. */
+            /** @description Name of the tool. Set only for the stages `pre_approval`, `input`, and `output`. */
             tool?: string;
-            /** @description Version of the tool. Set only if the guardrail checks a call. */
+            /** @description Version of the tool. Set only for the stages `pre_approval`, `input`, and `output`. */
             tool_version?: number | null;
-            /** @description Arguments of the call. Set only if the guardrail checks a call. */
+            /** @description Arguments of the call. Set only for the stages `pre_approval`, `input`, and `output`. */
             arguments?: components["schemas"]["JsonObject"];
             /** @description Items of the run's input. Set only for the stage `run_input`. */
             input?: (components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"])[];
@@ -2901,7 +2901,10 @@ export interface components {
              *     `after_tool`.
              */
             output?: components["schemas"]["JsonValue"];
-            /** @description Message that replaces the model's message. Only for `before_model` and `after_model`. */
+            /**
+             * @description Message that replaces the model's response, including its tool calls. Only for `before_model`
+             *     and `after_model`.
+             */
             message?: string;
             /**
              * @description Metadata of the call, which Runward stores and never shows to the model. Only for
@@ -3116,7 +3119,7 @@ export interface components {
             /** @description Number of messages that were received. */
             messages: number;
         };
-        /** @description A client sent another message to the running run. */
+        /** @description A client sent another message while the run was open. */
         InputReceivedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -4148,7 +4151,7 @@ export interface components {
         };
         /** @description An argument that is left out of a response because of its size. */
         OmittedArgument: {
-            /** @description Name of the argument. Null for all further arguments together. */
+            /** @description Name of the argument. Null for the one entry that covers all further arguments. */
             name: string | null;
             /** @description Size of the argument in bytes of JSON. */
             bytes: number;
@@ -4514,7 +4517,7 @@ export interface components {
             turn: number;
             /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
             agent: string | null;
-            /** @description Text of the piece. */
+            /** @description Text of this piece. */
             text: string;
             /** @description Number of characters of the same text that precede this piece. */
             offset: number;

@@ -107,13 +107,13 @@ class GuardrailRequest(TypedDict):
     context: JsonObject | None
     """Context of the run, as the client gave it. Null if there is none."""
     call_id: NotRequired[str]
-    """ID of the tool call. Unique within its run. Set only if the guardrail checks a call."""
+    """ID of the tool call. Unique within its run. Set only for the stages `input` and `output`."""
     tool: NotRequired[str]
-    """Name of the tool. Set only if the guardrail checks a call."""
+    """Name of the tool. Set only for the stages `pre_approval`, `input`, and `output`."""
     tool_version: NotRequired[int | None]
-    """Version of the tool. Set only if the guardrail checks a call."""
+    """Version of the tool. Set only for the stages `pre_approval`, `input`, and `output`."""
     arguments: NotRequired[JsonObject]
-    """Arguments of the call. Set only if the guardrail checks a call."""
+    """Arguments of the call. Set only for the stages `pre_approval`, `input`, and `output`."""
     input: NotRequired[list[Item]]
     """Items of the run's input. Set only for the stage `run_input`."""
     output: NotRequired[JsonValue]
@@ -219,7 +219,8 @@ class HookAnswer(TypedDict):
     """Output that replaces the call's output: any JSON value. Only for `before_tool` and
     `after_tool`."""
     message: NotRequired[str]
-    """Message that replaces the model's message. Only for `before_model` and `after_model`."""
+    """Message that replaces the model's response, including its tool calls. Only for `before_model`
+    and `after_model`."""
     metadata: NotRequired[JsonObject]
     """Metadata of the call, which Runward stores and never shows to the model. Only for
     `before_tool` and `after_tool`."""

@@ -120,7 +120,7 @@ class OmittedArgument(ResponseModel):
     """An argument that is left out of a response because of its size."""
 
     name: str | None
-    """Name of the argument. Null for all further arguments together."""
+    """Name of the argument. Null for the one entry that covers all further arguments."""
     bytes: int
     """Size of the argument in bytes of JSON."""
 

@@ -136,7 +136,7 @@ class StateUpdatedEvent(NewEvent[StateUpdatedData], type="state.updated"):
 
 
 class InputReceivedEvent(NewEvent[InputReceivedData], type="input.received"):
-    """A client sent another message to the running run."""
+    """A client sent another message while the run was open."""
 
 
 class UsageUpdatedEvent(NewEvent[UsageUpdatedData], type="usage.updated"):

@@ -217,7 +217,7 @@ class ModelDowngradedData(TypedDict):
 class PieceData(TypedDict):
     turn: EventTurn
     agent: Owner
-    text: Annotated[str, Field(description="Text of the piece.")]
+    text: Annotated[str, Field(description="Text of this piece.")]
     offset: Annotated[
         int, Field(description="Number of characters of the same text that precede this piece.")
     ]
