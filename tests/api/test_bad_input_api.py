@@ -219,8 +219,8 @@ PATHS: tuple[Bad, ...] = (
     Bad("a key that is a project", 404, "key_not_found", "DELETE", "/v1/keys/{project_id}"),
     Bad(
         "a call of 600 letters",
-        422,
-        "invalid_request",
+        404,
+        "call_not_found",
         target="/v1/runs/{run_id}/tool_calls/" + "c" * 600 + "/resolve",
         body=b'{"resolution":"retry"}',
     ),

@@ -412,7 +412,7 @@ def test_a_before_model_hook_sees_the_conversation_and_may_answer_itself(project
         "agent": None,
         "context": None,
         "turn": 1,
-        "items": [{"role": "user", "content": "go"}],
+        "items": [{"type": "message", "role": "user", "content": "go"}],
     }
 
 
@@ -452,7 +452,8 @@ def test_a_rejected_input_ends_the_run_before_the_model_is_asked(project: Projec
     assert (run["status"], run["output"]) == ("incomplete", "Off topic.")
     assert run["incomplete_details"]["reason"] == "guardrail"
     assert project.asked() == []
-    assert asked(project, "rail")[0].body["input"] == [{"role": "user", "content": "go"}]
+    said = {"type": "message", "role": "user", "content": "go"}
+    assert asked(project, "rail")[0].body["input"] == [said]
 
 
 def test_a_rejected_final_output_is_replaced(project: Project) -> None:

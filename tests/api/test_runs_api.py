@@ -17,6 +17,7 @@ from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour
 
 RUN_FIELDS = {
+    "config",
     "id",
     "object",
     "status",
@@ -301,6 +302,64 @@ def ids(page: Json) -> list[str]:
     return [entry["id"] for entry in page["data"]]
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_the_page_before_the_first_id_of_a_page_is_the_one_before_it(
+    project: Project, order: str
+) -> None:
+    made = [project.run(model="offline:rules", input=f"n {n}")["id"] for n in range(5)]
+    shown = made if order == "asc" else made[::-1]
+
+    def page(**query: Any) -> tuple[list[str], bool]:
+        found = project.client.call("GET", "/v1/runs", order=order, **query)
+        assert (found["first_id"], found["last_id"]) == (
+            (found["data"][0]["id"], found["data"][-1]["id"]) if found["data"] else (None, None)
+        )
+        return ids(found), found["has_more"]
+
+    assert page(limit=2, before=shown[4]) == (shown[2:4], True)
+    assert page(limit=2, before=shown[2]) == (shown[:2], False)
+    assert page(limit=9, before=shown[4]) == (shown[:4], False)
+    assert page(limit=2, before=shown[0]) == ([], False)
+
+
+def test_a_page_is_after_or_before_an_id(project: Project) -> None:
+    run = project.run(model="offline:rules", input="hello")["id"]
+    for query in ({"after": run, "before": run}, {"before": "nothing"}):
+        refused = project.client.request("GET", "/v1/runs", params=query)
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["path"] == "query.before"
+
+
+def test_a_run_shows_what_it_was_started_with_if_that_is_asked_for(project: Project) -> None:
+    project.tool("pay")
+    limits = {"max_turns": 3}
+    said = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+    run = project.run(
+        model="offline:rules", input=said, instructions="Pay.", tools=["pay"], limits=limits
+    )
+    path = f"/v1/runs/{run['id']}"
+    assert project.client.call("GET", path)["config"] is None
+    for wait in (None, 1):
+        shown = project.client.call("GET", path, include="config", wait=wait)["config"]
+        assert shown["input"] == [{"type": "message", **message} for message in said]
+        assert (shown["instructions"], shown["tools"]) == ("Pay.", ["pay"])
+        assert (shown["limits"]["max_turns"], shown["limits"]["max_parallel_tool_calls"]) == (3, 8)
+
+
+def test_a_continued_run_shows_the_messages_that_it_was_continued_with(project: Project) -> None:
+    asking = project.start(
+        Answer(calls=(call(1, "nothing"),)), text("Done."), limits={"max_turns": 1}
+    )
+    stopped = project.settle(asking)
+    assert stopped["status"] == "incomplete"
+    later = project.client.call(
+        "POST", f"/v1/runs/{stopped['id']}/continue", {"max_turns": 1, "input": "Go on."}
+    )
+    shown = project.client.call("GET", f"/v1/runs/{later['id']}", include="config")["config"]
+    assert [message["content"] for message in shown["input"]] == ["Go on."]
+    project.settle(later)
+
+
 def test_runs_are_listed_in_pages_both_ways(project: Project) -> None:
     made = [project.run(model="offline:rules", input=f"n {n}")["id"] for n in range(5)]
     newest = project.client.call("GET", "/v1/runs", limit=2)
@@ -357,9 +416,14 @@ def test_items_are_the_conversation_with_each_result_after_its_calls(project: Pr
     items = project.client.items(run["id"])
     shown = [{k: v for k, v in item.items() if k not in {"id", "agent"}} for item in items]
     assert shown == [
-        {"role": "system", "content": "be brief", "turn": 0},
-        {"role": "user", "content": [{"type": "text", "text": "where?"}], "turn": 0},
-        {"role": "assistant", "content": "Let me see.", "turn": 1},
+        {"type": "message", "role": "system", "content": "be brief", "turn": 0},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "text", "text": "where?"}],
+            "turn": 0,
+        },
+        {"type": "message", "role": "assistant", "content": "Let me see.", "turn": 1},
         *(
             {"type": "tool_call", "call_id": f"c{n}", "name": "look", "turn": 1}
             | {"arguments": {"x": str(n)}}
@@ -370,7 +434,7 @@ def test_items_are_the_conversation_with_each_result_after_its_calls(project: Pr
             | {"output": {"found": [1, None]}}
             for n in (1, 2)
         ),
-        {"role": "assistant", "content": "There.", "turn": 2},
+        {"type": "message", "role": "assistant", "content": "There.", "turn": 2},
     ]
     assert {item["agent"] for item in items} == {None}
     assert len({item["id"] for item in items}) == len(items)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import Reason, RunErrorCode
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import Allow, GuardrailVerdict
 from runward.domain.run.config import Limits
@@ -309,7 +309,7 @@ async def test_a_worker_that_was_frozen_does_not_repeat_a_model_request(loop: Lo
 
     async def freeze() -> ModelResponse:
         await loop.steal(run)
-        raise ModelError("model_unavailable", "503", transient=True)
+        raise ModelError(RunErrorCode.MODEL_UNAVAILABLE, "503", transient=True)
 
     loop.model.answers.append(freeze)
     assert await loop.execute(run) == "in_progress"

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from uuid import UUID
 
+from runward.domain.events.values import RunErrorCode
 from runward.llm import failures
 from runward.llm.base import ModelError
 from runward.loop.breaker import (
@@ -17,7 +18,7 @@ from runward.loop.breaker import (
 
 KEY: BreakerKey = (UUID(int=1), "openai:gpt")
 OTHER: BreakerKey = (UUID(int=2), "openai:gpt")
-LIMITED = ModelError("model_rate_limited", "Slow down.", transient=True)
+LIMITED = ModelError(RunErrorCode.MODEL_RATE_LIMITED, "Slow down.", transient=True)
 
 
 class Clock:

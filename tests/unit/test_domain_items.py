@@ -72,14 +72,15 @@ def test_an_item_that_was_stored_comes_back_as_it_was(item: Item) -> None:
 @pytest.mark.parametrize(
     ("item", "shown"),
     [
-        (Message("user", "Hi."), {"role": "user", "content": "Hi."}),
+        (Message("user", "Hi."), {"type": "message", "role": "user", "content": "Hi."}),
         (
             Message("assistant", "No.", refusal=True),
-            {"role": "assistant", "content": "No.", "refusal": True},
+            {"type": "message", "role": "assistant", "content": "No.", "refusal": True},
         ),
         (
             Message("user", (TextPart("See"), MediaPart("image", url="https://x"))),
             {
+                "type": "message",
                 "role": "user",
                 "content": [
                     {"type": "text", "text": "See"},

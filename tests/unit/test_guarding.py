@@ -487,7 +487,7 @@ async def test_before_the_model_the_first_hook_that_answers_wins(world: World) -
         "agent": "clerk",
         "context": None,
         "turn": 3,
-        "items": [{"role": "user", "content": "hi"}],
+        "items": [{"type": "message", "role": "user", "content": "hi"}],
     }
 
 
@@ -547,7 +547,7 @@ async def test_input_guardrails_of_a_run_see_what_came_in_since_the_last_turn(
     assert await world.guarding(policy()).check_input(run) == Allow()
     assert world.log == (["agent.run_input"] if new else [])
     if new:
-        items: JsonValue = [{"role": "user", "content": text} for text in new]
+        items: JsonValue = [{"type": "message", "role": "user", "content": text} for text in new]
         assert world.payloads["agent.run_input"]["input"] == items
 
 

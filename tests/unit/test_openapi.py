@@ -16,6 +16,7 @@ from runward.api.openapi.examples import REQUESTS
 from runward.api.openapi.names import NAMED
 from runward.api.routers import build_openapi
 from runward.domain.events.kinds import STORED, TRANSIENT
+from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Moment, Stage
@@ -34,6 +35,7 @@ from runward.domain.run.items import (
 from runward.loop import guard_payloads
 from runward.tools.base import Invocation
 from runward.tools.webhook.invoker import call_body, cancel_notice
+from tests.support.closed import close_schemas
 from tests.unit.domain_cases import call, response, state, wants
 
 Json = dict[str, Any]
@@ -62,7 +64,7 @@ class Judge:
     """Compares values with schemas of the document, which is compiled once for all of them."""
 
     def __init__(self, document: Json) -> None:
-        self._registry = jsonschema_rs.Registry([(DOCUMENT, document)])
+        self._registry = jsonschema_rs.Registry([(DOCUMENT, close_schemas(document))])
 
     def errors(self, schema: Json, value: Any) -> list[str]:
         """Return what is wrong with a value. `schema` may refer to the document's components."""
@@ -177,8 +179,7 @@ def places(node: Any, place: str) -> Iterator[str]:
 def test_no_enumeration_and_no_union_is_without_a_name(document: Json) -> None:
     assert list(unnamed_types(document)) == []
     assert set(NAMED) <= set(document["components"]["schemas"])
-    numbered = [n for n in document["components"]["schemas"] if re.search(r"\d$|Input$|Output$", n)]
-    assert numbered == ["ChildOutput", "FixedOutput", "Input", "SendInput"]
+    assert [name for name in document["components"]["schemas"] if re.search(r"\d$", name)] == []
 
 
 def test_no_title_is_made_of_a_fields_name_and_no_parameter_is_nullable(document: Json) -> None:
@@ -202,6 +203,98 @@ def test_what_an_answer_shows_is_always_there(document: Json) -> None:
         "Capabilities",
     ):
         assert set(schemas[name]["required"]) == set(schemas[name]["properties"]), name
+
+
+def schemas_of(document: Json, *, sent: bool) -> set[str]:
+    """The names of all schemas of what clients send, or of what they receive."""
+    sides: tuple[tuple[str, str], ...] = (("paths", "requestBody"), ("webhooks", "responses"))
+    if not sent:
+        sides = (("paths", "responses"), ("webhooks", "requestBody"))
+    bodies = [
+        operation.get(key)
+        for group, key in sides
+        for methods in document[group].values()
+        for operation in methods.values()
+    ]
+    components: Json = document["components"]
+    found: set[tuple[str, str]] = set()
+    left = set(REFERENCE.findall(json.dumps(bodies)))
+    while left:
+        kind, name = left.pop()
+        if kind in ("schemas", "responses") and (kind, name) not in found:
+            found.add((kind, name))
+            left |= set(REFERENCE.findall(json.dumps(components[kind][name])))
+    return {name for kind, name in found if kind == "schemas"}
+
+
+def test_responses_are_open_and_requests_are_closed(document: Json) -> None:
+    schemas: Json = document["components"]["schemas"]
+    shown = schemas_of(document, sent=False)
+    assert {"Run", "Limits", "Event", "ToolCallRequest", "Problem"} <= shown
+    for name in shown:
+        assert '"additionalProperties": false' not in json.dumps(schemas[name]), name
+    for name in schemas_of(document, sent=True) - shown:
+        if "properties" in schemas[name]:
+            assert schemas[name]["additionalProperties"] is False, name
+
+
+def test_what_may_grow_says_so(document: Json) -> None:
+    schemas: Json = document["components"]["schemas"]
+    for name in schemas_of(document, sent=False):
+        description = schemas[name].get("description", "")
+        assert ("Later versions may add values." in description) == ("enum" in schemas[name])
+        growing = "Later versions may add types." in description
+        assert growing == ("discriminator" in schemas[name]), name
+
+
+def test_the_schema_of_a_request_is_that_of_the_response_but_closed(
+    document: Json, judge: Judge
+) -> None:
+    unlimited: Json = {"max_turns": 500}
+    for name, limits in (("LimitsInput", {"max_turns": 5, "more": 1}), ("LimitsInput", unlimited)):
+        assert judge.wrong(name, limits)
+    assert judge.wrong("LimitsInput", {"max_turns": 5}) == []
+
+
+def test_every_union_of_types_has_a_discriminator(document: Json) -> None:
+    schemas: Json = document["components"]["schemas"]
+    assert {"RunItem", "SessionItem", "ItemIn"} <= {n for n, s in schemas.items() if "oneOf" in s}
+    for name, schema in schemas.items():
+        if "oneOf" not in schema:
+            continue
+        names = [one["$ref"].rpartition("/")[2] for one in schema["oneOf"]]
+        key = schema["discriminator"]["propertyName"]
+        mapping: dict[str, str] = schema["discriminator"]["mapping"]
+        assert [ref.rpartition("/")[2] for ref in mapping.values()] == names or set(names) == {
+            ref.rpartition("/")[2] for ref in mapping.values()
+        }
+        for value, ref in mapping.items():
+            field = schemas[ref.rpartition("/")[2]]["properties"][key]
+            assert value in (field.get("const"), *field.get("enum", ())) or "$ref" in field, name
+
+
+def test_the_codes_of_errors_are_those_of_the_code(document: Json) -> None:
+    schemas: Json = document["components"]["schemas"]
+    assert schemas["Problem"]["properties"]["code"]["$ref"].endswith("/ErrorCode")
+    shown = {
+        code
+        for name, answer in document["components"]["responses"].items()
+        if not name.startswith("OpenAI")
+        for code in answer["content"]["application/problem+json"]["examples"]
+    }
+    assert shown <= set(schemas["ErrorCode"]["enum"])
+    assert set(schemas["RunErrorCode"]["enum"]) == set(RunErrorCode)
+    assert schemas["RunError"]["properties"]["code"]["$ref"].endswith("/RunErrorCode")
+
+
+def test_a_response_that_is_streamed_has_described_events(document: Json, judge: Judge) -> None:
+    schemas: Json = document["components"]["schemas"]
+    stream = schemas["ResponseStream"]
+    assert stream["contentMediaType"] == "text/event-stream"
+    assert stream["contentSchema"]["$ref"].endswith("/ResponseStreamEvent")
+    begun = {"type": "response.mcp_call.in_progress", "sequence_number": 3, "item_id": "mcp_1"}
+    assert judge.wrong("ResponseStreamEvent", {**begun, "output_index": 0}) == []
+    assert judge.wrong("ResponseStreamEvent", begun)
 
 
 def test_events_are_told_apart_by_their_type(document: Json, judge: Judge) -> None:

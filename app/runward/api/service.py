@@ -152,7 +152,12 @@ def _describe_outage(error: Exception) -> str:
     return "The database cannot be reached."
 
 
-@probes.get("/metrics", response_class=PlainTextResponse, summary="Get metrics")
+@probes.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    summary="Get metrics",
+    response_description="The metrics.",
+)
 async def metrics() -> Response:
     """Get metrics in the Prometheus text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -6,6 +6,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ExecutorKind, HostedKind, ToolSpec
 from runward.domain.run.items import Item
@@ -70,7 +71,7 @@ class ModelError(Exception):
 
     def __init__(
         self,
-        code: str,
+        code: RunErrorCode,
         message: str,
         *,
         transient: bool,

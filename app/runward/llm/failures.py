@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.json import MAX_VALUES, clean_text
 from runward.llm.base import ModelError
 
@@ -84,49 +85,53 @@ def reported_failure(error: Any) -> ModelError:
         transient = status in TRANSIENT_STATUSES or status >= 500
     reason = "" if status in CREDENTIAL_STATUSES else _reason(told, "")
     text = "The model server reported an error" + (f": {reason}" if reason else ".")
-    known = "model_rate_limited" if code == "rate_limit_exceeded" else "model_failed"
+    known = (
+        RunErrorCode.MODEL_RATE_LIMITED
+        if code == "rate_limit_exceeded"
+        else RunErrorCode.MODEL_FAILED
+    )
     return ModelError(_code(status) if status else known, text, transient=transient, status=status)
 
 
 def unreachable() -> ModelError:
     text = "The model server could not be reached, or hung up without an answer."
-    return ModelError("model_unreachable", text, transient=True)
+    return ModelError(RunErrorCode.MODEL_UNREACHABLE, text, transient=True)
 
 
 def misconfigured(variable: str = "OPENAI_BASE_URL") -> ModelError:
     text = f"The model server's address is not one that can be reached. Check {variable}."
-    return ModelError("model_misconfigured", text, transient=False)
+    return ModelError(RunErrorCode.MODEL_MISCONFIGURED, text, transient=False)
 
 
 def broken_stream() -> ModelError:
     text = "The model's answer broke off before its end."
-    return ModelError("model_stream_broken", text, transient=True)
+    return ModelError(RunErrorCode.MODEL_STREAM_BROKEN, text, transient=True)
 
 
 def timed_out(seconds: float) -> ModelError:
     text = f"The model did not answer completely within {seconds:g} seconds."
-    return ModelError("model_timeout", text, transient=True)
+    return ModelError(RunErrorCode.MODEL_TIMEOUT, text, transient=True)
 
 
 def no_first_token(seconds: float) -> ModelError:
     text = f"The model said nothing for {seconds:g} seconds."
-    return ModelError("model_timeout", text, transient=True)
+    return ModelError(RunErrorCode.MODEL_TIMEOUT, text, transient=True)
 
 
 def too_large(excess: str = f"is larger than {MAX_RESPONSE_BYTES} bytes") -> ModelError:
     """Return the error for an answer over a limit, which `excess` names."""
     text = f"The model's answer {excess}."
-    return ModelError("model_response_too_large", text, transient=False)
+    return ModelError(RunErrorCode.MODEL_RESPONSE_TOO_LARGE, text, transient=False)
 
 
 def invalid_response(why: str) -> ModelError:
     text = f"The model server's answer could not be read: {why}."
-    return ModelError("model_invalid_response", text, transient=True)
+    return ModelError(RunErrorCode.MODEL_INVALID_RESPONSE, text, transient=True)
 
 
 def unstorable(why: str) -> ModelError:
     text = f"The model server's answer cannot be stored: {why}."
-    return ModelError("model_invalid_response", text, transient=False)
+    return ModelError(RunErrorCode.MODEL_INVALID_RESPONSE, text, transient=False)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -155,20 +160,20 @@ def _seconds(value: str | None) -> float | None:
     return seconds if isfinite(seconds) and seconds >= 0 else None
 
 
-def _code(status: int) -> str:
+def _code(status: int) -> RunErrorCode:
     match status:
         case 401 | 403:
-            return "model_unauthorized"
+            return RunErrorCode.MODEL_UNAUTHORIZED
         case 404:
-            return "model_not_found"
+            return RunErrorCode.MODEL_NOT_FOUND
         case 408:
-            return "model_timeout"
+            return RunErrorCode.MODEL_TIMEOUT
         case 429:
-            return "model_rate_limited"
+            return RunErrorCode.MODEL_RATE_LIMITED
         case _ if status in TRANSIENT_STATUSES or status >= 500:
-            return "model_unavailable"
+            return RunErrorCode.MODEL_UNAVAILABLE
         case _:
-            return "model_refused_request"
+            return RunErrorCode.MODEL_REFUSED_REQUEST
 
 
 def _error_object(body: bytes) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from uuid import UUID
 
+from runward.domain.events.values import RunErrorCode
 from runward.llm.base import ModelError
 
 ATTEMPTS: Final = 4
@@ -24,14 +25,14 @@ FAILURES: Final = 5
 FIRST_SECONDS, LONGEST_SECONDS = 5.0, 30.0
 """How long it stays open, twice as long each time that the model then fails again."""
 MAX_KEPT: Final = 4096
-OPEN: Final = "model_circuit_open"
+OPEN: Final = RunErrorCode.MODEL_CIRCUIT_OPEN
 _DOWN: Final = frozenset(
     {
-        "model_unavailable",
-        "model_unreachable",
-        "model_stream_broken",
-        "model_timeout",
-        "model_failed",
+        RunErrorCode.MODEL_UNAVAILABLE,
+        RunErrorCode.MODEL_UNREACHABLE,
+        RunErrorCode.MODEL_STREAM_BROKEN,
+        RunErrorCode.MODEL_TIMEOUT,
+        RunErrorCode.MODEL_FAILED,
     }
 )
 

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 import structlog
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
 from runward.domain.run.decide import (
@@ -54,7 +55,6 @@ from runward.store.postgres.db import mint
 from runward.store.runs.gate import Ending, VersionChanged
 
 log = structlog.get_logger()
-INTERNAL: Final = "internal_error"
 LOST_TRACK: Final = "Runward lost track of a tool call. This is a defect in Runward."
 
 
@@ -296,7 +296,9 @@ class Execution:
         block the process: it fails."""
         if not self._calls:
             log.error("nothing_in_flight", run=format_id(Prefix.RUN, self.leased.state.id))
-            return await self._finish(Finish(RunStatus.FAILED, code=INTERNAL, message=LOST_TRACK))
+            return await self._finish(
+                Finish(RunStatus.FAILED, code=RunErrorCode.INTERNAL_ERROR, message=LOST_TRACK)
+            )
         if stopping:
             self._calls.end_backoffs()
         if await self.leased.record():

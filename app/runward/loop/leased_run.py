@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from runward.domain.events.base import MAX_VALUE_BYTES
 from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
-from runward.domain.events.values import Reason
+from runward.domain.events.values import Reason, RunErrorCode
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
 from runward.domain.run.decide import Finish, Park
@@ -239,7 +239,7 @@ def build_finish(state: RunState, changes: Changes, action: Finish) -> Ending:
     error: ErrorSaid | None = None
     incomplete: LimitSaid | None = None
     if action.code is not None and failed:
-        error = data["error"] = {"code": action.code, "message": action.message}
+        error = data["error"] = {"code": RunErrorCode(action.code), "message": action.message}
     elif action.code is not None:
         incomplete = {"reason": action.code, "message": action.message}
         data["incomplete_details"] = incomplete

@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic_core import PydanticSerializationError
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.json import UnstorableError
 from runward.domain.registry.guards import (
     Allow,
@@ -56,7 +57,6 @@ MODEL_TIMEOUT: Final = 600.0
 otherwise."""
 FIRST_TOKEN_TIMEOUT: Final = 180.0
 """Seconds until the first piece of an answer; `first_token_timeout_seconds` says otherwise."""
-HOOK_FAILED: Final = "hook_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ModelTurn:
         before = await self.checks.before_model(self.state, request.items)
         match before:
             case HookFailure(detail=detail):
-                return Finish(RunStatus.FAILED, code=HOOK_FAILED, message=detail)
+                return Finish(RunStatus.FAILED, code=RunErrorCode.HOOK_FAILED, message=detail)
             case Instead():
                 response = make_replacement_response(before)
             case NoChange():
@@ -105,7 +105,7 @@ class ModelTurn:
                     return Finish(RunStatus.FAILED, code=error.code, message=error.message)
         after = await self.checks.after_model(self.state, response)
         if isinstance(after, HookFailure):
-            failed = Finish(RunStatus.FAILED, code=HOOK_FAILED, message=after.detail)
+            failed = Finish(RunStatus.FAILED, code=RunErrorCode.HOOK_FAILED, message=after.detail)
             return FailedAfterResponse(response, failed)
         return after
 
@@ -205,7 +205,7 @@ async def _ask_one(
     try:
         model, provider_name = (await access.models.of(state.project_id)).resolve(name)
     except ModelNotInCatalogError as error:
-        raise ModelError("unknown_model", str(error), transient=False) from error
+        raise ModelError(RunErrorCode.UNKNOWN_MODEL, str(error), transient=False) from error
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
     observer.lost(name, (*losses, *ready.losses))

@@ -1,7 +1,8 @@
-"""Lists: one envelope, one way to walk them."""
+"""Lists: one envelope, and one way to page through them in both directions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final, Generic, Literal, TypedDict, TypeVar
 from uuid import UUID
 
@@ -18,7 +19,8 @@ Item = TypeVar("Item")
 
 
 class Page(BaseModel, Generic[Item]):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+    pass `first_id` as `before`."""
 
     # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
     # for a class that is not there, while the service starts.
@@ -29,7 +31,11 @@ class Page(BaseModel, Generic[Item]):
     object: Literal["list"] = "list"
     data: Annotated[list[Item], Field(description="Items of the page, in the requested order.")]
     first_id: Annotated[
-        str | None, Field(description="ID of the first item. Null if the page is empty.")
+        str | None,
+        Field(
+            description="ID to pass as `before` to get the previous page: the ID of the first "
+            "item, or of the last resource that a search examined. Null if there is none."
+        ),
     ]
     last_id: Annotated[
         str | None,
@@ -38,7 +44,13 @@ class Page(BaseModel, Generic[Item]):
             "of the last resource that a search examined. Null if there is none."
         ),
     ]
-    has_more: Annotated[bool, Field(description="Whether there are more items after this page.")]
+    has_more: Annotated[
+        bool,
+        Field(
+            description="Whether there are more items after this page. If the request has "
+            "`before`: whether there are more items before this page."
+        ),
+    ]
 
     @classmethod
     def from_rows(
@@ -47,9 +59,13 @@ class Page(BaseModel, Generic[Item]):
         limit: int,
         render: Callable[[Row], Item],
         get_id: Callable[[Item], str],
+        *,
+        backwards: bool = False,
     ) -> "Page[Item]":
-        """`rows` are up to `limit` + 1: the one too many says that there is more."""
-        data = [render(row) for row in rows[:limit]]
+        """Return the page of up to `limit` + 1 rows. The additional row shows that there are more.
+        `backwards`: the rows were read from the end of the page to its beginning."""
+        shown = reversed(rows[:limit]) if backwards else rows[:limit]
+        data = [render(row) for row in shown]
         return cls(
             data=data,
             first_id=get_id(data[0]) if data else None,
@@ -59,41 +75,63 @@ class Page(BaseModel, Generic[Item]):
 
 
 class RowWindow(TypedDict, Generic[Item]):
-    """The rows to read for a page: one more than the page has, after that of `after`."""
+    """The rows to read for a page, in reading order: one more than the page has, after that of
+    `after`. A page before a row is read backwards from that row."""
 
     after: Item | None
     limit: int
     descending: bool
 
 
+def make_window(
+    limit: int, after: Item | None, before: Item | None, *, descending: bool
+) -> RowWindow[Item]:
+    """Raises InvalidRequestError if both cursors are given."""
+    if before is None:
+        return {"after": after, "limit": limit + 1, "descending": descending}
+    if after is not None:
+        wrong = FieldError("query.before", "cannot be combined with after")
+        raise InvalidRequestError(errors=[wrong])
+    return {"after": before, "limit": limit + 1, "descending": not descending}
+
+
 @dataclass(frozen=True, slots=True)
 class PageParams:
-    """How a list is asked for."""
+    """The query parameters of a list."""
 
     limit: int
     after: str | None
+    before: str | None
     descending: bool
 
     @property
     def by_name(self) -> RowWindow[str]:
-        """The rows of a list that is ordered by name."""
-        return {"after": self.after, "limit": self.limit + 1, "descending": self.descending}
+        """The rows of a list that is ordered by name. Raises InvalidRequestError."""
+        return make_window(self.limit, self.after, self.before, descending=self.descending)
 
     def by_id(self, prefix: Prefix) -> RowWindow[UUID]:
-        """Return the rows of a list that is ordered by id. Raises InvalidRequestError where
-        `after` is not an id of this list's kind."""
-        after = None if self.after is None else parse_id(prefix, self.after)
-        if after is None and self.after is not None:
-            raise InvalidRequestError(
-                errors=[FieldError("query.after", f"must be an id like {prefix}_…")]
-            )
-        return {"after": after, "limit": self.limit + 1, "descending": self.descending}
+        """Return the rows of a list that is ordered by ID. Raises InvalidRequestError if a cursor
+        is not an ID of this list's kind."""
+        return self.by_cursor(partial(parse_id, prefix), f"must be an id like {prefix}_…")
+
+    def by_cursor(self, parse: Callable[[str], Item | None], problem: str) -> RowWindow[Item]:
+        """Return the rows of a list with cursors of its own. Raises InvalidRequestError with
+        `problem` if `parse` returns None."""
+        cursors: dict[str, Item | None] = {}
+        for name, given in (("after", self.after), ("before", self.before)):
+            cursors[name] = None if given is None else parse(given)
+            if given is not None and cursors[name] is None:
+                raise InvalidRequestError(errors=[FieldError(f"query.{name}", problem)])
+        return make_window(
+            self.limit, cursors["after"], cursors["before"], descending=self.descending
+        )
 
     def page(
         self, rows: Sequence[Row], render: Callable[[Row], Item], get_id: Callable[[Item], str]
     ) -> Page[Item]:
         """Return the page of the rows that were read for it."""
-        return Page[Item].from_rows(rows, self.limit, render, get_id)
+        backwards = self.before is not None
+        return Page[Item].from_rows(rows, self.limit, render, get_id, backwards=backwards)
 
 
 PageLimit = Annotated[
@@ -101,12 +139,14 @@ PageLimit = Annotated[
 ]
 
 
+AFTER: Final = "`last_id` of a page. The response is the next page."
+BEFORE: Final = "`first_id` of a page. The response is the previous page. It excludes `after`."
+
+
 async def _read_page_params(
     limit: PageLimit = 20,
-    after: Annotated[
-        str | None,
-        Query(max_length=128, description="`last_id` of the previous page."),
-    ] = None,
+    after: Annotated[str | None, Query(max_length=128, description=AFTER)] = None,
+    before: Annotated[str | None, Query(max_length=128, description=BEFORE)] = None,
     order: Annotated[
         Literal["asc", "desc"],
         Query(
@@ -115,25 +155,23 @@ async def _read_page_params(
         ),
     ] = "desc",
 ) -> PageParams:
-    return PageParams(limit, after, order == "desc")
+    return PageParams(limit, after, before, order == "desc")
 
 
 async def _read_ordered_page_params(
     limit: PageLimit = 100,
-    after: Annotated[
-        str | None,
-        Query(max_length=600, description="`last_id` of the previous page."),
-    ] = None,
+    after: Annotated[str | None, Query(max_length=600, description=AFTER)] = None,
+    before: Annotated[str | None, Query(max_length=600, description=BEFORE)] = None,
     order: Annotated[
         Literal["asc", "desc"],
         Query(description="Order of the items. `asc`: oldest first. `desc`: newest first."),
     ] = "asc",
 ) -> PageParams:
-    return PageParams(limit, after, order == "desc")
+    return PageParams(limit, after, before, order == "desc")
 
 
 Pagination = Annotated[PageParams, Depends(_read_page_params)]
-"""A handler's parameter: `limit`, `after` and `order`, newest first."""
+"""A handler's parameter: `limit`, `after`, `before` and `order`, newest first."""
 ChronologicalPagination = Annotated[PageParams, Depends(_read_ordered_page_params)]
 """The same for what belongs to one run: as it happened."""
 
@@ -141,13 +179,14 @@ ChronologicalPagination = Annotated[PageParams, Depends(_read_ordered_page_param
 def slice_page(
     items: Sequence[Item], params: PageParams, get_id: Callable[[Item], str]
 ) -> Page[Item]:
-    """A page of a list that was read whole, because it is small."""
-    rows = list(reversed(items)) if params.descending else list(items)
-    if params.after is not None:
-        ids = [get_id(row) for row in rows]
-        if params.after not in ids:
-            raise InvalidRequestError(
-                errors=[FieldError("query.after", "must be the last_id of a page of this list")]
-            )
-        rows = rows[ids.index(params.after) + 1 :]
-    return Page[Item].from_rows(rows, params.limit, lambda row: row, get_id)
+    """Return a page of a list that was read whole, because it is small."""
+    places = {get_id(item): place for place, item in enumerate(items)}
+    problem = "must be the first_id or last_id of a page of this list"
+    window = params.by_cursor(places.get, problem)
+    rows = list(enumerate(items))
+    if window["descending"]:
+        rows.reverse()
+    after = window["after"]
+    if after is not None:
+        rows = [row for row in rows if (row[0] < after if window["descending"] else row[0] > after)]
+    return params.page(rows, lambda row: row[1], get_id)

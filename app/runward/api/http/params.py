@@ -91,9 +91,7 @@ NewSecretPath = Annotated[
     Path(description="Name of the secret.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
 ]
 """Where a secret is made: what is no name is refused, not unknown."""
-CallPath = Annotated[
-    CallId, Path(description="ID of the tool call. Unique within its run.", max_length=512)
-]
+CallPath = Annotated[CallId, Path(description="ID of the tool call. Unique within its run.")]
 """For paths with `{call_id:path}`: a model's id may contain a slash."""
 
 

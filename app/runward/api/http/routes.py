@@ -76,12 +76,15 @@ class RouteRules:
     numbers: Mapping[str, type]
     """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None
+    has_inputs: bool
+    """Whether the operation has a body, or parameters outside of its path."""
 
     @classmethod
     def from_route(cls, route: APIRoute) -> "RouteRules":
         given = extract_dependencies(route.dependant)
         parts = list(_iterate_dependants(route.dependant))
         fields = [field for part in parts for field in part.query_params]
+        body = _make_body_adapter(route)
         return cls(
             dependencies=given,
             query_names=frozenset(field.alias for field in fields),
@@ -91,7 +94,8 @@ class RouteRules:
                 for kind in _NUMBER_FORMATS
                 if kind in (field.field_info.annotation, *get_args(field.field_info.annotation))
             },
-            body=_make_body_adapter(route),
+            body=body,
+            has_inputs=bool(body or fields or any(part.header_params for part in parts)),
         )
 
     @property

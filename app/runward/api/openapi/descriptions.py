@@ -13,9 +13,12 @@ approval wait for a person's decision. Each run has a log of numbered events tha
 - Request bodies are strict JSON. Runward rejects unknown fields, duplicate keys, NUL characters, \
 and more than 64 levels of nesting.
 - Errors have the media type `application/problem+json` and a stable `code`.
-- Lists return pages. Use `limit`, `after`, and `order` to read them.
+- Lists return pages. Use `limit`, `after`, `before`, and `order` to read them.
 - POST requests that create a resource or submit a decision accept an `Idempotency-Key`.
 - A request for a resource of another project fails like one for a resource that does not exist.
+- Every operation responds with 422 to a query parameter or a body that it does not take.
+- Later versions may add fields to responses, values to enumerations, types of events and items, \
+error codes, and optional fields to requests. Clients must ignore what they do not know.
 
 Clients of the Model Context Protocol can call the tools and agents of a project at `/mcp`. The \
 transport is streamable HTTP, and the API keys are the same. Each call starts a run and requires \

@@ -15,7 +15,7 @@ from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
 from runward.api.http.problems import MEDIA_TYPE, Problem
 from runward.api.http.routes import StrictRoute
-from runward.api.openapi import errors, examples, links, names, schemas, tidy, webhooks
+from runward.api.openapi import errors, examples, links, names, openness, schemas, tidy, webhooks
 from runward.api.openapi.descriptions import (
     INTRODUCTION,
     LICENSE,
@@ -32,6 +32,8 @@ _DESCRIBED_LAST: Final = (
 )
 """Schemas whose descriptions stand after the defaults, so that openapi.json keeps its bytes."""
 _REFS: Final = "#/components/schemas/{model}"
+_FASTAPI_DESCRIPTION: Final = "Successful Response"
+_NO_CONTENT: Final = "The operation succeeded."
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PROBLEMS: Final[Mapping[int, str]] = {
     400: "The body is not valid JSON, or it breaks one of Runward's rules for JSON, such as no "
@@ -124,11 +126,29 @@ def _complete_document(document: Json) -> Json:
     """With what stands at no route; of the API as it is, not of a few routes of it."""
     schemas.add_schemas(document["components"]["schemas"])
     document = names.give_names(tidy.tidy_document(document))
+    schemas.add_discriminators(document["components"]["schemas"])
+    _describe_successes(document)
     examples.add_examples(document)
     links.add_links(document)
     document["webhooks"] = webhooks.build_webhooks()
+    openness.open_responses(document)
     document["components"]["schemas"] = dict(sorted(document["components"]["schemas"].items()))
     return document
+
+
+def _describe_successes(document: Json) -> None:
+    """Describe each response that its route does not describe, with the first sentence of its
+    schema."""
+    known: Json = document["components"]["schemas"]
+    for path in document["paths"].values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                if response.get("description") == _FASTAPI_DESCRIPTION:
+                    media: Json = response.get("content", {}).get("application/json", {})
+                    name = media.get("schema", {}).get("$ref", "").rpartition("/")[2]
+                    text: str = known[name]["description"] if name else _NO_CONTENT
+                    first, _, _ = " ".join(text.split()).partition(". ")
+                    response["description"] = first.rstrip(".") + "."
 
 
 def _complete_operation(operation: Json, route: StrictRoute, method: str) -> None:
@@ -142,9 +162,9 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
     operation["summary"] = route.summary or _summarize(route.name)
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
+    responses.pop("422", None)  # FastAPI's own
     theirs = OPENAI_PATH.fullmatch(route.path_format) is not None
     if theirs:
-        responses.pop("422", None)
         statuses = [OPENAI_STATUSES.get(status, status) for status in statuses]
     for status in statuses:
         name = f"OpenAI{_get_component_name(status)}" if theirs else _get_component_name(status)
@@ -174,8 +194,10 @@ def _list_security(needed: Requirement | None) -> list[Json]:
 
 
 def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) -> Iterator[int]:
-    yield from (status for status in declared if status >= 400)
-    yield from (422, 500, 503)
+    yield from (status for status in declared if status >= 400 and status != 422)
+    yield from (500, 503)
+    if route.rules.has_inputs:
+        yield 422
     if route.rules.requirement is not None:
         yield from (401, 403, 429)
     if route.param_convertors:
@@ -194,6 +216,13 @@ def _add_components(document: Json) -> None:
     problem = Problem.model_json_schema(ref_template=_REFS, mode="serialization")
     known.update(problem.pop("$defs"))
     known["Problem"] = problem
+    known["ErrorCode"] = {
+        "type": "string",
+        "enum": errors.list_codes(),
+        "description": "Codes of errors.",
+    }
+    problem["properties"]["code"] |= {"$ref": _REFS.format(model="ErrorCode")}
+    del problem["properties"]["code"]["type"]
     if "ResponseObject" in known:
         error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
         known.update(error.pop("$defs"))

@@ -65,6 +65,12 @@ def build_openai_examples() -> dict[int, Json]:
     return found
 
 
+def list_codes() -> list[str]:
+    """Return the codes of all errors that an operation can answer with."""
+    codes = [error.code for error in _iterate_errors()]
+    return list(dict.fromkeys((*codes, *(code for code, _ in FRAMEWORK_ERRORS.values()))))
+
+
 def _iterate_errors() -> Iterator[e.AppError]:
     given: dict[type[e.AppError], e.AppError] = {type(error): error for error in _SAMPLE_ERRORS}
     for kind in _iterate_error_types(e.AppError):

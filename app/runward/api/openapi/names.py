@@ -7,11 +7,13 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, TypeAdapter
 
-from runward.api.openapi.item_data import ShownPart
 from runward.api.openapi.tidy import Json
+from runward.api.openapi.webhook_data import Item
 from runward.api.responses.inputs import ItemIn, PartIn
 from runward.api.responses.models import JsonSchemaIn, PlainText, ToolIn
+from runward.api.responses.output_types import ItemStatus, OutputItem, OutputPart
 from runward.api.runs.call_models import RequiredAction
+from runward.api.runs.item_types import ShownPart
 from runward.api.runs.request_models import Input, InputPart
 from runward.domain.events.values import CallProgress, DecisionKind
 from runward.domain.json import JsonObject
@@ -82,6 +84,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "Input": (Input, "A text, or the messages of a conversation."),
     "InputPart": (InputPart, "A part of a message: text, an image, or a file."),
+    "Item": (Item, "An item of a conversation."),
     "ItemIn": (ItemIn, "An item of a conversation, in OpenAI's format."),
     "ItemPart": (ShownPart, "A part of an item: text, an image, or a file."),
     "ItemRole": (
@@ -112,6 +115,9 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["asc", "desc"],
         "Order of a list: ascending or descending.",
     ),
+    "OutputItem": (OutputItem, "An item of a response."),
+    "OutputItemStatus": (ItemStatus, "Progress of an item."),
+    "OutputPart": (OutputPart, "A part of a message of a response."),
     "PartIn": (PartIn, "A part of a message, in OpenAI's format."),
     "RegisteredToolType": (
         Literal["webhook", "agent", "client", "hosted"],

@@ -10,8 +10,9 @@ from typing_extensions import get_original_bases
 
 from runward.api.http.paging import Page
 from runward.api.openapi import webhook_data
-from runward.api.openapi.item_data import ITEMS
+from runward.api.openapi.response_events import build_stream_events
 from runward.api.openapi.tidy import Json
+from runward.api.runs.item_types import ITEMS
 from runward.domain.events.base import NewEvent, TransientEvent
 from runward.domain.events.kinds import STORED, TRANSIENT
 
@@ -53,6 +54,7 @@ def add_schemas(schemas: Json) -> None:
     schemas.update(build_schemas(_POSTED_TYPES))
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
+    _add_response_events(schemas)
     for page, item, about in (
         ("ItemPage", "RunItem", _OF_A_RUN),
         ("SessionItemPage", "SessionItem", _OF_A_SESSION),
@@ -101,8 +103,7 @@ def _add_events(schemas: Json) -> None:
         schemas[kind.__name__] = _make_event(kind, transient)
     example, description = stored["examples"], stored["description"]
     schemas["Event"] = _make_event_union(STORED) | {
-        "description": f"{description} Clients should ignore unknown types, because types may be "
-        "added.",
+        "description": description,
         "examples": example,
     }
     schemas["StreamedEvent"] = _make_event_union({**STORED, **TRANSIENT}) | {
@@ -117,11 +118,20 @@ def _add_events(schemas: Json) -> None:
         "the type, and `data` is a StreamedEvent as one line of JSON. Pieces have no `id`.",
     }
 
+
+def _add_response_events(schemas: Json) -> None:
+    """Add one schema for each type of event of `/v1/responses`, and their union."""
+    events, names = build_stream_events(REF_TEMPLATE)
+    schemas.update(events)
+    schemas["ResponseStreamEvent"] = make_union(names.values(), "type", names) | {
+        "description": "The `data:` of an event in a stream of `/v1/responses`."
+    }
     schemas["ResponseStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
-        "description": "A stream of server-sent events in the format of OpenAI's Responses API, "
-        "from `response.created` to `response.completed`. Each event has a `sequence_number`.",
+        "contentSchema": {"$ref": _make_ref("ResponseStreamEvent")},
+        "description": "Server-sent events of OpenAI's Responses API. `event:` is the type, and "
+        "`data:` is a ResponseStreamEvent in one line of JSON.",
     }
 
 
@@ -144,24 +154,32 @@ def _make_event(kind: EventKind, like: Json) -> Json:
         "description": " ".join((getdoc(kind) or "").split()),
         "properties": fields,
         "required": list(fields),
-        "additionalProperties": False,
     }
 
 
 def _add_items(schemas: Json, union: str, about: Json) -> Json:
     """Each kind of item with what says whose it is; the union of them."""
     place = union.removesuffix("Item")
-    names: list[str] = []
+    names: dict[str, str] = {}
     for kind in ITEMS:
         bare: Json = schemas[kind.__name__]
-        names.append(place + kind.__name__)
-        schemas[names[-1]] = {
+        name = names[bare["properties"]["type"]["const"]] = place + kind.__name__
+        schemas[name] = {
             **bare,
             "properties": about | bare["properties"],
             "required": [*about, *bare["required"]],
         }
-    text = "An item of a conversation: a message, or another item whose kind is its `type`."
-    return {"oneOf": [{"$ref": _make_ref(name)} for name in names], "description": text}
+    return make_union(names.values(), "type", names) | {"description": "An item of a conversation."}
+
+
+def add_discriminators(schemas: Json) -> None:
+    """Add the discriminator `type` to unions whose schemas all have a constant `type`."""
+    for schema in schemas.values():
+        names = [one.get("$ref", "").rpartition("/")[2] for one in schema.get("oneOf", ())]
+        types = [schemas.get(name, {}).get("properties", {}).get("type", {}) for name in names]
+        if names and "discriminator" not in schema and all("const" in one for one in types):
+            mapping = {one["const"]: name for one, name in zip(types, names, strict=True)}
+            schema.update(make_union(names, "type", mapping))
 
 
 def _make_ref(name: str) -> str:

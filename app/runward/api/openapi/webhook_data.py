@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.openapi.item_data import (
+from runward.api.runs.item_types import (
     HostedCallItem,
     MessageItem,
     ReasoningItem,
@@ -17,7 +17,10 @@ from runward.api.openapi.item_data import (
 from runward.domain.json import JsonObject, documented
 from runward.domain.registry.guards import Moment, Stage
 
-Item: TypeAlias = MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem
+Item: TypeAlias = Annotated[
+    MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem,
+    Field(discriminator="type"),
+]
 
 
 @documented

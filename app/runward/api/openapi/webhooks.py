@@ -89,7 +89,7 @@ EXAMPLES: Final[Json] = {
                 "agent": None,
                 "context": None,
                 "turn": 1,
-                "items": [{"role": "user", "content": "Please pay(amount=500)"}],
+                "items": [{"type": "message", "role": "user", "content": "Please pay(amount=500)"}],
             },
         }
     },

@@ -16,7 +16,7 @@ from runward.api.http.models import (
     make_optional,
     with_example,
 )
-from runward.api.http.paging import Page, PageLimit, Pagination
+from runward.api.http.paging import AFTER, BEFORE, Page, PageLimit, Pagination, make_window
 from runward.api.http.params import AgentPath
 from runward.api.http.routes import make_router
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools
@@ -171,9 +171,9 @@ async def get_agent(
     async with storage.read() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
-            before = version + 1 if version else None
+            after = version + 1 if version else None
             former = await agents.list_versions(
-                tx, principal.project_id, name, before=before, limit=1
+                tx, principal.project_id, name, after=after, limit=1
             )
             found = next((one for one in former if one.version == version), None)
     if found is None:
@@ -187,19 +187,22 @@ async def list_agent_versions(
     storage: StorageDep,
     name: AgentPath,
     limit: PageLimit = 20,
-    after: Annotated[
-        int | None,
-        Query(ge=1, le=MAX_VERSION, description="`last_id` of the previous page."),
-    ] = None,
+    after: Annotated[int | None, Query(ge=1, le=MAX_VERSION, description=AFTER)] = None,
+    before: Annotated[int | None, Query(ge=1, le=MAX_VERSION, description=BEFORE)] = None,
 ) -> Page[Agent]:
     """List all versions of an agent, newest first. The ID of each item is its version number."""
+    window = make_window(limit, after, before, descending=True)
     async with storage.read() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
             raise e.AgentNotFoundError
-        found = await agents.list_versions(
-            tx, principal.project_id, name, before=after, limit=limit + 1
-        )
-    return Page[Agent].from_rows(found, limit, Agent.from_row, lambda agent: str(agent.version))
+        found = await agents.list_versions(tx, principal.project_id, name, **window)
+    return Page[Agent].from_rows(
+        found,
+        limit,
+        Agent.from_row,
+        lambda agent: str(agent.version),
+        backwards=before is not None,
+    )
 
 
 @routes.patch("/agents/{name}")

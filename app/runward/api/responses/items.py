@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from runward.api.responses.models import SERVER
 from runward.domain.json import JsonObject, as_text, compact
 
-OutputItem: TypeAlias = dict[str, Any]
+JsonItem: TypeAlias = dict[str, Any]
 ContentPart: TypeAlias = dict[str, Any]
 
 _TEXTS: Final = ("summary_text", "reasoning_text", "text", "thinking", "reasoning_content")
@@ -64,18 +64,18 @@ def message_id(run: str, turn: int) -> str:
     return f"msg_{run}_{turn}"
 
 
-def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> OutputItem:
+def message(run: str, turn: int, *parts: ContentPart, status: str = "completed") -> JsonItem:
     return build_message(message_id(run, turn), "assistant", list(parts), status)
 
 
-def final_message(run: str, output: JsonValue) -> OutputItem:
+def final_message(run: str, output: JsonValue) -> JsonItem:
     """Of a run whose output is not what its model said last."""
     return build_message(f"msg_{run}_output", "assistant", [text_part(as_text(output))])
 
 
 def build_message(
     id_: str, role: str, parts: list[ContentPart], status: str = "completed"
-) -> OutputItem:
+) -> JsonItem:
     return {"type": "message", "id": id_, "status": status, "role": role, "content": parts}
 
 
@@ -87,7 +87,7 @@ def refusal_part(text: str) -> ContentPart:
     return {"type": "refusal", "refusal": text}
 
 
-def ends_with(output: Sequence[OutputItem], final: JsonValue) -> bool:
+def ends_with(output: Sequence[JsonItem], final: JsonValue) -> bool:
     """Return whether the last message is the run's whole output already."""
     last = next((item for item in reversed(output) if item["type"] == "message"), None)
     if last is None:
@@ -99,7 +99,7 @@ def ends_with(output: Sequence[OutputItem], final: JsonValue) -> bool:
 # What the model thought, and what it called.
 
 
-def reasoning(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
+def reasoning(run: str, number: int, data: Mapping[str, Any]) -> JsonItem:
     """Its text, as far as the vendor shows it."""
     texts = _find_texts(data["reasoning"])
     said = [{"type": "summary_text", "text": text} for text in texts if text]
@@ -119,9 +119,7 @@ def _find_texts(value: JsonValue) -> Iterator[str]:
                 yield from _find_texts(one)
 
 
-def function_call(
-    run: str, number: int | str, call_id: str, name: str, arguments: str
-) -> OutputItem:
+def function_call(run: str, number: int | str, call_id: str, name: str, arguments: str) -> JsonItem:
     """`number`: of the event that made it, or what else tells it apart in its run."""
     return {
         "type": "function_call",
@@ -133,9 +131,7 @@ def function_call(
     }
 
 
-def mcp_call(
-    run: str, number: int, name: str, arguments: str, approval_id: str | None
-) -> OutputItem:
+def mcp_call(run: str, number: int, name: str, arguments: str, approval_id: str | None) -> JsonItem:
     return {
         "type": "mcp_call",
         "id": f"mcp_{run}_{number}",
@@ -149,14 +145,14 @@ def mcp_call(
     }
 
 
-def hosted_call(run: str, number: int, data: Mapping[str, Any]) -> OutputItem:
+def hosted_call(run: str, number: int, data: Mapping[str, Any]) -> JsonItem:
     """A call that the model's vendor ran by itself; its label is the kind of tool."""
     arguments = compact(data["arguments"])
     item = mcp_call(run, number, data["tool"], arguments, None)
     return item | {"server_label": data["hosted"]}
 
 
-def call_result(data: Mapping[str, Any], *, succeeded: bool) -> OutputItem:
+def call_result(data: Mapping[str, Any], *, succeeded: bool) -> JsonItem:
     """What a call that has ended adds to its item. `data`: of its last event."""
     text = as_text(data["output"])
     if succeeded:
@@ -168,7 +164,7 @@ def call_result(data: Mapping[str, Any], *, succeeded: bool) -> OutputItem:
     }
 
 
-def approval_request(approval_id: str, name: str, arguments: str) -> OutputItem:
+def approval_request(approval_id: str, name: str, arguments: str) -> JsonItem:
     return {
         "type": "mcp_approval_request",
         "id": approval_id,
@@ -181,7 +177,7 @@ def approval_request(approval_id: str, name: str, arguments: str) -> OutputItem:
 # How an item comes, piece by piece.
 
 
-def strip_content(item: OutputItem) -> OutputItem:
+def strip_content(item: JsonItem) -> JsonItem:
     """As it is when it is added: without what the events after that bring."""
     match item["type"]:
         case "message":
@@ -197,7 +193,7 @@ def strip_content(item: OutputItem) -> OutputItem:
             return item
 
 
-def list_content_events(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
+def list_content_events(item: JsonItem) -> Iterator[tuple[str, JsonItem]]:
     """The events between its being added and done, of which each gets its id and index."""
     match item["type"]:
         case "message":
@@ -224,7 +220,7 @@ def list_content_events(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
             pass
 
 
-def _list_message_events(item: OutputItem) -> Iterator[tuple[str, OutputItem]]:
+def _list_message_events(item: JsonItem) -> Iterator[tuple[str, JsonItem]]:
     for index, part in enumerate(item["content"]):
         at = {"content_index": index}
         if part["type"] == "refusal":

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runward.api.responses import items
-from runward.api.responses.items import ContentPart, OutputItem
+from runward.api.responses.items import ContentPart, JsonItem
 from runward.api.responses.parts import (
     CALL_ENDINGS,
     RUN_ENDINGS,
@@ -54,9 +54,9 @@ class ResponseLog:
     _before: int = 0
     """Where in the log the response before it begins."""
     _status: str = "queued"
-    _output: list[OutputItem] = field(default_factory=list[OutputItem])
+    _output: list[JsonItem] = field(default_factory=list[JsonItem])
     _calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
-    _early: list[OutputItem] = field(default_factory=list[OutputItem])
+    _early: list[JsonItem] = field(default_factory=list[JsonItem])
     """What comes before its turn's message in the log, and after it in the response."""
     _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     _writing: OpenMessage | None = None
@@ -238,7 +238,7 @@ class ResponseLog:
         id_ = items.message_id(self.run, writing.turn)
         return {"item_id": id_, "output_index": writing.index, "content_index": 0}
 
-    def _send_item(self, item: OutputItem) -> None:
+    def _send_item(self, item: JsonItem) -> None:
         """An item that comes all at once."""
         index = len(self._output)
         self._output.append(item)
@@ -275,7 +275,7 @@ class ResponseLog:
             self._send("response.output_text.delta", **at, delta=rest, logprobs=[])
         self._close(writing, part, done)
 
-    def _close(self, writing: OpenMessage, part: ContentPart, item: OutputItem) -> None:
+    def _close(self, writing: OpenMessage, part: ContentPart, item: JsonItem) -> None:
         at = self._locate(writing)
         self._send("response.output_text.done", **at, text=part["text"], logprobs=[])
         self._send("response.content_part.done", **at, part=part)
@@ -338,9 +338,9 @@ class ResponseLog:
                 self._send("response.output_item.done", output_index=call.index, item=item)
                 call.index = None
 
-    def _list_requests(self, data: Mapping[str, Any]) -> list[OutputItem]:
+    def _list_requests(self, data: Mapping[str, Any]) -> list[JsonItem]:
         """What the client is asked; nothing where the run waits for others alone."""
-        asked: list[OutputItem] = []
+        asked: list[JsonItem] = []
         for one in data["waiting_for"]:
             call = self._calls.get(one["call_id"])
             if call is None:

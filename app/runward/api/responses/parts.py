@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from runward.api.responses.items import OutputItem, Tokens
+from runward.api.responses.items import JsonItem, Tokens
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject, compact
 
@@ -105,7 +105,7 @@ class ResponseSnapshot:
     """What of a response is known. `ended_at`: when its last event was written."""
 
     status: str
-    output: list[OutputItem]
+    output: list[JsonItem]
     usage: Tokens
     created_at: str | None
     ended_at: str | None

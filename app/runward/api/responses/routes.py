@@ -24,7 +24,7 @@ from runward.api.responses import continuation, log_reader, run_request
 from runward.api.responses.compaction import make_unseal, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
-from runward.api.responses.items import OutputItem, Tokens
+from runward.api.responses.items import JsonItem, Tokens
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
 from runward.api.responses.parts import ResponseId
@@ -55,7 +55,7 @@ MAX_SEQUENCE: Final = 2**53
 _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": RESPONSE_STREAM}}}
 }
-ResponsePath = Annotated[str, Path(max_length=64, description="ID of the response.")]
+ResponsePath = Annotated[str, Path(description="ID of the response.")]
 
 
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
@@ -223,7 +223,7 @@ async def cancel_response(
 )
 async def list_input_items(
     principal: RunsReader, storage: StorageDep, response_id: ResponsePath, pagination: Pagination
-) -> Page[OutputItem]:
+) -> Page[JsonItem]:
     """List the input items of a response. If the response continues a waiting run, the items are
     what the client submitted to it. Otherwise, they are the input of the request and the
     conversation before it."""

@@ -10,7 +10,7 @@ from runward.api.http.idempotency import REPLAY_HEADERS
 from runward.api.http.params import MAX_SEQUENCE
 from runward.api.http.responses import json_response
 from runward.api.runs.acceptance import AcceptResult
-from runward.api.runs.models import Run
+from runward.api.runs.models import Run, RunConfig
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.registry.scopes import Principal
@@ -21,21 +21,29 @@ from runward.store.postgres.db import Tx
 from runward.store.runs import views
 
 
-async def read_run(storage: Storage, project_id: ProjectId, run_id: RunId) -> Run:
+async def read_run(
+    storage: Storage, project_id: ProjectId, run_id: RunId, *, with_config: bool = False
+) -> Run:
     """Return the run as it is now. Raises RunNotFoundError."""
     async with storage.read() as tx:
-        return await load_run(tx, project_id, run_id)
+        return await load_run(tx, project_id, run_id, with_config=with_config)
 
 
-async def load_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Run:
+async def load_run(
+    tx: Tx, project_id: ProjectId, run_id: RunId, *, with_config: bool = False
+) -> Run:
     """Return the run as the transaction sees it. Raises RunNotFoundError."""
     view = await views.get_run(tx, project_id, run_id)
     if view is None:
         raise e.RunNotFoundError
+    config: RunConfig | None = None
+    if with_config:
+        given = await views.get_first_input(tx, project_id, run_id)
+        config = RunConfig.from_row(view, given)
     if view.status in TERMINAL or view.turn == 0:
-        return Run.from_row(view)
+        return Run.from_row(view, config=config)
     waiting = await views.list_waiting_calls(tx, project_id, [run_id])
-    return Run.from_row(view, waiting[run_id])
+    return Run.from_row(view, waiting[run_id], config)
 
 
 async def wait_and_respond(
@@ -45,6 +53,8 @@ async def wait_and_respond(
     run_id: RunId,
     seconds: float,
     headers: dict[str, str] | None = None,
+    *,
+    with_config: bool = False,
 ) -> Response:
     """Answer 200 with a run that has settled, and 202 after `seconds`, or when the process stops,
     with one that has not. Raises RunNotFoundError."""
@@ -54,7 +64,7 @@ async def wait_and_respond(
     ) as batches:
         async for _ in batches:
             pass
-    shown = await read_run(storage, project_id, run_id)
+    shown = await read_run(storage, project_id, run_id, with_config=with_config)
     return json_response(shown, 200 if shown.status in WAIT_ENDING else 202, headers)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import JsonValue
 
@@ -21,8 +21,11 @@ from runward.api.runs.call_models import (
     RequiredAction,
     render_wait,
 )
+from runward.api.runs.item_types import MessageItem
+from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.json import JsonObject
+from runward.domain.run.config import Limits
 from runward.domain.run.status import RunStatus
 from runward.store.access.keys import ActingKey
 from runward.store.runs.views import RunView, WaitingCall
@@ -62,7 +65,7 @@ class Actor(ResponseModel):
 class RunError(ResponseModel):
     """The error that a run failed with."""
 
-    code: str
+    code: RunErrorCode
     """Stable error code, for programs."""
     message: str
     """Description of the error, for people."""
@@ -76,6 +79,30 @@ class IncompleteDetails(ResponseModel):
     `deadline`, `output_schema`, or `guardrail`."""
     message: str | None = None
     """Description of the limit, for people."""
+
+
+class RunConfig(ResponseModel):
+    """The input and the configuration that a run was started with."""
+
+    input: list[MessageItem]
+    """The messages that the run was started with. For a continued run: the added messages."""
+    instructions: str
+    """The instructions for the model."""
+    tools: list[str]
+    """The names of the tools."""
+    limits: Limits
+    """The limits, with their defaults."""
+
+    @classmethod
+    def from_row(cls, view: RunView, given: Sequence[JsonObject]) -> Self:
+        config: dict[str, Any] = view.config
+        return cls.model_construct(
+            None,
+            input=given,
+            instructions=config.get("instructions", ""),
+            tools=[*config.get("tools", ()), *(one["name"] for one in config.get("functions", ()))],
+            limits=Limits.model_construct(None, **config.get("limits", {})),
+        )
 
 
 class Run(ResponseModel):
@@ -172,9 +199,17 @@ class Run(ResponseModel):
     sees it."""
     metadata: JsonObject
     """Metadata that was given when the run was started."""
+    config: RunConfig | None = None
+    """Input and configuration that the run was started with. Null unless the request has
+    `include=config`."""
 
     @classmethod
-    def from_row(cls, view: RunView, waiting: Sequence[WaitingCall] = ()) -> Self:
+    def from_row(
+        cls,
+        view: RunView,
+        waiting: Sequence[WaitingCall] = (),
+        config: RunConfig | None = None,
+    ) -> Self:
         details, error = view.incomplete_details, view.error
         entries = [render_wait(call) for call in waiting]
         return cls.construct_from_attributes(
@@ -191,6 +226,7 @@ class Run(ResponseModel):
             required_actions=[one for one in entries if not isinstance(one, CallbackWait)],
             waiting_for=[one for one in entries if isinstance(one, CallbackWait)],
             last_sequence=view.last_seq,
+            config=config,
         )
 
 
@@ -202,6 +238,7 @@ class ItemPage(ConversationPage):
         data=[
             {
                 "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+                "type": "message",
                 "role": "user",
                 "content": "Please pay(amount=500)",
                 "agent": None,

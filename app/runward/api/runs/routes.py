@@ -1,6 +1,8 @@
 """/v1/runs: list, poll, continue, cancel; the conversation and the ledger."""
 
-from fastapi import Response
+from typing import Annotated, Literal
+
+from fastapi import Query, Response
 
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import LiveDep, RunQueueDep, StorageDep
@@ -59,8 +61,9 @@ async def list_runs(
         lambda run: run.id,
     )
     if found.resume_after is not None:
-        last_id = format_id(Prefix.RUN, found.resume_after)
-        page = page.model_copy(update={"last_id": last_id, "has_more": True})
+        end = "last_id" if pagination.before is None else "first_id"
+        reached = format_id(Prefix.RUN, found.resume_after)
+        page = page.model_copy(update={end: reached, "has_more": True})
     return page
 
 
@@ -77,13 +80,24 @@ async def list_runs(
     summary="Get a run",
 )
 async def get_run(
-    principal: RunsReader, storage: StorageDep, live: LiveDep, run_id: RunPath, wait: WaitSeconds
+    principal: RunsReader,
+    storage: StorageDep,
+    live: LiveDep,
+    run_id: RunPath,
+    wait: WaitSeconds,
+    include: Annotated[
+        Literal["config"] | None,
+        Query(description="Return the input and the configuration of the run in `config`."),
+    ] = None,
 ) -> Response:
     """Get a run. With `wait`, Runward responds when the run has ended or has the status
     `requires_action`."""
+    project_id, with_config = principal.project_id, include is not None
     if wait:
-        return await wait_and_respond(storage, live, principal.project_id, run_id, wait)
-    return json_response(await read_run(storage, principal.project_id, run_id))
+        return await wait_and_respond(
+            storage, live, project_id, run_id, wait, with_config=with_config
+        )
+    return json_response(await read_run(storage, project_id, run_id, with_config=with_config))
 
 
 @routes.get("/runs/{run_id}/items", response_model=ItemPage, summary="List a run's items")

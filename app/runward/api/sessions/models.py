@@ -137,6 +137,7 @@ class SessionItemPage(ConversationPage):
             {
                 "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
                 "run_id": RUN_ID,
+                "type": "message",
                 "role": "user",
                 "content": "Where is my order A-1017?",
             }

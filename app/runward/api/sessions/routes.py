@@ -19,7 +19,6 @@ from runward.api.sessions.models import (
     SessionItemPage,
 )
 from runward.domain import errors as e
-from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_id
 from runward.domain.json import JsonObject
 from runward.services import Storage
@@ -145,26 +144,18 @@ async def fork_session(
 async def _load_items(
     storage: Storage, project_id: ProjectId, session_id: SessionId, params: PageParams
 ) -> Page[JsonObject]:
-    """Raises SessionNotFoundError, and InvalidRequestError for an `after` of another list."""
+    """Raises SessionNotFoundError, and InvalidRequestError for a cursor of another list."""
     begin = f"{Prefix.ITEM}_{session_id.hex}"
-    after: tuple[int, int] | None = None
-    if params.after is not None:
-        place = _ITEM_POSITION.fullmatch(params.after.removeprefix(begin))
-        if place is None:
-            wrong = FieldError("query.after", "must be the last_id of a page of this list")
-            raise e.InvalidRequestError(errors=[wrong])
-        after = int(place[1]), int(place[2])
+
+    def parse(cursor: str) -> tuple[int, int] | None:
+        place = _ITEM_POSITION.fullmatch(cursor.removeprefix(begin))
+        return None if place is None else (int(place[1]), int(place[2]))
+
+    window = params.by_cursor(parse, "must be the first_id or last_id of a page of this list")
     async with storage.read() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
             raise e.SessionNotFoundError
-        found = await session_items.list_items(
-            tx,
-            project_id,
-            session_id,
-            after=after,
-            limit=params.limit + 1,
-            descending=params.descending,
-        )
+        found = await session_items.list_items(tx, project_id, session_id, **window)
 
     def shown(kept: session_items.SessionItem) -> JsonObject:
         own: JsonObject = {
@@ -173,7 +164,7 @@ async def _load_items(
         }
         return own | kept.item
 
-    return Page[JsonObject].from_rows(found, params.limit, shown, lambda item: str(item["id"]))
+    return params.page(found, shown, lambda item: str(item["id"]))
 
 
 def _parse_run_id(shown: str) -> RunId:

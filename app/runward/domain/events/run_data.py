@@ -5,7 +5,14 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.domain.events.values import CalledTool, EventTurn, Owner, RunCallId, TurnsSoFar
+from runward.domain.events.values import (
+    CalledTool,
+    EventTurn,
+    Owner,
+    RunCallId,
+    RunErrorCode,
+    TurnsSoFar,
+)
 from runward.domain.json import JsonObject, documented
 
 
@@ -66,7 +73,7 @@ class RunWaitingData(TypedDict):
 class ErrorSaid(TypedDict):
     """The error that a run failed with."""
 
-    code: str
+    code: RunErrorCode
     """Stable error code, for programs."""
     message: str | None
     """Description of the error, for people."""

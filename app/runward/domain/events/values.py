@@ -28,6 +28,36 @@ class Reason(StrEnum):
     RUN_CANCELLED = "run_cancelled"
 
 
+class RunErrorCode(StrEnum):
+    """Why a run failed: the `code` of its error."""
+
+    MODEL_UNREACHABLE = "model_unreachable"
+    MODEL_TIMEOUT = "model_timeout"
+    MODEL_STREAM_BROKEN = "model_stream_broken"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    MODEL_RATE_LIMITED = "model_rate_limited"
+    MODEL_CIRCUIT_OPEN = "model_circuit_open"
+    MODEL_UNAUTHORIZED = "model_unauthorized"
+    MODEL_NOT_FOUND = "model_not_found"
+    MODEL_MISCONFIGURED = "model_misconfigured"
+    MODEL_REFUSED_REQUEST = "model_refused_request"
+    MODEL_INVALID_RESPONSE = "model_invalid_response"
+    MODEL_RESPONSE_TOO_LARGE = "model_response_too_large"
+    MODEL_FAILED = "model_failed"
+    UNKNOWN_MODEL = "unknown_model"
+    CALL_ID_REUSED = "call_id_reused"
+    TOOL_ERROR = "tool_error"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    TOOL_TIMEOUT = "tool_timeout"
+    GUARDRAIL = "guardrail"
+    HOOK_FAILED = "hook_failed"
+    MAX_TURNS = "max_turns"
+    STEP_FAILED = "step_failed"
+    CRASH_LOOP = "crash_loop"
+    RUN_UNREADABLE = "run_unreadable"
+    INTERNAL_ERROR = "internal_error"
+
+
 class ApprovalStatus(StrEnum):
     PENDING = "pending"
     APPROVED = "approved"

@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
-from runward.domain.events.values import Reason
+from runward.domain.events.values import Reason, RunErrorCode
 from runward.domain.ids import CallId
 from runward.domain.json import as_text
 from runward.domain.registry.guards import Stage
@@ -130,9 +130,10 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
     for call in calls:
         if call.result is not None and call.result.fails_run:
             reason = call.result.reason
-            code = "tool_timeout" if call.result.outcome is CallOutcome.TIMED_OUT else "tool_error"
+            timed_out = call.result.outcome is CallOutcome.TIMED_OUT
+            code = RunErrorCode.TOOL_TIMEOUT if timed_out else RunErrorCode.TOOL_ERROR
             if reason in (Reason.INVALID_ARGUMENTS, Reason.GUARDRAIL):
-                code = reason
+                code = RunErrorCode(reason)
             detail = call.result.detail or as_text(call.result.output)
             return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
     if overdue:
@@ -176,7 +177,7 @@ def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
         case NextSteps(response=response):
             return _check_budget(state) or Delegate(response)
         case WorkflowEnd(error=str(failed)):
-            return Finish(RunStatus.FAILED, code="step_failed", message=failed)
+            return Finish(RunStatus.FAILED, code=RunErrorCode.STEP_FAILED, message=failed)
         case WorkflowEnd():
             return _finish_workflow(step, schema)
         case _:
@@ -231,7 +232,7 @@ def _ask_within_limits(state: RunState) -> Action:
         case "summarise" if state.turn == limits.max_turns:
             return AskModel(tools_off=True)
         case "fail":
-            return Finish(RunStatus.FAILED, code="max_turns", message=message)
+            return Finish(RunStatus.FAILED, code=RunErrorCode.MAX_TURNS, message=message)
         case "incomplete" | "summarise":  # or it asked for calls instead of summarising
             return _incomplete("max_turns", message)
         case FixedOutput(output=output):

@@ -1,7 +1,7 @@
 """The conversation, provider-neutral. `runward.llm` translates it at the edge; nothing else does.
 
-In JSON (the API, and stored): a message is `{role, content}`, the others carry a `type`:
-`tool_call`, `tool_result`, `reasoning`, `hosted_call`.
+In JSON (the API, and stored) each item has a `type`: `message`, `tool_call`, `tool_result`,
+`reasoning` or `hosted_call`.
 """
 
 from dataclasses import dataclass
@@ -158,7 +158,7 @@ def _message_to_json(item: Message) -> JsonObject:
     shown: JsonValue = (
         content if isinstance(content, str) else [part_to_json(part) for part in content]
     )
-    message: JsonObject = {"role": item.role, "content": shown}
+    message: JsonObject = {"type": "message", "role": item.role, "content": shown}
     if item.refusal:
         message["refusal"] = True
     return message | _native_to_json(item.native)

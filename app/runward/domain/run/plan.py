@@ -6,7 +6,7 @@ from dataclasses import replace
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import CallCreatedData
 from runward.domain.events.kinds import ToolCallCreatedEvent
-from runward.domain.events.values import Reason
+from runward.domain.events.values import Reason, RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import (
     JsonObject,
@@ -55,7 +55,7 @@ from runward.domain.schema.validator import parse_arguments
 class UnusableResponseError(Exception):
     """The run fails and nothing of the response starts."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: RunErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -97,7 +97,7 @@ def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[
 
 def _unstorable(reason: str) -> UnusableResponseError:
     message = f"The model's response cannot be stored: {reason}."
-    return UnusableResponseError("model_invalid_response", message)
+    return UnusableResponseError(RunErrorCode.MODEL_INVALID_RESPONSE, message)
 
 
 def _build_items(response: ModelResponse, parsed: Sequence[ParsedCall]) -> tuple[Item, ...]:
@@ -134,7 +134,8 @@ def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterat
         if one.id in seen:
             if seen[one.id] != what:
                 raise UnusableResponseError(
-                    "call_id_reused", f"The model used the call id '{one.id}' for two calls."
+                    RunErrorCode.CALL_ID_REUSED,
+                    f"The model used the call id '{one.id}' for two calls.",
                 )
             continue
         seen[one.id] = what
@@ -144,7 +145,7 @@ def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterat
             and is_same_json(known.requested_arguments, one.arguments)
         ):
             raise UnusableResponseError(
-                "call_id_reused",
+                RunErrorCode.CALL_ID_REUSED,
                 f"The model used the id of the finished call '{one.id}' for another call.",
             )
         yield one

@@ -23,6 +23,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import to_json
 
+from runward.domain.events.values import RunErrorCode
 from runward.llm import failures
 from runward.llm.base import ModelError
 from runward.llm.providers.access import ProviderName
@@ -76,7 +77,7 @@ def model_error(
             return _http_failure(error, secret)
         case ModelRequestRejectedError() | UserError() | NotImplementedError() | BotoCoreError():
             text = f"The request cannot be sent to this model: {failures.quote(str(error), secret)}"
-            return ModelError("model_refused_request", text, transient=False)
+            return ModelError(RunErrorCode.MODEL_REFUSED_REQUEST, text, transient=False)
         case _ if any(isinstance(one, _BAD_ADDRESS) for one in _causes(error)):
             return failures.misconfigured(_BASE_URLS[provider])
         case _ if isinstance(error, _AGAIN):

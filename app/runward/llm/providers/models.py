@@ -10,6 +10,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.run.response import ModelResponse
 from runward.llm import failures
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
@@ -58,7 +59,9 @@ class ProviderModel(LazyModel["ProviderConnection"]):
             from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `providers`
         except ImportError as error:
             raise ModelError(
-                "model_misconfigured", missing_extra_message(self._provider), transient=False
+                RunErrorCode.MODEL_MISCONFIGURED,
+                missing_extra_message(self._provider),
+                transient=False,
             ) from error
         return ProviderConnection(self._provider, self._access)
 

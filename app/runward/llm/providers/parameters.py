@@ -14,6 +14,7 @@ from pydantic_ai.native_tools import AbstractNativeTool, CodeExecutionTool, WebS
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.registry.tools import Hosted
 from runward.domain.run.items import ToolCall
 from runward.domain.run.response import Loss
@@ -279,7 +280,7 @@ def _native_tool(hosted: Hosted, provider: ProviderName) -> AbstractNativeTool:
     known = names if provider == "anthropic" else ()
     if unknown := [*(hosted.settings.keys() - set(known)), *hosted.secrets]:
         text = f"{provider}'s {hosted.kind} has no setting {', '.join(sorted(unknown))}."
-        raise ModelError("model_refused_request", text, transient=False)
+        raise ModelError(RunErrorCode.MODEL_REFUSED_REQUEST, text, transient=False)
     if hosted.kind == "web_search":
         return WebSearchTool(**cast(dict[str, Any], hosted.settings))
     return CodeExecutionTool()

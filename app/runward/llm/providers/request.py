@@ -33,6 +33,7 @@ from pydantic_ai import (
 )
 from pydantic_ai.models import Model
 
+from runward.domain.events.values import RunErrorCode
 from runward.domain.run import texts
 from runward.domain.run.items import (
     HostedCall,
@@ -118,7 +119,7 @@ def _decoded(data: str) -> bytes:
         return b64decode(data)
     except ValueError as error:
         text = f"An image or a file of the conversation is not base64: {error}."
-        raise ModelError("model_refused_request", text, transient=False) from error
+        raise ModelError(RunErrorCode.MODEL_REFUSED_REQUEST, text, transient=False) from error
 
 
 EMPTY: Final = "(empty)"

@@ -136,17 +136,21 @@ async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgen
 
 
 async def list_versions(
-    tx: Tx, project_id: ProjectId, name: str, *, before: int | None, limit: int
+    tx: Tx,
+    project_id: ProjectId,
+    name: str,
+    *,
+    after: int | None,
+    limit: int,
+    descending: bool = True,
 ) -> list[RegisteredAgent]:
-    """Return versions, the newest first. `created_at` and `updated_at` are when the version was
-    created."""
+    """Return a page of versions. `created_at` and `updated_at` are when the version was created."""
     query = select(
         agent_versions,
         agent_versions.c.created_at.label("updated_at"),
     ).where(agent_versions.c.project_id == project_id, agent_versions.c.name == name)
-    if before is not None:
-        query = query.where(agent_versions.c.version < before)
-    query = query.order_by(agent_versions.c.version.desc()).limit(limit)
+    version = agent_versions.c.version
+    query = select_page(query, version, after=after, limit=limit, descending=descending)
     return [_agent_from_row(row) for row in await tx.execute(query)]
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import RunUnreadableError
-from runward.domain.events.values import Reason
+from runward.domain.events.values import Reason, RunErrorCode
 from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
@@ -28,7 +28,7 @@ from runward.store.runs.records import format_hint
 log = structlog.get_logger()
 
 _ERROR: Final[JsonObject] = {
-    "code": RunUnreadableError.code,
+    "code": RunErrorCode.RUN_UNREADABLE,
     "message": RunUnreadableError.text,
 }
 _REASONS: Final = {Move.FAIL: Reason.RUN_ENDED, Move.CANCEL: Reason.RUN_CANCELLED}

@@ -12,8 +12,8 @@ from typing import Final
 from runward.domain import errors as e
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
-from runward.domain.events.run_data import LimitSaid
-from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.events.run_data import ErrorSaid, LimitSaid
+from runward.domain.events.values import ApprovalStatus, Reason, RunErrorCode
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
@@ -307,6 +307,5 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
         f"Without any progress of the run, {queue.MAX_CLAIMS} workers ended while they"
         f" carried it, or workers lost its lease {queue.MAX_LOST_LEASES} times."
     )
-    return await end_run(
-        tx, state, Reason.RUN_ENDED, Move.FAIL, error={"code": "crash_loop", "message": message}
-    )
+    error: ErrorSaid = {"code": RunErrorCode.CRASH_LOOP, "message": message}
+    return await end_run(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)

@@ -94,6 +94,18 @@ async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | Non
     return None if row is None else run_from_row(row)
 
 
+_FIRST_INPUT: Final = text(
+    "SELECT items FROM run_items WHERE project_id = :project_id AND run_id = :id AND seq = 1"
+    " AND kind = 'input'"
+)
+
+
+async def get_first_input(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[JsonObject]:
+    """Return the messages that the run was started with. A continued run may have none."""
+    found = await tx.execute(_FIRST_INPUT, {"project_id": project_id, "id": run_id})
+    return found.scalar_one_or_none() or []
+
+
 _STATUS: Final = text(
     f"SELECT {PUBLIC_STATUS} AS status, last_seq FROM runs"
     " WHERE project_id = :project_id AND id = :id"

@@ -66,6 +66,7 @@ class NativePart(TypedDict):
 class MessageItem(TypedDict):
     """A message of a user, a model, or the system."""
 
+    type: Literal["message"]
     role: Role
     """Role of the message's author."""
     content: str | list[ShownPart]
