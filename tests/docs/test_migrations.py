@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.project import Project
+from tests.docs.blocks import ROOT
 from tests.docs.story import Story
 from tests.docs.test_tools_and_guards import REFUND
 from tests.support.models.chat_server import Answer, Call, text
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture(autouse=True)
 def reader(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the variables that the programs read."""
+    """Install the SDK, and set the variables that it reads."""
+    monkeypatch.syspath_prepend(ROOT / "sdks" / "python")
     monkeypatch.setenv("RUNWARD_URL", project.client.url)
     monkeypatch.setenv("RUNWARD_KEY", project.client.key)
 
@@ -32,12 +34,12 @@ def skip_their_program(page: Story) -> None:
     compile(page.not_run(), page.page, "exec")
 
 
-def finish(page: Story) -> Json:
-    """Run the next program. Return its run when it has ended."""
+def run_of(page: Story) -> Json:
+    """Run the next program. Return its run. Close its client if the run has ended."""
     names = page.python()
-    run: Json = names["run"]
-    if run["status"] == "completed":
-        names["runward"].close()
+    run: Json = names["run"].data
+    if run["ended_at"]:
+        names["client"].close()
     return run
 
 
@@ -50,7 +52,7 @@ def test_from_langgraph(project: Project, tmp_path: Path) -> None:
         skip_their_program(page)
         skip_their_program(page)
         assert page.http()["name"] == "desk"
-        assert finish(page)["output"] == "Done."
+        assert run_of(page)["output"] == "Done."
     assert [hit.arguments["amount"] for hit in project.hits("refund")] == [500]
 
 
@@ -59,7 +61,7 @@ def test_from_assistants(project: Project, tmp_path: Path) -> None:
     with Story("docs/how-to/migrate-from-assistants.md", project.client, tmp_path, here) as page:
         skip_their_program(page)
         assert page.http()["name"] == "desk"
-        run = finish(page)
+        run = run_of(page)
     assert run["output"] == "Done."
     [call] = project.client.tool_calls(run["id"])
     assert call["output"] == {"order": "A-1017", "status": "shipped"}
@@ -73,6 +75,6 @@ def test_from_the_agents_sdk(project: Project, tmp_path: Path) -> None:
         skip_their_program(page)
         page.elsewhere("test_plugins.py")
         assert page.http()["name"] == "desk"
-        assert finish(page)["status"] == "requires_action"
-        assert finish(page)["output"] == "Done."
+        assert run_of(page)["status"] == "requires_action"
+        assert run_of(page)["output"] == "Done."
     assert [hit.arguments["amount"] for hit in project.hits("refund_order")] == [500]
