@@ -182,14 +182,12 @@ def _rows() -> Iterator[tuple[str, list[str]]]:
     yield "`output_schema`", [_yes_or_dash(can.output_schema) for can in ALL_ABILITIES]
     yield "images", [_yes_or_dash(can.images) for can in ALL_ABILITIES]
     yield "files", [_yes_or_dash(can.files) for can in ALL_ABILITIES]
-    places = [
-        "in the result" if can.result_media else "behind the results" for can in ALL_ABILITIES
-    ]
+    places = ["in the result" if can.result_media else "after the results" for can in ALL_ABILITIES]
     yield "images and files of a tool", places
     for hosted in get_args(HostedKind):
         yield f"hosted `{hosted}`", [_yes_or_dash(hosted in can.hosted) for can in ALL_ABILITIES]
     for kind in get_args(ExecutorKind):
-        own = ["its own" if kind in can.executors else "a function" for can in ALL_ABILITIES]
+        own = ["native" if kind in can.executors else "as a function" for can in ALL_ABILITIES]
         yield f"executor `{kind}`", own
 
 
