@@ -131,7 +131,7 @@ class RecentCallPage(Page[RecentCall]):
 routes = make_router("Tools")
 
 
-@routes.get("/tools/{name}/calls")
+@routes.get("/tools/{name}/calls", summary="List a tool's calls")
 async def list_calls_of_tool(
     principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
 ) -> RecentCallPage:
