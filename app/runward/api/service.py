@@ -156,7 +156,7 @@ def _describe_outage(error: Exception) -> str:
     "/metrics",
     response_class=PlainTextResponse,
     summary="Get metrics",
-    response_description="The metrics.",
+    response_description="Metrics in the Prometheus text format.",
 )
 async def metrics() -> Response:
     """Get metrics in the Prometheus text format."""

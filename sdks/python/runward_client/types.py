@@ -119,18 +119,21 @@ class AgentChangedEvent(TypedDict):
 
 
 class AgentList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Agent]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class Alive(TypedDict):
@@ -259,18 +262,21 @@ class ApprovalDecidedData(TypedDict):
 
 
 class ApprovalList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Approval]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class ApprovalRequestedData(TypedDict):
@@ -596,6 +602,17 @@ class Concurrency(TypedDict):
     run."""
 
 
+class ConcurrencyInput(TypedDict):
+    """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
+    limit: NotRequired[int]
+    """Maximum number of calls that run at the same time."""
+    group: NotRequired[str | None]
+    """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
+    serial: NotRequired[bool]
+    """Whether the call runs alone: after all earlier calls and before all later calls of the
+    run."""
+
+
 class ContinueRun(TypedDict):
     """How to continue a run that a limit has ended."""
     max_turns: NotRequired[int | None]
@@ -719,25 +736,28 @@ class Edit(TypedDict):
 
 class ErrorSaid(TypedDict):
     """The error that a run failed with."""
-    code: str
+    code: RunErrorCode
     """Stable error code, for programs."""
     message: str | None
     """Description of the error, for people."""
 
 
 class EventList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Event]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class FileIn(TypedDict):
@@ -754,6 +774,12 @@ class FileIn(TypedDict):
 
 
 class FixedOutput(TypedDict):
+    """A fixed output of a run that reaches its maximum number of turns."""
+    output: JsonValue
+    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
+
+
+class FixedOutputInput(TypedDict):
     """A fixed output of a run that reaches its maximum number of turns."""
     output: JsonValue
     """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
@@ -863,7 +889,7 @@ class GuardrailRequest(TypedDict):
     """Version of the tool. Set only for the stages `pre_approval`, `input`, and `output`."""
     arguments: NotRequired[JsonObject]
     """Arguments of the call. Set only for the stages `pre_approval`, `input`, and `output`."""
-    input: NotRequired[list[MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem]]
+    input: NotRequired[list[Item]]
     """Items of the run's input. Set only for the stage `run_input`."""
     output: NotRequired[JsonValue]
     """Output of the call or the run. Set only for the stages `output` and `run_output`."""
@@ -875,6 +901,20 @@ class GuardrailRequest(TypedDict):
 
 
 class History(TypedDict):
+    """How much of a session's earlier runs the model sees. By default, the model sees everything
+    that the session stores."""
+    max_turns: NotRequired[int | None]
+    """Maximum number of exchanges to show, counted from the newest. An exchange is one user
+    message and everything that follows it. Null: no limit."""
+    max_tokens: NotRequired[int | None]
+    """Maximum number of tokens of history. Runward shows the newest exchanges that fit and
+    estimates four bytes per token. Null: no limit."""
+    trim_tool_outputs: NotRequired[int | None]
+    """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
+    Null: outputs are not truncated."""
+
+
+class HistoryInput(TypedDict):
     """How much of a session's earlier runs the model sees. By default, the model sees everything
     that the session stores."""
     max_turns: NotRequired[int | None]
@@ -915,7 +955,7 @@ class HookRequest(TypedDict):
     """Context of the run, as the client gave it. Null if there is none."""
     turn: int
     """Number of the turn."""
-    items: NotRequired[list[MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem]]
+    items: NotRequired[list[Item]]
     """Items of the conversation that the model is about to read. Set only for `before_model`."""
     message: NotRequired[str]
     """Text of the model's response. Set only for `after_model`."""
@@ -971,6 +1011,17 @@ class HostedCallItem(TypedDict):
     """Whether the call failed."""
     data: JsonObject
     """The call in the provider's format, unchanged."""
+
+
+class HostedInput(TypedDict):
+    """A tool that the model's provider runs."""
+    kind: HostedKind
+    """Kind of the hosted tool."""
+    settings: NotRequired[dict[str, JsonValue]]
+    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
+    secrets: NotRequired[dict[str, str]]
+    """Options of the hosted tool whose values are secrets. Maps the name of each option to the
+    name of a secret of the project."""
 
 
 class ImageIn(TypedDict):
@@ -1139,18 +1190,21 @@ class Key(TypedDict):
 
 
 class KeyList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Key]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class LimitSaid(TypedDict):
@@ -1162,6 +1216,26 @@ class LimitSaid(TypedDict):
 
 
 class Limits(TypedDict):
+    """Limits of one run. They apply to its whole life, including the time after it resumes."""
+    max_turns: NotRequired[int]
+    """Maximum number of turns."""
+    max_tool_calls: NotRequired[int]
+    """Maximum number of tool calls."""
+    max_tokens: NotRequired[int | None]
+    """Maximum number of input and output tokens together. Null: no limit."""
+    max_cost_usd: NotRequired[float | None]
+    """Maximum cost of the run in US dollars. Models without a known price do not count. Null: no
+    limit."""
+    deadline_seconds: NotRequired[float | None]
+    """Maximum duration of the run in seconds, from its creation. Time spent waiting counts.
+    Null: no deadline."""
+    tool_timeout_seconds: NotRequired[float | None]
+    """Timeout in seconds of calls whose tool sets no timeout. Null: the service's default."""
+    max_parallel_tool_calls: NotRequired[int]
+    """Maximum number of tool calls that run at the same time."""
+
+
+class LimitsInput(TypedDict):
     """Limits of one run. They apply to its whole life, including the time after it resumes."""
     max_turns: NotRequired[int]
     """Maximum number of turns."""
@@ -1322,18 +1396,21 @@ class McpServer(TypedDict):
 
 
 class McpServerList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[McpServer]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class MessageCompletedData(TypedDict):
@@ -1393,6 +1470,8 @@ class MessageIn(TypedDict):
 
 class MessageItem(TypedDict):
     """A message of a user, a model, or the system."""
+    type: Literal['message']
+    """Always `message`."""
     role: Role
     """Role of the message's author."""
     content: str | list[ItemPart]
@@ -1478,6 +1557,12 @@ class ModelRetriedEvent(TypedDict):
 
 
 class NamedTool(TypedDict):
+    """The tool that the model must call."""
+    name: str
+    """Name of the tool that the model must call."""
+
+
+class NamedToolInput(TypedDict):
     """The tool that the model must call."""
     name: str
     """Name of the tool that the model must call."""
@@ -1620,9 +1705,9 @@ class OAuth(TypedDict):
     grant is `client_credentials`, or `refresh_token` if a refresh token is given."""
     client_id: str
     """Client ID of Runward at the authorization server."""
-    client_secret: NotRequired[str | SecretRef | None]
+    client_secret: NotRequired[str | SecretRefInput | None]
     """Client secret, or a reference to a secret of the project. Needed without a refresh token."""
-    refresh_token: NotRequired[str | SecretRef | None]
+    refresh_token: NotRequired[str | SecretRefInput | None]
     """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
     `client_credentials`."""
     token_url: NotRequired[str | None]
@@ -1664,10 +1749,112 @@ class OpenAIErrorDetails(TypedDict):
     """Stable error code, for programs."""
 
 
+class OutputApprovalRequest(TypedDict):
+    """A tool call that needs approval."""
+    type: Literal['mcp_approval_request']
+    """Always `mcp_approval_request`."""
+    id: str
+    """ID of the approval. Send it as `approval_request_id`."""
+    server_label: str
+    """Label of the server. Always `runward`."""
+    name: str
+    """Name of the tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class OutputFunctionCall(TypedDict):
+    """A call of a function that the client must run."""
+    type: Literal['function_call']
+    """Always `function_call`."""
+    id: str
+    """ID of the item."""
+    call_id: str
+    """ID of the call. Send it with the result."""
+    name: str
+    """Name of the function."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+    status: OutputItemStatus
+    """Status of the item."""
+
+
+class OutputMcpCall(TypedDict):
+    """A tool call that Runward or the model's provider ran."""
+    type: Literal['mcp_call']
+    """Always `mcp_call`."""
+    id: str
+    """ID of the item."""
+    server_label: str
+    """Label of the server: `runward`, or the kind of a hosted tool."""
+    name: str
+    """Name of the tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+    approval_request_id: str | None
+    """ID of the approval. Null if the call needed none."""
+    output: str | None
+    """Result of the call. Null if the call has not succeeded."""
+    error: JsonObject | None
+    """Error of the call. Null if the call has not failed."""
+    status: OutputItemStatus
+    """Status of the item."""
+
+
+class OutputMessage(TypedDict):
+    """A message of the model."""
+    type: Literal['message']
+    """Always `message`."""
+    id: str
+    """ID of the item."""
+    status: OutputItemStatus
+    """Status of the item."""
+    role: Literal['assistant']
+    """Role of the message's author."""
+    content: list[OutputPart]
+    """Parts of the message."""
+
+
 class OutputOfTool(TypedDict):
     """Use the last successful output of one of the child run's tools as the result."""
     tool: str
     """Name of the child run's tool whose output is used."""
+
+
+class OutputOfToolInput(TypedDict):
+    """Use the last successful output of one of the child run's tools as the result."""
+    tool: str
+    """Name of the child run's tool whose output is used."""
+
+
+class OutputReasoning(TypedDict):
+    """The model's reasoning, if the provider returns it."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    id: str
+    """ID of the item."""
+    summary: list[SummaryText]
+    """Text parts of the reasoning."""
+
+
+class OutputRefusal(TypedDict):
+    """A refusal of the model."""
+    type: Literal['refusal']
+    """Always `refusal`."""
+    refusal: str
+    """The text of the refusal."""
+
+
+class OutputText(TypedDict):
+    """A text part of a message."""
+    type: Literal['output_text']
+    """Always `output_text`."""
+    text: str
+    """Text of the part."""
+    annotations: list[JsonObject]
+    """List that is always empty."""
+    logprobs: list[JsonObject]
+    """List that is always empty."""
 
 
 class PatchAgent(TypedDict):
@@ -1692,7 +1879,7 @@ class PatchAgent(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedTool]
+    tool_choice: NotRequired[ToolChoiceMode | NamedToolInput]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: NotRequired[bool]
@@ -1708,24 +1895,24 @@ class PatchAgent(TypedDict):
     repair_attempts: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: NotRequired[ToolUseMode | StopAt]
+    tool_use_behavior: NotRequired[ToolUseMode | StopAtInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
     `stop_on_first_tool`: the first successful result becomes the run's output. An object:
     only results of the tools in `stop_at` do."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
     reads an error. `fail_run`: the run fails."""
-    on_max_turns: NotRequired[MaxTurnsMode | FixedOutput]
+    on_max_turns: NotRequired[MaxTurnsMode | FixedOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: NotRequired[Limits]
+    limits: NotRequired[LimitsInput]
     """Limits of the run."""
-    hooks: NotRequired[list[Hook]]
+    hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call."""
-    guardrails: NotRequired[list[Guardrail]]
+    guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: NotRequired[History]
+    history: NotRequired[HistoryInput]
     """How much of the session's earlier runs the model sees."""
     description: NotRequired[str | None]
     """Description of the agent, for people and for agents that may hand over a run to it."""
@@ -1745,18 +1932,18 @@ class PatchMcpServer(TypedDict):
     output. The operator must allow the command. Set either `url` or `command`."""
     args: NotRequired[list[str]]
     """Arguments of the command."""
-    tools: NotRequired[ToolFilter]
+    tools: NotRequired[ToolFilterInput]
     """Filter for the tools of the server. By default, all tools are used."""
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
-    approval: NotRequired[ApprovalMode | When | None]
+    approval: NotRequired[ApprovalMode | WhenInput | None]
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
     default."""
-    headers: NotRequired[dict[str, str | SecretRef]]
+    headers: NotRequired[dict[str, str | SecretRefInput]]
     """HTTP headers that Runward sends with every request. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     oauth: NotRequired[OAuth | None]
@@ -1796,11 +1983,11 @@ class PatchTool(TypedDict):
     tools."""
     agent: NotRequired[str | None]
     """Name of the agent that runs the child run. Set only for tools of type `agent`."""
-    output: NotRequired[ChildOutput | OutputOfTool]
+    output: NotRequired[ChildOutput | OutputOfToolInput]
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
-    headers: NotRequired[dict[str, str | SecretRef]]
+    headers: NotRequired[dict[str, str | SecretRefInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     strict: NotRequired[bool]
@@ -1810,10 +1997,10 @@ class PatchTool(TypedDict):
     """Timeout of one call in seconds, including all its attempts. Null: the run's
     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
     no timeout of its own."""
-    on_timeout: NotRequired[FailureMode | Text | None]
+    on_timeout: NotRequired[FailureMode | TextInput | None]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
-    on_error: NotRequired[FailureMode | Text | None]
+    on_error: NotRequired[FailureMode | TextInput | None]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
     run fails. An object: the model reads its message."""
     idempotent: NotRequired[bool]
@@ -1822,9 +2009,9 @@ class PatchTool(TypedDict):
     on_unknown: NotRequired[OnUnknown | None]
     """What happens if it is unknown whether a call took effect. `return_error`: the model reads
     an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
-    retry: NotRequired[Retry]
+    retry: NotRequired[RetryInput]
     """How often Runward retries a call and how long it waits between attempts."""
-    approval: NotRequired[ApprovalMode | When | None]
+    approval: NotRequired[ApprovalMode | WhenInput | None]
     """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
     approval_expires_seconds: NotRequired[float | None]
@@ -1833,20 +2020,20 @@ class PatchTool(TypedDict):
     reject_message: NotRequired[str | None]
     """Message that the model reads if an approver rejects a call without a message. Null: a
     built-in message."""
-    enabled: NotRequired[bool | When | None]
+    enabled: NotRequired[bool | WhenInput | None]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
-    guardrails: NotRequired[list[Guardrail] | None]
+    guardrails: NotRequired[list[GuardrailInput] | None]
     """Guardrails that check the calls and results of this tool. Webhook requests are signed with
     the tool's secret."""
-    concurrency: NotRequired[Concurrency | None]
+    concurrency: NotRequired[ConcurrencyInput | None]
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: NotRequired[int | None]
     """Maximum size in bytes of a result that the model reads. Longer results are truncated for
     the model and stored in full."""
     metadata: NotRequired[dict[str, JsonValue] | None]
     """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
-    hosted: NotRequired[Hosted | None]
+    hosted: NotRequired[HostedInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
 
 
@@ -1913,7 +2100,36 @@ class PluginGuardrail(TypedDict):
     out fails."""
 
 
+class PluginGuardrailInput(TypedDict):
+    """A guardrail that is a function of a plugin."""
+    stage: ToolStage | RunStage
+    """Stage at which Runward calls the guardrail: before an approval is created
+    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
+    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    type: Literal['plugin']
+    """`plugin`: Runward calls a function of a plugin."""
+    name: str
+    """Name under which the plugin registered the function."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
 class PluginHook(TypedDict):
+    """A hook that is a function of a plugin."""
+    on: Moment
+    """Point at which Runward calls the hook: before or after a model request, or before or after
+    a tool call."""
+    type: Literal['plugin']
+    """`plugin`: Runward calls a function of a plugin."""
+    name: str
+    """Name under which the plugin registered the function."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
+class PluginHookInput(TypedDict):
     """A hook that is a function of a plugin."""
     on: Moment
     """Point at which Runward calls the hook: before or after a model request, or before or after
@@ -1961,7 +2177,7 @@ class Problem(TypedDict):
     """HTTP status code."""
     detail: str
     """Description of the error, for people."""
-    code: str
+    code: ErrorCode
     """Stable error code, for programs."""
     request_id: str
     """ID of the request, as in the `X-Request-Id` header and in Runward's log."""
@@ -2003,26 +2219,29 @@ class Project(TypedDict):
 
 
 class ProjectList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Project]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class PutPolicy(TypedDict):
     """The complete policy of the project. Fields that are left out become empty."""
-    hooks: NotRequired[list[Hook]]
+    hooks: NotRequired[list[HookInput]]
     """Hooks around every model request and every tool call. Runward calls them after the agent's
     own hooks."""
-    guardrails: NotRequired[list[Guardrail]]
+    guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails for every tool call and every run. Runward calls them after the guardrails of
     the tool and the agent."""
 
@@ -2152,12 +2371,14 @@ class RecentCallPage(TypedDict):
     data: list[RecentCall]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
     summary: CallFigures
     """Statistics of the tool's newest 100 calls. They do not depend on the page."""
 
@@ -2191,7 +2412,7 @@ class RegisterAgent(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedTool]
+    tool_choice: NotRequired[ToolChoiceMode | NamedToolInput]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: NotRequired[bool]
@@ -2207,24 +2428,24 @@ class RegisterAgent(TypedDict):
     repair_attempts: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: NotRequired[ToolUseMode | StopAt]
+    tool_use_behavior: NotRequired[ToolUseMode | StopAtInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
     `stop_on_first_tool`: the first successful result becomes the run's output. An object:
     only results of the tools in `stop_at` do."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
     reads an error. `fail_run`: the run fails."""
-    on_max_turns: NotRequired[MaxTurnsMode | FixedOutput]
+    on_max_turns: NotRequired[MaxTurnsMode | FixedOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: NotRequired[Limits]
+    limits: NotRequired[LimitsInput]
     """Limits of the run."""
-    hooks: NotRequired[list[Hook]]
+    hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call."""
-    guardrails: NotRequired[list[Guardrail]]
+    guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: NotRequired[History]
+    history: NotRequired[HistoryInput]
     """How much of the session's earlier runs the model sees."""
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
@@ -2246,18 +2467,18 @@ class RegisterMcpServer(TypedDict):
     output. The operator must allow the command. Set either `url` or `command`."""
     args: NotRequired[list[str]]
     """Arguments of the command."""
-    tools: NotRequired[ToolFilter]
+    tools: NotRequired[ToolFilterInput]
     """Filter for the tools of the server. By default, all tools are used."""
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
-    approval: NotRequired[ApprovalMode | When | None]
+    approval: NotRequired[ApprovalMode | WhenInput | None]
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
     default."""
-    headers: NotRequired[dict[str, str | SecretRef]]
+    headers: NotRequired[dict[str, str | SecretRefInput]]
     """HTTP headers that Runward sends with every request. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     oauth: NotRequired[OAuth | None]
@@ -2290,11 +2511,11 @@ class RegisterTool(TypedDict):
     tools."""
     agent: NotRequired[str | None]
     """Name of the agent that runs the child run. Set only for tools of type `agent`."""
-    output: NotRequired[ChildOutput | OutputOfTool]
+    output: NotRequired[ChildOutput | OutputOfToolInput]
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
-    headers: NotRequired[dict[str, str | SecretRef]]
+    headers: NotRequired[dict[str, str | SecretRefInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     strict: NotRequired[bool]
@@ -2304,10 +2525,10 @@ class RegisterTool(TypedDict):
     """Timeout of one call in seconds, including all its attempts. Null: the run's
     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
     no timeout of its own."""
-    on_timeout: NotRequired[FailureMode | Text]
+    on_timeout: NotRequired[FailureMode | TextInput]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
-    on_error: NotRequired[FailureMode | Text]
+    on_error: NotRequired[FailureMode | TextInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
     run fails. An object: the model reads its message."""
     idempotent: NotRequired[bool]
@@ -2316,9 +2537,9 @@ class RegisterTool(TypedDict):
     on_unknown: NotRequired[OnUnknown]
     """What happens if it is unknown whether a call took effect. `return_error`: the model reads
     an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
-    retry: NotRequired[Retry]
+    retry: NotRequired[RetryInput]
     """How often Runward retries a call and how long it waits between attempts."""
-    approval: NotRequired[ApprovalMode | When]
+    approval: NotRequired[ApprovalMode | WhenInput]
     """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
     approval_expires_seconds: NotRequired[float]
@@ -2327,20 +2548,20 @@ class RegisterTool(TypedDict):
     reject_message: NotRequired[str | None]
     """Message that the model reads if an approver rejects a call without a message. Null: a
     built-in message."""
-    enabled: NotRequired[bool | When]
+    enabled: NotRequired[bool | WhenInput]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
-    guardrails: NotRequired[list[Guardrail]]
+    guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the calls and results of this tool. Webhook requests are signed with
     the tool's secret."""
-    concurrency: NotRequired[Concurrency]
+    concurrency: NotRequired[ConcurrencyInput]
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: NotRequired[int]
     """Maximum size in bytes of a result that the model reads. Longer results are truncated for
     the model and stored in full."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
-    hosted: NotRequired[Hosted | None]
+    hosted: NotRequired[HostedInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     executes: NotRequired[ExecutorKind | None]
     """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
@@ -2448,6 +2669,181 @@ class Respond(TypedDict):
     """Result of the call: any JSON value."""
 
 
+class ResponseCompletedEvent(TypedDict):
+    """The response is complete. This is the last event."""
+    type: Literal['response.completed']
+    """Always `response.completed`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    response: ResponseObject
+    """Current state of the response."""
+
+
+class ResponseContentPartAddedEvent(TypedDict):
+    """A part of a message begins."""
+    type: Literal['response.content_part.added']
+    """Always `response.content_part.added`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    content_index: int
+    """Position of the part in `content`."""
+    part: OutputPart
+    """Current state of the part."""
+
+
+class ResponseContentPartDoneEvent(TypedDict):
+    """A part of a message is complete."""
+    type: Literal['response.content_part.done']
+    """Always `response.content_part.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    content_index: int
+    """Position of the part in `content`."""
+    part: OutputPart
+    """Current state of the part."""
+
+
+class ResponseCreatedEvent(TypedDict):
+    """Runward created the response."""
+    type: Literal['response.created']
+    """Always `response.created`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    response: ResponseObject
+    """Current state of the response."""
+
+
+class ResponseFailedEvent(TypedDict):
+    """The run failed. This is the last event."""
+    type: Literal['response.failed']
+    """Always `response.failed`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    response: ResponseObject
+    """Current state of the response."""
+
+
+class ResponseFunctionCallArgumentsDeltaEvent(TypedDict):
+    """A piece of a call's arguments."""
+    type: Literal['response.function_call_arguments.delta']
+    """Always `response.function_call_arguments.delta`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    delta: str
+    """Text to append to the arguments."""
+
+
+class ResponseFunctionCallArgumentsDoneEvent(TypedDict):
+    """The arguments of a function call are complete."""
+    type: Literal['response.function_call_arguments.done']
+    """Always `response.function_call_arguments.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    arguments: str
+    name: str
+    """Name of the function."""
+
+
+class ResponseInProgressEvent(TypedDict):
+    """A worker has started the response."""
+    type: Literal['response.in_progress']
+    """Always `response.in_progress`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    response: ResponseObject
+    """Current state of the response."""
+
+
+class ResponseIncompleteEvent(TypedDict):
+    """The run reached a limit or was cancelled. This is the last event."""
+    type: Literal['response.incomplete']
+    """Always `response.incomplete`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    response: ResponseObject
+    """Current state of the response."""
+
+
+class ResponseMcpCallArgumentsDeltaEvent(TypedDict):
+    """A piece of a call's arguments."""
+    type: Literal['response.mcp_call_arguments.delta']
+    """Always `response.mcp_call_arguments.delta`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    delta: str
+    """Text to append to the arguments."""
+
+
+class ResponseMcpCallArgumentsDoneEvent(TypedDict):
+    """The arguments of a call are complete."""
+    type: Literal['response.mcp_call_arguments.done']
+    """Always `response.mcp_call_arguments.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    arguments: str
+    """Complete arguments of the call: a JSON object as text."""
+
+
+class ResponseMcpCallCompletedEvent(TypedDict):
+    """A tool call has succeeded."""
+    type: Literal['response.mcp_call.completed']
+    """Always `response.mcp_call.completed`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+
+
+class ResponseMcpCallFailedEvent(TypedDict):
+    """A tool call has failed."""
+    type: Literal['response.mcp_call.failed']
+    """Always `response.mcp_call.failed`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+
+
+class ResponseMcpCallInProgressEvent(TypedDict):
+    """A tool call has started."""
+    type: Literal['response.mcp_call.in_progress']
+    """Always `response.mcp_call.in_progress`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+
+
 class ResponseObject(TypedDict):
     """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
     The next response starts where the client submits what the run waits for."""
@@ -2516,11 +2912,176 @@ class ResponseObject(TypedDict):
     incomplete_details: JsonObject | None
     """Why the response is incomplete: `reason` in OpenAI's format, and Runward's own `code` and
     `message`. Null for other responses."""
-    output: list[JsonObject]
-    """Output items of the types `message`, `reasoning`, `mcp_call`, `function_call`, and
-    `mcp_approval_request`."""
+    output: list[OutputItem]
+    """Messages, reasoning, and calls of the response, in order."""
     usage: JsonObject | None
     """Number of tokens that the response used. Null until the response has ended."""
+
+
+class ResponseOutputItemAddedEvent(TypedDict):
+    """An item begins."""
+    type: Literal['response.output_item.added']
+    """Always `response.output_item.added`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    output_index: int
+    """Position of the item in `output`."""
+    item: OutputItem
+    """Current state of the item."""
+
+
+class ResponseOutputItemDoneEvent(TypedDict):
+    """An item is complete."""
+    type: Literal['response.output_item.done']
+    """Always `response.output_item.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    output_index: int
+    """Position of the item in `output`."""
+    item: OutputItem
+    """Current state of the item."""
+
+
+class ResponseOutputTextDeltaEvent(TypedDict):
+    """A piece of a message's text."""
+    type: Literal['response.output_text.delta']
+    """Always `response.output_text.delta`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    content_index: int
+    """Position of the part in `content`."""
+    delta: str
+    """Text to append to the previous text."""
+    logprobs: list[JsonObject]
+    """List that is always empty."""
+
+
+class ResponseOutputTextDoneEvent(TypedDict):
+    """A message's text is complete."""
+    type: Literal['response.output_text.done']
+    """Always `response.output_text.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    content_index: int
+    """Position of the part in `content`."""
+    text: str
+    """Complete text of the part."""
+    logprobs: list[JsonObject]
+    """List that is always empty."""
+
+
+class ResponseQueuedEvent(TypedDict):
+    """The response waits for a worker."""
+    type: Literal['response.queued']
+    """Always `response.queued`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    response: ResponseObject
+    """Current state of the response."""
+
+
+class ResponseReasoningSummaryPartAddedEvent(TypedDict):
+    """A part of the reasoning begins."""
+    type: Literal['response.reasoning_summary_part.added']
+    """Always `response.reasoning_summary_part.added`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    summary_index: int
+    """Position of the part in `summary`."""
+    part: SummaryText
+    """Current state of the part."""
+
+
+class ResponseReasoningSummaryPartDoneEvent(TypedDict):
+    """A part of the reasoning is complete."""
+    type: Literal['response.reasoning_summary_part.done']
+    """Always `response.reasoning_summary_part.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    summary_index: int
+    """Position of the part in `summary`."""
+    part: SummaryText
+    """Current state of the part."""
+
+
+class ResponseReasoningSummaryTextDeltaEvent(TypedDict):
+    """A piece of the reasoning."""
+    type: Literal['response.reasoning_summary_text.delta']
+    """Always `response.reasoning_summary_text.delta`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    summary_index: int
+    """Position of the part in `summary`."""
+    delta: str
+    """Text to append to the previous text."""
+
+
+class ResponseReasoningSummaryTextDoneEvent(TypedDict):
+    """A text of the reasoning is complete."""
+    type: Literal['response.reasoning_summary_text.done']
+    """Always `response.reasoning_summary_text.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    summary_index: int
+    """Position of the part in `summary`."""
+    text: str
+    """Complete text of the part."""
+
+
+class ResponseRefusalDeltaEvent(TypedDict):
+    """A piece of a refusal."""
+    type: Literal['response.refusal.delta']
+    """Always `response.refusal.delta`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    content_index: int
+    """Position of the part in `content`."""
+    delta: str
+    """Text to append to the previous text."""
+
+
+class ResponseRefusalDoneEvent(TypedDict):
+    """A refusal is complete."""
+    type: Literal['response.refusal.done']
+    """Always `response.refusal.done`."""
+    sequence_number: int
+    """Position of the event in the stream. It increases, but may skip numbers."""
+    item_id: str
+    """ID of the item."""
+    output_index: int
+    """Position of the item in `output`."""
+    content_index: int
+    """Position of the part in `content`."""
+    refusal: str
+    """Complete text of the part."""
 
 
 class RestartedData(TypedDict):
@@ -2553,6 +3114,19 @@ class ResultAction(TypedDict):
 
 
 class Retry(TypedDict):
+    """How often Runward retries a call and how long it waits between attempts. Delays are
+    randomized (full jitter) and count toward the call's timeout."""
+    max_attempts: NotRequired[int]
+    """Maximum number of attempts, including the first one."""
+    initial_seconds: NotRequired[float]
+    """Maximum delay before the second attempt, in seconds. It doubles with each further attempt."""
+    max_seconds: NotRequired[float]
+    """Maximum delay between two attempts, in seconds."""
+    on: NotRequired[list[int]]
+    """HTTP status codes that Runward retries even if the tool is not idempotent."""
+
+
+class RetryInput(TypedDict):
     """How often Runward retries a call and how long it waits between attempts. Delays are
     randomized (full jitter) and count toward the call's timeout."""
     max_attempts: NotRequired[int]
@@ -2621,6 +3195,9 @@ class Run(TypedDict):
     never sees it."""
     metadata: JsonObject
     """Metadata that was given when the run was started."""
+    config: RunConfig | None
+    """Input and configuration that the run was started with. Null unless the request has
+    `include=config`."""
 
 
 class RunCancelledEvent(TypedDict):
@@ -2655,6 +3232,18 @@ class RunCompletedEvent(TypedDict):
     """When the event was committed, according to the database's clock."""
     data: RunEndedData
     """Data of the event. Its fields depend on the event's type."""
+
+
+class RunConfig(TypedDict):
+    """The input and the configuration that a run was started with."""
+    input: list[MessageItem]
+    """Messages that the run was started with. For a continued run, the messages that were added."""
+    instructions: str
+    """Instructions that the model reads before the input."""
+    tools: list[str]
+    """Names of the tools that the run may call."""
+    limits: Limits
+    """Limits of the run, including default values."""
 
 
 class RunCreatedData(TypedDict):
@@ -2703,7 +3292,7 @@ class RunEndedData(TypedDict):
 
 class RunError(TypedDict):
     """The error that a run failed with."""
-    code: str
+    code: RunErrorCode
     """Stable error code, for programs."""
     message: str
     """Description of the error, for people."""
@@ -2789,18 +3378,21 @@ class RunIncompleteEvent(TypedDict):
 
 
 class RunList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Run]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class RunMessageItem(TypedDict):
@@ -2811,6 +3403,8 @@ class RunMessageItem(TypedDict):
     """Name of the agent that the item belongs to. Null if the run uses no registered agent."""
     turn: int
     """Number of the turn that the item belongs to. 0 for items before the first turn."""
+    type: Literal['message']
+    """Always `message`."""
     role: Role
     """Role of the message's author."""
     content: str | list[ItemPart]
@@ -2964,21 +3558,32 @@ class Secret(TypedDict):
 
 
 class SecretList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Secret]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class SecretRef(TypedDict):
+    """A reference to a secret of the project."""
+    secret: str
+    """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
+    prefix: NotRequired[str]
+    """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
+
+
+class SecretRefInput(TypedDict):
     """A reference to a secret of the project."""
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
@@ -3057,18 +3662,21 @@ class SessionItemPage(TypedDict):
 
 
 class SessionList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Session]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class SessionMessageItem(TypedDict):
@@ -3077,6 +3685,8 @@ class SessionMessageItem(TypedDict):
     """ID of the item. Use it as `after` to get the items that follow it."""
     run_id: str
     """ID of the run that the item belongs to."""
+    type: Literal['message']
+    """Always `message`."""
     role: Role
     """Role of the message's author."""
     content: str | list[ItemPart]
@@ -3209,7 +3819,7 @@ class StartRun(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedTool]
+    tool_choice: NotRequired[ToolChoiceMode | NamedToolInput]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: NotRequired[bool]
@@ -3225,24 +3835,24 @@ class StartRun(TypedDict):
     repair_attempts: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: NotRequired[ToolUseMode | StopAt]
+    tool_use_behavior: NotRequired[ToolUseMode | StopAtInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
     `stop_on_first_tool`: the first successful result becomes the run's output. An object:
     only results of the tools in `stop_at` do."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
     reads an error. `fail_run`: the run fails."""
-    on_max_turns: NotRequired[MaxTurnsMode | FixedOutput]
+    on_max_turns: NotRequired[MaxTurnsMode | FixedOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: NotRequired[Limits]
+    limits: NotRequired[LimitsInput]
     """Limits of the run."""
-    hooks: NotRequired[list[Hook]]
+    hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call."""
-    guardrails: NotRequired[list[Guardrail]]
+    guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: NotRequired[History]
+    history: NotRequired[HistoryInput]
     """How much of the session's earlier runs the model sees."""
     session_id: NotRequired[str | None]
     """ID of the session that the run belongs to. The model sees the session's earlier
@@ -3308,10 +3918,25 @@ class StopAt(TypedDict):
     output."""
 
 
+class StopAtInput(TypedDict):
+    """Tools whose first successful result ends the run."""
+    stop_at: list[str]
+    """Names of tools. The first successful result of one of them ends the run and becomes its
+    output."""
+
+
 class StreamOptions(TypedDict):
     """Options of the event stream."""
     include_obfuscation: NotRequired[Literal[False]]
     """Whether events have random padding. Runward supports only false."""
+
+
+class SummaryText(TypedDict):
+    """A part of the model's reasoning."""
+    type: Literal['summary_text']
+    """Always `summary_text`."""
+    text: str
+    """Text of the part."""
 
 
 class Text(TypedDict):
@@ -3340,6 +3965,12 @@ class TextIn(TypedDict):
     """Annotations from an earlier response. Accepted but ignored."""
     logprobs: NotRequired[list[JsonObject]]
     """Log probabilities from an earlier response. Accepted but ignored."""
+
+
+class TextInput(TypedDict):
+    """A custom message for the model that replaces the built-in one."""
+    message: str
+    """Message that the model reads."""
 
 
 class Tool(TypedDict):
@@ -3653,18 +4284,21 @@ class ToolCallItem(TypedDict):
 
 
 class ToolCallList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[ToolCall]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class ToolCallOutcomeUnknownEvent(TypedDict):
@@ -3804,19 +4438,30 @@ class ToolFilter(TypedDict):
     """Names of the tools to leave out, as the server names them. `deny` overrides `allow`."""
 
 
+class ToolFilterInput(TypedDict):
+    """A filter for the tools of an MCP server, by their names on the server."""
+    allow: NotRequired[list[str] | None]
+    """Names of the tools to use, as the server names them. Null: all tools."""
+    deny: NotRequired[list[str]]
+    """Names of the tools to leave out, as the server names them. `deny` overrides `allow`."""
+
+
 class ToolList(TypedDict):
-    """A page of a list. To get the next page, pass `last_id` as `after`."""
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
     object: Literal['list']
     """Always `list`."""
     data: list[Tool]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID of the first item. Null if the page is empty."""
+    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
+    resource that a search examined. Null if there is none."""
     last_id: str | None
     """ID to pass as `after` to get the next page: the ID of the last item, or of the last
     resource that a search examined. Null if there is none."""
     has_more: bool
-    """Whether there are more items after this page."""
+    """Whether there are more items after this page. With `before`, whether there are more items
+    before this page."""
 
 
 class ToolResultItem(TypedDict):
@@ -3949,7 +4594,38 @@ class WebhookGuardrail(TypedDict):
     out fails."""
 
 
+class WebhookGuardrailInput(TypedDict):
+    """A guardrail that Runward calls with a signed POST request. The response contains the
+    verdict."""
+    stage: ToolStage | RunStage
+    """Stage at which Runward calls the guardrail: before an approval is created
+    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
+    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    type: Literal['webhook']
+    """`webhook`: Runward sends a signed POST request."""
+    url: str
+    """URL that Runward sends the request to."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
 class WebhookHook(TypedDict):
+    """A hook that Runward calls with a signed POST request. The response may replace the message
+    of the model or the output of the tool."""
+    on: Moment
+    """Point at which Runward calls the hook: before or after a model request, or before or after
+    a tool call."""
+    type: Literal['webhook']
+    """`webhook`: Runward sends a signed POST request."""
+    url: str
+    """URL that Runward sends the request to."""
+    timeout_seconds: NotRequired[float]
+    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
+    out fails."""
+
+
+class WebhookHookInput(TypedDict):
     """A hook that Runward calls with a signed POST request. The response may replace the message
     of the model or the output of the tool."""
     on: Moment
@@ -3972,6 +4648,14 @@ class When(TypedDict):
     `tool`."""
 
 
+class WhenInput(TypedDict):
+    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and
+    `tool`, and must evaluate to true or false."""
+    when: str
+    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+    `tool`."""
+
+
 class StartRunQuery(TypedDict):
     """The query of `start_run`."""
     wait: NotRequired[float]
@@ -3985,7 +4669,9 @@ class ListRunsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4010,6 +4696,8 @@ class ListRunsQuery(TypedDict):
 
 class GetRunQuery(TypedDict):
     """The query of `get_run`."""
+    include: NotRequired[Literal['config']]
+    """`config` adds the run's input and configuration to the response."""
     wait: NotRequired[float]
     """Maximum number of seconds to wait before responding. A request for a run waits until the
     run has ended or has the status `requires_action`. A request for events waits until there
@@ -4021,7 +4709,9 @@ class ListItemsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the items. `asc`: oldest first. `desc`: newest first."""
 
@@ -4031,7 +4721,9 @@ class ListToolCallsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the items. `asc`: oldest first. `desc`: newest first."""
 
@@ -4051,7 +4743,9 @@ class ListInputItemsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4062,7 +4756,9 @@ class ListSessionsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4073,7 +4769,9 @@ class ListSessionItemsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the items. `asc`: oldest first. `desc`: newest first."""
 
@@ -4112,7 +4810,9 @@ class ListApprovalsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4145,7 +4845,9 @@ class ListToolsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4156,7 +4858,9 @@ class ListCallsOfToolQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4167,7 +4871,9 @@ class ListMcpServersQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4178,7 +4884,9 @@ class ListSecretsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4189,7 +4897,9 @@ class ListAgentsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4206,7 +4916,9 @@ class ListAgentVersionsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[int]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[int]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
 
 
 class ListKeysQuery(TypedDict):
@@ -4214,7 +4926,9 @@ class ListKeysQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4225,7 +4939,9 @@ class ListProjectsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
-    """`last_id` of the previous page."""
+    """`last_id` of a page. Returns the page that follows it."""
+    before: NotRequired[str]
+    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
     order: NotRequired[Order]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
@@ -4233,22 +4949,23 @@ class ListProjectsQuery(TypedDict):
 
 ActionType: TypeAlias = "Literal['approval', 'resolve', 'tool_result']"
 """What a tool call waits for: a decision (`approval`), a record of its outcome (`resolve`),
-or a result (`tool_result`)."""
+or a result (`tool_result`). Later versions may add values."""
 
 AgentKind: TypeAlias = "Literal['llm', 'sequential', 'parallel', 'loop']"
 """Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other
-agents."""
+agents. Later versions may add values."""
 
 ApprovalMode: TypeAlias = "Literal['never', 'always']"
-"""Whether calls of a tool need approval."""
+"""Whether calls of a tool need approval. Later versions may add values."""
 
 ApprovalStatus: TypeAlias = "Literal['pending', 'approved', 'rejected', 'edited', 'responded', 'expired', 'withdrawn', 'void']"
+"""Later versions may add values."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
 """How a client secret is sent to an authorization server."""
 
 CallOutcome: TypeAlias = "Literal['completed', 'failed', 'timed_out', 'rejected', 'outcome_unknown', 'cancelled']"
-"""How a tool call ended."""
+"""How a tool call ended. Later versions may add values."""
 
 CallPhase: TypeAlias = "Literal['awaiting_approval', 'ready', 'started', 'awaiting_callback', 'awaiting_result', 'awaiting_input', 'awaiting_child', 'awaiting_resolution', 'settled']"
 """Phase of a tool call. `awaiting_approval`: a person must decide. `ready`: the call can
@@ -4256,14 +4973,14 @@ start. `started`: the call is being sent. `awaiting_callback`: the tool returned
 will submit the result. `awaiting_result`: the client must submit the result.
 `awaiting_input`: the client must submit input that the tool requests. `awaiting_child`: a
 child run executes the call. `awaiting_resolution`: the outcome is unknown, and a person
-must record it. `settled`: the call has a result."""
+must record it. `settled`: the call has a result. Later versions may add values."""
 
 CallProgress: TypeAlias = "Literal['accepted', 'awaiting_result', 'input_required', 'input_given', 'received', 'progress', 'retried_by_person', 'child_started']"
 """Progress of a tool call. `accepted`: the tool returned 202. `awaiting_result`: the client
 must submit the result. `input_required`: the tool requests input. `input_given`: the
 client submitted the input. `received`: a result arrived and is being checked. `progress`:
 the tool reported progress. `retried_by_person`: a person chose to send the call again.
-`child_started`: a child run was started."""
+`child_started`: a child run was started. Later versions may add values."""
 
 Callback: TypeAlias = 'Progress | CallbackCompleted | CallbackFailed | InputRequired'
 """The body of a callback: progress, a result, a failure, or a request for input."""
@@ -4272,42 +4989,56 @@ CancelMode: TypeAlias = "Literal['immediate', 'after_turn']"
 """Whether the model's current response and running calls can finish before the run ends."""
 
 ChildOutput: TypeAlias = "Literal['final', 'json']"
-"""Which part of a child run becomes the result of the tool call."""
+"""Which part of a child run becomes the result of the tool call. Later versions may add
+values."""
 
 Decision: TypeAlias = 'Approve | Reject | Edit | Respond'
 """A person's decision about a tool call."""
 
 DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
-"""Kind of a decision about a tool call."""
+"""Kind of a decision about a tool call. Later versions may add values."""
+
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'name_taken', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'bad_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+"""Stable error code, for programs. Later versions may add values."""
 
 Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | AgentChangedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelDowngradedEvent'
-"""An event of a run's log. Polling and streaming return the same events. Clients should
-ignore unknown types, because types may be added."""
+"""An event of a run's log. Polling and streaming return the same events. Later versions may
+add types. Ignore those that you do not know."""
 
 EventStream: TypeAlias = 'str'
 """A stream of server-sent events. `id` is the sequence number, `event` is the type, and
 `data` is a StreamedEvent as one line of JSON. Pieces have no `id`."""
 
 ExecutorKind: TypeAlias = "Literal['shell', 'apply_patch', 'computer']"
-"""Kind of provider tool that a webhook or plugin tool can run in place of the provider."""
+"""Kind of provider tool that a webhook or plugin tool can run in place of the provider.
+Later versions may add values."""
 
 FailureMode: TypeAlias = "Literal['return_error', 'fail_run']"
-"""What happens after a failure: the model reads an error, or the run fails."""
+"""What happens after a failure: the model reads an error, or the run fails. Later versions
+may add values."""
 
 FormatIn: TypeAlias = 'PlainText | JsonSchemaIn'
 """Format of the model's output: text, or JSON that matches a schema."""
 
 Guardrail: TypeAlias = 'WebhookGuardrail | PluginGuardrail'
-"""A check that may reject a tool call, a run's input, or a run's output."""
+"""A check that may reject a tool call, a run's input, or a run's output. Later versions may
+add types. Ignore those that you do not know."""
 
 GuardrailAnswer: TypeAlias = 'GuardrailAllows | GuardrailRejects | GuardrailFails'
 """The verdict of a guardrail."""
 
+GuardrailInput: TypeAlias = 'WebhookGuardrailInput | PluginGuardrailInput'
+"""A check that may reject a tool call, a run's input, or a run's output."""
+
 Hook: TypeAlias = 'WebhookHook | PluginHook'
+"""A callback before or after a model request or a tool call, which may replace data. Later
+versions may add types. Ignore those that you do not know."""
+
+HookInput: TypeAlias = 'WebhookHookInput | PluginHookInput'
 """A callback before or after a model request or a tool call, which may replace data."""
 
 HostedKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp']"
-"""Kind of tool that model providers run."""
+"""Kind of tool that model providers run. Later versions may add values."""
 
 Input: TypeAlias = 'str | list[InputMessage]'
 """A text, or the messages of a conversation."""
@@ -4315,11 +5046,16 @@ Input: TypeAlias = 'str | list[InputMessage]'
 InputPart: TypeAlias = 'InputText | InputImage | InputFile'
 """A part of a message: text, an image, or a file."""
 
+Item: TypeAlias = 'MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem'
+"""An item of a conversation. Later versions may add types. Ignore those that you do not
+know."""
+
 ItemIn: TypeAlias = 'MessageIn | FunctionCallIn | FunctionCallOutputIn | ReasoningIn | McpCallIn | McpApprovalRequestIn | McpApprovalResponseIn | CompactionIn'
 """An item of a conversation, in OpenAI's format."""
 
 ItemPart: TypeAlias = 'ShownText | ShownImage | ShownFile'
-"""A part of an item: text, an image, or a file."""
+"""A part of an item: text, an image, or a file. Later versions may add types. Ignore those
+that you do not know."""
 
 ItemRole: TypeAlias = "Literal['user', 'assistant', 'system', 'developer']"
 """Role of a message's author, in OpenAI's format. `developer` has the same meaning as
@@ -4332,29 +5068,41 @@ JsonValue: TypeAlias = 'Any'
 """Any JSON value."""
 
 MaxTurnsMode: TypeAlias = "Literal['incomplete', 'summarise', 'fail']"
-"""What happens when a run reaches its maximum number of turns."""
+"""What happens when a run reaches its maximum number of turns. Later versions may add
+values."""
 
 MessagePhase: TypeAlias = "Literal['commentary', 'final_answer']"
 """Whether a message is the final answer or an intermediate comment."""
 
 Moment: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
 """Point at which a hook is called: before or after a model request, or before or after a
-tool call."""
+tool call. Later versions may add values."""
 
 OnConflict: TypeAlias = "Literal['queue', 'reject', 'cancel_previous']"
-"""What happens to a run that is started while another run of its session is open."""
+"""What happens to a run that is started while another run of its session is open. Later
+versions may add values."""
 
 OnUnknown: TypeAlias = "Literal['return_error', 'ask', 'fail_run']"
-"""What happens if it is unknown whether a call took effect."""
+"""What happens if it is unknown whether a call took effect. Later versions may add values."""
 
 Order: TypeAlias = "Literal['asc', 'desc']"
 """Order of a list: ascending or descending."""
+
+OutputItem: TypeAlias = 'OutputMessage | OutputReasoning | OutputFunctionCall | OutputMcpCall | OutputApprovalRequest'
+"""An item of a response. Later versions may add types. Ignore those that you do not know."""
+
+OutputItemStatus: TypeAlias = "Literal['in_progress', 'completed', 'incomplete', 'failed']"
+"""Status of an output item. Later versions may add values."""
+
+OutputPart: TypeAlias = 'OutputText | OutputRefusal'
+"""A part of a message of a response. Later versions may add types. Ignore those that you do
+not know."""
 
 PartIn: TypeAlias = 'TextIn | RefusalIn | ImageIn | FileIn'
 """A part of a message, in OpenAI's format."""
 
 Reason: TypeAlias = "Literal['tool_error', 'not_sent', 'invalid_response', 'invalid_output', 'invalid_arguments', 'truncated_response', 'unknown_tool', 'repeated_call', 'max_tool_calls', 'declined', 'declined_before', 'approval_expired', 'guardrail', 'responded', 'resolved', 'run_ended', 'run_cancelled']"
-"""Why a call failed or was not run, as a stable code."""
+"""Why a call failed or was not run, as a stable code. Later versions may add values."""
 
 RegisteredToolType: TypeAlias = "Literal['webhook', 'agent', 'client', 'hosted']"
 """How Runward executes a tool that a project registers."""
@@ -4364,76 +5112,90 @@ RememberScope: TypeAlias = "Literal['run', 'session']"
 session."""
 
 RequiredAction: TypeAlias = 'ApprovalAction | ResolveAction | ResultAction'
-"""An action that a person or a client must perform for a run."""
+"""An action that a person or a client must perform for a run. Later versions may add types.
+Ignore those that you do not know."""
 
 Resolution: TypeAlias = 'ResolvedCompleted | ResolvedFailed | ResolvedRetry'
 """A person's record of a tool call's outcome."""
 
 ResponseStatus: TypeAlias = "Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']"
-"""Status of a response."""
+"""Status of a response. Later versions may add values."""
 
 ResponseStream: TypeAlias = 'str'
-"""A stream of server-sent events in the format of OpenAI's Responses API, from
-`response.created` to `response.completed`. Each event has a `sequence_number`."""
+"""A stream of server-sent events in the format of OpenAI's Responses API. `event` is the
+type, and `data` is a ResponseStreamEvent as one line of JSON."""
+
+ResponseStreamEvent: TypeAlias = 'ResponseCreatedEvent | ResponseQueuedEvent | ResponseInProgressEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseOutputItemAddedEvent | ResponseOutputItemDoneEvent | ResponseContentPartAddedEvent | ResponseContentPartDoneEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseRefusalDeltaEvent | ResponseRefusalDoneEvent | ResponseFunctionCallArgumentsDeltaEvent | ResponseFunctionCallArgumentsDoneEvent | ResponseMcpCallArgumentsDeltaEvent | ResponseMcpCallArgumentsDoneEvent | ResponseMcpCallInProgressEvent | ResponseMcpCallCompletedEvent | ResponseMcpCallFailedEvent | ResponseReasoningSummaryPartAddedEvent | ResponseReasoningSummaryPartDoneEvent | ResponseReasoningSummaryTextDeltaEvent | ResponseReasoningSummaryTextDoneEvent'
+"""An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that
+you do not know."""
 
 ResponseToolKind: TypeAlias = "Literal['function', 'mcp']"
 """Kind of a tool: a function that the client runs, or a registered tool (`mcp`)."""
 
 Role: TypeAlias = "Literal['user', 'assistant', 'system']"
-"""Role of a message's author."""
+"""Role of a message's author. Later versions may add values."""
+
+RunErrorCode: TypeAlias = "Literal['model_unreachable', 'model_timeout', 'model_stream_broken', 'model_unavailable', 'model_rate_limited', 'model_circuit_open', 'model_unauthorized', 'model_not_found', 'model_misconfigured', 'model_refused_request', 'model_invalid_response', 'model_response_too_large', 'model_failed', 'unknown_model', 'call_id_reused', 'tool_error', 'invalid_arguments', 'tool_timeout', 'guardrail', 'hook_failed', 'max_turns', 'step_failed', 'crash_loop', 'run_unreadable', 'internal_error']"
+"""Stable code of the error that a run failed with. Later versions may add values."""
 
 RunItem: TypeAlias = 'RunMessageItem | RunToolCallItem | RunToolResultItem | RunReasoningItem | RunHostedCallItem'
-"""An item of a conversation: a message, or another item whose kind is its `type`."""
+"""An item of a conversation. Later versions may add types. Ignore those that you do not
+know."""
 
 RunStage: TypeAlias = "Literal['run_input', 'run_output']"
-"""Stage at which a guardrail checks a run: its input or its final output."""
+"""Stage at which a guardrail checks a run: its input or its final output. Later versions may
+add values."""
 
 RunStatus: TypeAlias = "Literal['queued', 'in_progress', 'requires_action', 'completed', 'failed', 'cancelled', 'incomplete', 'expired']"
 """Status of a run. `queued`: the run waits for a worker, an earlier run of its session, or a
 child run. `in_progress`: a worker executes the run, or the run waits only for callbacks.
 `requires_action`: the run continues only after a person or a client acts. `completed`,
 `failed`, and `cancelled` are final. `incomplete`: a limit ended the run. `expired`: the
-deadline passed while the run was waiting."""
+deadline passed while the run was waiting. Later versions may add values."""
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
 """Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
 start and change runs and sessions. `tools:write`: change tools, agents, MCP servers,
 secrets, and the policy. `approvals:decide`: decide on approvals and record unknown
-outcomes. `admin`: manage API keys."""
+outcomes. `admin`: manage API keys. Later versions may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
-"""An item of a conversation: a message, or another item whose kind is its `type`."""
+"""An item of a conversation. Later versions may add types. Ignore those that you do not
+know."""
 
 StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | AgentChangedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelDowngradedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
 """An event in a stream. Events without a `sequence` are pieces of a later event and are
-never stored."""
+never stored. Later versions may add types. Ignore those that you do not know."""
 
 TextPartKind: TypeAlias = "Literal['input_text', 'output_text']"
 """Kind of a text part: `input_text` for text sent to the model, `output_text` for text of
 the assistant."""
 
 ToolChoiceMode: TypeAlias = "Literal['auto', 'none', 'required']"
-"""Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool."""
+"""Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later
+versions may add values."""
 
 ToolIn: TypeAlias = 'FunctionIn | RunwardToolsIn'
 """A function that the client runs, or registered tools, in OpenAI's format."""
 
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancelled'
-"""A request to a webhook tool."""
+"""A request to a webhook tool. Later versions may add types. Ignore those that you do not
+know."""
 
 ToolStage: TypeAlias = "Literal['pre_approval', 'input', 'output']"
 """Stage at which a guardrail checks a tool call: before its approval, before the call, or
-after it."""
+after it. Later versions may add values."""
 
 ToolType: TypeAlias = "Literal['webhook', 'plugin', 'agent', 'client', 'mcp', 'hosted', 'builtin', 'handoff']"
-"""How Runward executes a tool."""
+"""How Runward executes a tool. Later versions may add values."""
 
 ToolUseMode: TypeAlias = "Literal['run_llm_again', 'stop_on_first_tool']"
-"""Whether the model reads the results of tool calls or the first result ends the run."""
+"""Whether the model reads the results of tool calls or the first result ends the run. Later
+versions may add values."""
 
 TrialOutcome: TypeAlias = "Literal['completed', 'accepted', 'failed']"
 """Outcome of a test call. `accepted`: the tool returned 202 and would submit the result
-later."""
+later. Later versions may add values."""
 
 Truncation: TypeAlias = "Literal['auto', 'disabled']"
 """Truncation setting of OpenAI's API. Runward supports only `disabled`."""
@@ -4444,4 +5206,4 @@ Verbosity: TypeAlias = "Literal['low', 'medium', 'high']"
 WaitingKind: TypeAlias = "Literal['approval', 'callback', 'tool_result', 'resolve', 'child_run']"
 """What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool.
 `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
-`child_run`: a child run."""
+`child_run`: a child run. Later versions may add values."""

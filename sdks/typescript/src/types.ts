@@ -729,7 +729,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List calls of tool
+         * List a tool's calls
          * @description List the calls of a tool in all runs of the project, newest first, together with statistics
          *     of its newest 100 calls. Test calls are not included.
          *
@@ -1295,7 +1295,7 @@ export interface components {
             accepted: true;
         };
         /**
-         * @description What a tool call waits for: a decision (`approval`), a record of its outcome (`resolve`), or a result (`tool_result`).
+         * @description What a tool call waits for: a decision (`approval`), a record of its outcome (`resolve`), or a result (`tool_result`). Later versions may add values.
          * @enum {string}
          */
         ActionType: "approval" | "resolve" | "tool_result";
@@ -1534,12 +1534,13 @@ export interface components {
             data: components["schemas"]["AgentChangedData"];
         };
         /**
-         * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents.
+         * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents. Later versions may add values.
          * @enum {string}
          */
         AgentKind: "llm" | "sequential" | "parallel" | "loop";
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -1601,11 +1602,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Agent"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
@@ -1819,7 +1820,8 @@ export interface components {
             remembered?: true;
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -1880,15 +1882,15 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Approval"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
-         * @description Whether calls of a tool need approval.
+         * @description Whether calls of a tool need approval. Later versions may add values.
          * @enum {string}
          */
         ApprovalMode: "never" | "always";
@@ -1917,7 +1919,10 @@ export interface components {
             /** @description Number of seconds until the approval expires. */
             expires_in_seconds: number;
         };
-        /** @enum {string} */
+        /**
+         * @description Later versions may add values.
+         * @enum {string}
+         */
         ApprovalStatus: "pending" | "approved" | "rejected" | "edited" | "responded" | "expired" | "withdrawn" | "void";
         /** @description Approve the call. */
         Approve: {
@@ -2062,7 +2067,7 @@ export interface components {
             p95_ms: number | null;
         };
         /**
-         * @description How a tool call ended.
+         * @description How a tool call ended. Later versions may add values.
          * @enum {string}
          */
         CallOutcome: "completed" | "failed" | "timed_out" | "rejected" | "outcome_unknown" | "cancelled";
@@ -2072,12 +2077,12 @@ export interface components {
          *     the result. `awaiting_result`: the client must submit the result. `awaiting_input`: the client
          *     must submit input that the tool requests. `awaiting_child`: a child run executes the call.
          *     `awaiting_resolution`: the outcome is unknown, and a person must record it. `settled`: the call
-         *     has a result.
+         *     has a result. Later versions may add values.
          * @enum {string}
          */
         CallPhase: "awaiting_approval" | "ready" | "started" | "awaiting_callback" | "awaiting_result" | "awaiting_input" | "awaiting_child" | "awaiting_resolution" | "settled";
         /**
-         * @description Progress of a tool call. `accepted`: the tool returned 202. `awaiting_result`: the client must submit the result. `input_required`: the tool requests input. `input_given`: the client submitted the input. `received`: a result arrived and is being checked. `progress`: the tool reported progress. `retried_by_person`: a person chose to send the call again. `child_started`: a child run was started.
+         * @description Progress of a tool call. `accepted`: the tool returned 202. `awaiting_result`: the client must submit the result. `input_required`: the tool requests input. `input_given`: the client submitted the input. `received`: a result arrived and is being checked. `progress`: the tool reported progress. `retried_by_person`: a person chose to send the call again. `child_started`: a child run was started. Later versions may add values.
          * @enum {string}
          */
         CallProgress: "accepted" | "awaiting_result" | "input_required" | "input_given" | "received" | "progress" | "retried_by_person" | "child_started";
@@ -2297,7 +2302,7 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
         };
         /**
-         * @description Which part of a child run becomes the result of the tool call.
+         * @description Which part of a child run becomes the result of the tool call. Later versions may add values.
          * @enum {string}
          */
         ChildOutput: "final" | "json";
@@ -2373,8 +2378,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `compaction`.
-             * @constant
+             * @description Always `compaction`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "compaction";
             /** @description Encrypted conversation, as the compaction returned it. */
@@ -2384,6 +2389,22 @@ export interface components {
         };
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         Concurrency: {
+            /**
+             * @description Maximum number of calls that run at the same time.
+             * @default 8
+             */
+            limit?: number;
+            /** @description Name of a group of tools that share the limit. Null: the limit applies to this tool alone. */
+            group?: string | null;
+            /**
+             * @description Whether the call runs alone: after all earlier calls and before all later calls of the
+             *     run.
+             * @default false
+             */
+            serial?: boolean;
+        };
+        /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
+        ConcurrencyInput: {
             /**
              * @description Maximum number of calls that run at the same time.
              * @default 8
@@ -2587,7 +2608,7 @@ export interface components {
         /** @description A person's decision about a tool call. */
         Decision: components["schemas"]["Approve"] | components["schemas"]["Reject"] | components["schemas"]["Edit"] | components["schemas"]["Respond"];
         /**
-         * @description Kind of a decision about a tool call.
+         * @description Kind of a decision about a tool call. Later versions may add values.
          * @enum {string}
          */
         DecisionKind: "approve" | "reject" | "edit" | "respond";
@@ -2608,15 +2629,20 @@ export interface components {
             /** @description Reason for the edit. It is recorded in the event log. */
             message?: string | null;
         };
+        /**
+         * @description Stable error code, for programs. Later versions may add values.
+         * @enum {string}
+         */
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "name_taken" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "bad_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /** @description The error that a run failed with. */
         ErrorSaid: {
             /** @description Stable error code, for programs. */
-            code: string;
+            code: components["schemas"]["RunErrorCode"];
             /** @description Description of the error, for people. */
             message: string | null;
         };
         /**
-         * @description An event of a run's log. Polling and streaming return the same events. Clients should ignore unknown types, because types may be added.
+         * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Ignore those that you do not know.
          * @example {
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "data": {
@@ -2635,7 +2661,8 @@ export interface components {
          */
         Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["AgentChangedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelDowngradedEvent"];
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -2669,11 +2696,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Event"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
@@ -2689,12 +2716,12 @@ export interface components {
          */
         EventStream: string;
         /**
-         * @description Kind of provider tool that a webhook or plugin tool can run in place of the provider.
+         * @description Kind of provider tool that a webhook or plugin tool can run in place of the provider. Later versions may add values.
          * @enum {string}
          */
         ExecutorKind: "shell" | "apply_patch" | "computer";
         /**
-         * @description What happens after a failure: the model reads an error, or the run fails.
+         * @description What happens after a failure: the model reads an error, or the run fails. Later versions may add values.
          * @enum {string}
          */
         FailureMode: "return_error" | "fail_run";
@@ -2717,6 +2744,11 @@ export interface components {
         };
         /** @description A fixed output of a run that reaches its maximum number of turns. */
         FixedOutput: {
+            /** @description Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`. */
+            output: components["schemas"]["JsonValue"];
+        };
+        /** @description A fixed output of a run that reaches its maximum number of turns. */
+        FixedOutputInput: {
             /** @description Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`. */
             output: components["schemas"]["JsonValue"];
         };
@@ -2749,8 +2781,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `function_call`.
-             * @constant
+             * @description Always `function_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "function_call";
             /** @description ID of the function call. */
@@ -2767,8 +2799,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `function_call_output`.
-             * @constant
+             * @description Always `function_call_output`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "function_call_output";
             /** @description ID of the function call that the result belongs to. */
@@ -2801,7 +2833,7 @@ export interface components {
              */
             strict?: boolean;
         };
-        /** @description A check that may reject a tool call, a run's input, or a run's output. */
+        /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Ignore those that you do not know. */
         Guardrail: components["schemas"]["WebhookGuardrail"] | components["schemas"]["PluginGuardrail"];
         /** @description The guardrail allows the call, input, or output. */
         GuardrailAllows: {
@@ -2823,6 +2855,8 @@ export interface components {
             /** @description Error message of the failed run. If it is missing, Runward uses a built-in message. */
             message?: string;
         };
+        /** @description A check that may reject a tool call, a run's input, or a run's output. */
+        GuardrailInput: components["schemas"]["WebhookGuardrailInput"] | components["schemas"]["PluginGuardrailInput"];
         /** @description The guardrail rejects the call, input, or output. */
         GuardrailRejects: {
             /**
@@ -2860,7 +2894,7 @@ export interface components {
             /** @description Arguments of the call. Set only for the stages `pre_approval`, `input`, and `output`. */
             arguments?: components["schemas"]["JsonObject"];
             /** @description Items of the run's input. Set only for the stage `run_input`. */
-            input?: (components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"])[];
+            input?: components["schemas"]["Item"][];
             /** @description Output of the call or the run. Set only for the stages `output` and `run_output`. */
             output?: components["schemas"]["JsonValue"];
             /** @description Whether the model reads the output as an error. Set only for the stage `output`. */
@@ -2892,7 +2926,28 @@ export interface components {
              */
             trim_tool_outputs?: number | null;
         };
-        /** @description A callback before or after a model request or a tool call, which may replace data. */
+        /**
+         * @description How much of a session's earlier runs the model sees. By default, the model sees everything
+         *     that the session stores.
+         */
+        HistoryInput: {
+            /**
+             * @description Maximum number of exchanges to show, counted from the newest. An exchange is one user message
+             *     and everything that follows it. Null: no limit.
+             */
+            max_turns?: number | null;
+            /**
+             * @description Maximum number of tokens of history. Runward shows the newest exchanges that fit and
+             *     estimates four bytes per token. Null: no limit.
+             */
+            max_tokens?: number | null;
+            /**
+             * @description Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
+             *     Null: outputs are not truncated.
+             */
+            trim_tool_outputs?: number | null;
+        };
+        /** @description A callback before or after a model request or a tool call, which may replace data. Later versions may add types. Ignore those that you do not know. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
         /** @description The response of a hook. An empty object changes nothing. */
         HookAnswer: {
@@ -2912,6 +2967,8 @@ export interface components {
              */
             metadata?: components["schemas"]["JsonObject"];
         };
+        /** @description A callback before or after a model request or a tool call, which may replace data. */
+        HookInput: components["schemas"]["WebhookHookInput"] | components["schemas"]["PluginHookInput"];
         /** @description The request to a hook. Its fields depend on `on`. */
         HookRequest: {
             /**
@@ -2930,7 +2987,7 @@ export interface components {
             /** @description Number of the turn. */
             turn: number;
             /** @description Items of the conversation that the model is about to read. Set only for `before_model`. */
-            items?: (components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"])[];
+            items?: components["schemas"]["Item"][];
             /** @description Text of the model's response. Set only for `after_model`. */
             message?: string;
             /** @description Tool calls that the model requests. Set only for `after_model`. */
@@ -2974,8 +3031,8 @@ export interface components {
         /** @description A call of a hosted tool, which the model's provider ran, and its result. */
         HostedCallItem: {
             /**
-             * @description Always `hosted_call`.
-             * @constant
+             * @description Always `hosted_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "hosted_call";
             /** @description ID that the provider gave the call. */
@@ -2995,8 +3052,24 @@ export interface components {
             /** @description The call in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
+        /** @description A tool that the model's provider runs. */
+        HostedInput: {
+            /** @description Kind of the hosted tool. */
+            kind: components["schemas"]["HostedKind"];
+            /** @description Options of the hosted tool in the provider's format. Runward passes them on unchanged. */
+            settings?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description Options of the hosted tool whose values are secrets. Maps the name of each option to the name
+             *     of a secret of the project.
+             */
+            secrets?: {
+                [key: string]: string;
+            };
+        };
         /**
-         * @description Kind of tool that model providers run.
+         * @description Kind of tool that model providers run. Later versions may add values.
          * @enum {string}
          */
         HostedKind: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "mcp";
@@ -3171,6 +3244,8 @@ export interface components {
             /** @description Text of the part. */
             text: string;
         };
+        /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
+        Item: components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"];
         /** @description An item of a conversation, in OpenAI's format. */
         ItemIn: components["schemas"]["MessageIn"] | components["schemas"]["FunctionCallIn"] | components["schemas"]["FunctionCallOutputIn"] | components["schemas"]["ReasoningIn"] | components["schemas"]["McpCallIn"] | components["schemas"]["McpApprovalRequestIn"] | components["schemas"]["McpApprovalResponseIn"] | components["schemas"]["CompactionIn"];
         /**
@@ -3184,7 +3259,8 @@ export interface components {
          *           "content": "Please pay(amount=500)",
          *           "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
          *           "role": "user",
-         *           "turn": 0
+         *           "turn": 0,
+         *           "type": "message"
          *         }
          *       ],
          *       "first_id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
@@ -3208,7 +3284,7 @@ export interface components {
             /** @description Whether there are more items after this page. */
             has_more: boolean;
         };
-        /** @description A part of an item: text, an image, or a file. */
+        /** @description A part of an item: text, an image, or a file. Later versions may add types. Ignore those that you do not know. */
         ItemPart: components["schemas"]["ShownText"] | components["schemas"]["ShownImage"] | components["schemas"]["ShownFile"];
         /**
          * @description Role of a message's author, in OpenAI's format. `developer` has the same meaning as `system`.
@@ -3288,7 +3364,8 @@ export interface components {
             last_used_at: string | null;
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -3320,11 +3397,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Key"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description The limit that ended a run. */
@@ -3366,6 +3443,38 @@ export interface components {
              */
             max_parallel_tool_calls?: number;
         };
+        /** @description Limits of one run. They apply to its whole life, including the time after it resumes. */
+        LimitsInput: {
+            /**
+             * @description Maximum number of turns.
+             * @default 10
+             */
+            max_turns?: number;
+            /**
+             * @description Maximum number of tool calls.
+             * @default 200
+             */
+            max_tool_calls?: number;
+            /** @description Maximum number of input and output tokens together. Null: no limit. */
+            max_tokens?: number | null;
+            /**
+             * @description Maximum cost of the run in US dollars. Models without a known price do not count. Null: no
+             *     limit.
+             */
+            max_cost_usd?: number | null;
+            /**
+             * @description Maximum duration of the run in seconds, from its creation. Time spent waiting counts. Null:
+             *     no deadline.
+             */
+            deadline_seconds?: number | null;
+            /** @description Timeout in seconds of calls whose tool sets no timeout. Null: the service's default. */
+            tool_timeout_seconds?: number | null;
+            /**
+             * @description Maximum number of tool calls that run at the same time.
+             * @default 8
+             */
+            max_parallel_tool_calls?: number;
+        };
         /** @description Plugin functions that the responding process has loaded. */
         LoadedPlugins: {
             /** @description Names of the loaded tools. */
@@ -3376,7 +3485,7 @@ export interface components {
             hooks: string[];
         };
         /**
-         * @description What happens when a run reaches its maximum number of turns.
+         * @description What happens when a run reaches its maximum number of turns. Later versions may add values.
          * @enum {string}
          */
         MaxTurnsMode: "incomplete" | "summarise" | "fail";
@@ -3397,8 +3506,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `mcp_approval_request`.
-             * @constant
+             * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "mcp_approval_request";
             /** @description Label of the server from the earlier response. */
@@ -3418,8 +3527,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `mcp_approval_response`.
-             * @constant
+             * @description Always `mcp_approval_response`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "mcp_approval_response";
             /** @description ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`). */
@@ -3436,8 +3545,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `mcp_call`.
-             * @constant
+             * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "mcp_call";
             /** @description Label of the server from the earlier response. */
@@ -3584,7 +3693,8 @@ export interface components {
             updated_at: string;
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -3636,11 +3746,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["McpServer"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description Data of a `message.completed` event. */
@@ -3697,11 +3807,10 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description `message`. It may be left out.
-             * @default message
-             * @constant
+             * @description `message`. It may be left out. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
-            type?: "message";
+            type: "message";
             /** @description Role of the message's author. `developer` has the same meaning as `system`. */
             role: components["schemas"]["ItemRole"];
             /** @description Content of the message: a text, or a list of parts. */
@@ -3711,6 +3820,11 @@ export interface components {
         };
         /** @description A message of a user, a model, or the system. */
         MessageItem: {
+            /**
+             * @description Always `message`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "message";
             /** @description Role of the message's author. */
             role: components["schemas"]["Role"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
@@ -3815,12 +3929,17 @@ export interface components {
             data: components["schemas"]["ModelRetriedData"];
         };
         /**
-         * @description Point at which a hook is called: before or after a model request, or before or after a tool call.
+         * @description Point at which a hook is called: before or after a model request, or before or after a tool call. Later versions may add values.
          * @enum {string}
          */
         Moment: "before_model" | "after_model" | "before_tool" | "after_tool";
         /** @description The tool that the model must call. */
         NamedTool: {
+            /** @description Name of the tool that the model must call. */
+            name: string;
+        };
+        /** @description The tool that the model must call. */
+        NamedToolInput: {
             /** @description Name of the tool that the model must call. */
             name: string;
         };
@@ -4128,12 +4247,12 @@ export interface components {
             /** @description Client ID of Runward at the authorization server. */
             client_id: string;
             /** @description Client secret, or a reference to a secret of the project. Needed without a refresh token. */
-            client_secret?: string | components["schemas"]["SecretRef"] | null;
+            client_secret?: string | components["schemas"]["SecretRefInput"] | null;
             /**
              * @description Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
              *     `client_credentials`.
              */
-            refresh_token?: string | components["schemas"]["SecretRef"] | null;
+            refresh_token?: string | components["schemas"]["SecretRefInput"] | null;
             /** @description URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata. */
             token_url?: string | null;
             /**
@@ -4157,12 +4276,12 @@ export interface components {
             bytes: number;
         };
         /**
-         * @description What happens to a run that is started while another run of its session is open.
+         * @description What happens to a run that is started while another run of its session is open. Later versions may add values.
          * @enum {string}
          */
         OnConflict: "queue" | "reject" | "cancel_previous";
         /**
-         * @description What happens if it is unknown whether a call took effect.
+         * @description What happens if it is unknown whether a call took effect. Later versions may add values.
          * @enum {string}
          */
         OnUnknown: "return_error" | "ask" | "fail_run";
@@ -4190,10 +4309,137 @@ export interface components {
          * @enum {string}
          */
         Order: "asc" | "desc";
+        /** @description A tool call that needs approval. */
+        OutputApprovalRequest: {
+            /**
+             * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_approval_request";
+            /** @description ID of the approval. Send it as `approval_request_id`. */
+            id: string;
+            /** @description Label of the server. Always `runward`. */
+            server_label: string;
+            /** @description Name of the tool. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+        };
+        /** @description A call of a function that the client must run. */
+        OutputFunctionCall: {
+            /**
+             * @description Always `function_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function_call";
+            /** @description ID of the item. */
+            id: string;
+            /** @description ID of the call. Send it with the result. */
+            call_id: string;
+            /** @description Name of the function. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+            /** @description Status of the item. */
+            status: components["schemas"]["OutputItemStatus"];
+        };
+        /** @description An item of a response. Later versions may add types. Ignore those that you do not know. */
+        OutputItem: components["schemas"]["OutputMessage"] | components["schemas"]["OutputReasoning"] | components["schemas"]["OutputFunctionCall"] | components["schemas"]["OutputMcpCall"] | components["schemas"]["OutputApprovalRequest"];
+        /**
+         * @description Status of an output item. Later versions may add values.
+         * @enum {string}
+         */
+        OutputItemStatus: "in_progress" | "completed" | "incomplete" | "failed";
+        /** @description A tool call that Runward or the model's provider ran. */
+        OutputMcpCall: {
+            /**
+             * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_call";
+            /** @description ID of the item. */
+            id: string;
+            /** @description Label of the server: `runward`, or the kind of a hosted tool. */
+            server_label: string;
+            /** @description Name of the tool. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+            /** @description ID of the approval. Null if the call needed none. */
+            approval_request_id: string | null;
+            /** @description Result of the call. Null if the call has not succeeded. */
+            output: string | null;
+            /** @description Error of the call. Null if the call has not failed. */
+            error: components["schemas"]["JsonObject"] | null;
+            /** @description Status of the item. */
+            status: components["schemas"]["OutputItemStatus"];
+        };
+        /** @description A message of the model. */
+        OutputMessage: {
+            /**
+             * @description Always `message`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "message";
+            /** @description ID of the item. */
+            id: string;
+            /** @description Status of the item. */
+            status: components["schemas"]["OutputItemStatus"];
+            /**
+             * @description Role of the message's author.
+             * @constant
+             */
+            role: "assistant";
+            /** @description Parts of the message. */
+            content: components["schemas"]["OutputPart"][];
+        };
         /** @description Use the last successful output of one of the child run's tools as the result. */
         OutputOfTool: {
             /** @description Name of the child run's tool whose output is used. */
             tool: string;
+        };
+        /** @description Use the last successful output of one of the child run's tools as the result. */
+        OutputOfToolInput: {
+            /** @description Name of the child run's tool whose output is used. */
+            tool: string;
+        };
+        /** @description A part of a message of a response. Later versions may add types. Ignore those that you do not know. */
+        OutputPart: components["schemas"]["OutputText"] | components["schemas"]["OutputRefusal"];
+        /** @description The model's reasoning, if the provider returns it. */
+        OutputReasoning: {
+            /**
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "reasoning";
+            /** @description ID of the item. */
+            id: string;
+            /** @description Text parts of the reasoning. */
+            summary: components["schemas"]["SummaryText"][];
+        };
+        /** @description A refusal of the model. */
+        OutputRefusal: {
+            /**
+             * @description Always `refusal`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "refusal";
+            /** @description The text of the refusal. */
+            refusal: string;
+        };
+        /** @description A text part of a message. */
+        OutputText: {
+            /**
+             * @description Always `output_text`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "output_text";
+            /** @description Text of the part. */
+            text: string;
+            /** @description List that is always empty. */
+            annotations: components["schemas"]["JsonObject"][];
+            /** @description List that is always empty. */
+            logprobs: components["schemas"]["JsonObject"][];
         };
         /** @description A part of a message, in OpenAI's format. */
         PartIn: components["schemas"]["TextIn"] | components["schemas"]["RefusalIn"] | components["schemas"]["ImageIn"] | components["schemas"]["FileIn"];
@@ -4235,7 +4481,7 @@ export interface components {
              * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
              *     object `{"name": …}` names the tool that the model must call.
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedTool"];
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolInput"];
             /**
              * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
              *     finish.
@@ -4262,7 +4508,7 @@ export interface components {
              *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
              *     results of the tools in `stop_at` do.
              */
-            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAt"];
+            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
              *     an error. `fail_run`: the run fails.
@@ -4273,15 +4519,15 @@ export interface components {
              *     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
              *     An object: the run completes with its `output`.
              */
-            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutput"];
+            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutputInput"];
             /** @description Limits of the run. */
-            limits?: components["schemas"]["Limits"];
+            limits?: components["schemas"]["LimitsInput"];
             /** @description Hooks that Runward calls before and after each model request and each tool call. */
-            hooks?: components["schemas"]["Hook"][];
+            hooks?: components["schemas"]["HookInput"][];
             /** @description Guardrails that check the run's input, its tool calls, and its final output. */
-            guardrails?: components["schemas"]["Guardrail"][];
+            guardrails?: components["schemas"]["GuardrailInput"][];
             /** @description How much of the session's earlier runs the model sees. */
-            history?: components["schemas"]["History"];
+            history?: components["schemas"]["HistoryInput"];
             /** @description Description of the agent, for people and for agents that may hand over a run to it. */
             description?: string | null;
             /** @description Custom metadata: up to 64 keys and 16 KiB as JSON. */
@@ -4308,7 +4554,7 @@ export interface components {
             /** @description Arguments of the command. */
             args?: string[];
             /** @description Filter for the tools of the server. By default, all tools are used. */
-            tools?: components["schemas"]["ToolFilter"];
+            tools?: components["schemas"]["ToolFilterInput"];
             /**
              * @description Prefix of the tool names in this project, followed by an underscore. Null: the name of the
              *     server.
@@ -4318,7 +4564,7 @@ export interface components {
              * @description Whether calls of the server's tools need approval. Null: `never` for tools that the server
              *     marks with `readOnlyHint`, and `always` for all others.
              */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["When"] | null;
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"] | null;
             /**
              * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
              *     default.
@@ -4329,7 +4575,7 @@ export interface components {
              *     shown again. An object refers to a secret of the project.
              */
             headers?: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretRefInput"];
             };
             /**
              * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
@@ -4396,13 +4642,13 @@ export interface components {
              *     output. `json`: the final output parsed as JSON. An object: the last successful output of the
              *     named tool.
              */
-            output?: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfTool"];
+            output?: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfToolInput"];
             /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
              */
             headers?: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretRefInput"];
             };
             /**
              * @description Whether the model must follow the schema exactly: all properties are required, and no others
@@ -4419,12 +4665,12 @@ export interface components {
              * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
              *     fails. An object: the model reads its message.
              */
-            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["Text"] | null;
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"] | null;
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
              *     fails. An object: the model reads its message.
              */
-            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["Text"] | null;
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"] | null;
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
              *     calls whose outcome is unknown.
@@ -4436,12 +4682,12 @@ export interface components {
              */
             on_unknown?: components["schemas"]["OnUnknown"] | null;
             /** @description How often Runward retries a call and how long it waits between attempts. */
-            retry?: components["schemas"]["Retry"];
+            retry?: components["schemas"]["RetryInput"];
             /**
              * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
              *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
              */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["When"] | null;
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"] | null;
             /**
              * @description Number of seconds until an approval expires. The model then reads that nobody decided.
              *     Default: 7 days. Maximum: 365 days.
@@ -4456,14 +4702,14 @@ export interface components {
              * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
              *     A plugin's tool can also use a function of the plugin.
              */
-            enabled?: boolean | components["schemas"]["When"] | null;
+            enabled?: boolean | components["schemas"]["WhenInput"] | null;
             /**
              * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
              *     the tool's secret.
              */
-            guardrails?: components["schemas"]["Guardrail"][] | null;
+            guardrails?: components["schemas"]["GuardrailInput"][] | null;
             /** @description How many calls of the tool may run at the same time within one run. */
-            concurrency?: components["schemas"]["Concurrency"] | null;
+            concurrency?: components["schemas"]["ConcurrencyInput"] | null;
             /**
              * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
              *     model and stored in full.
@@ -4474,7 +4720,7 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             } | null;
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
-            hosted?: components["schemas"]["Hosted"] | null;
+            hosted?: components["schemas"]["HostedInput"] | null;
         };
         /** @description A tool call that waits for a person or a client, without its arguments. */
         PendingAction: {
@@ -4547,8 +4793,45 @@ export interface components {
              */
             timeout_seconds?: number;
         };
+        /** @description A guardrail that is a function of a plugin. */
+        PluginGuardrailInput: {
+            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
+            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            /**
+             * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "plugin";
+            /** @description Name under which the plugin registered the function. */
+            name: string;
+            /**
+             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @default 10
+             */
+            timeout_seconds?: number;
+        };
         /** @description A hook that is a function of a plugin. */
         PluginHook: {
+            /**
+             * @description Point at which Runward calls the hook: before or after a model request, or before or after a
+             *     tool call.
+             */
+            on: components["schemas"]["Moment"];
+            /**
+             * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "plugin";
+            /** @description Name under which the plugin registered the function. */
+            name: string;
+            /**
+             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @default 10
+             */
+            timeout_seconds?: number;
+        };
+        /** @description A hook that is a function of a plugin. */
+        PluginHookInput: {
             /**
              * @description Point at which Runward calls the hook: before or after a model request, or before or after a
              *     tool call.
@@ -4652,7 +4935,7 @@ export interface components {
             /** @description Description of the error, for people. */
             detail: string;
             /** @description Stable error code, for programs. */
-            code: string;
+            code: components["schemas"]["ErrorCode"];
             /** @description ID of the request, as in the `X-Request-Id` header and in Runward's log. */
             request_id: string;
             /**
@@ -4712,7 +4995,8 @@ export interface components {
             created_at: string;
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -4737,11 +5021,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Project"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
@@ -4769,13 +5053,13 @@ export interface components {
              *     own hooks.
              * @default []
              */
-            hooks?: components["schemas"]["Hook"][];
+            hooks?: components["schemas"]["HookInput"][];
             /**
              * @description Guardrails for every tool call and every run. Runward calls them after the guardrails of the
              *     tool and the agent.
              * @default []
              */
-            guardrails?: components["schemas"]["Guardrail"][];
+            guardrails?: components["schemas"]["GuardrailInput"][];
         };
         /**
          * @description The value of a secret. Runward stores it encrypted and never shows it again.
@@ -4801,7 +5085,7 @@ export interface components {
             status: "ready";
         };
         /**
-         * @description Why a call failed or was not run, as a stable code.
+         * @description Why a call failed or was not run, as a stable code. Later versions may add values.
          * @enum {string}
          */
         Reason: "tool_error" | "not_sent" | "invalid_response" | "invalid_output" | "invalid_arguments" | "truncated_response" | "unknown_tool" | "repeated_call" | "max_tool_calls" | "declined" | "declined_before" | "approval_expired" | "guardrail" | "responded" | "resolved" | "run_ended" | "run_cancelled";
@@ -4862,8 +5146,8 @@ export interface components {
             /** @description Status of the item from an earlier response. Not required, and ignored. */
             status?: string | null;
             /**
-             * @description Always `reasoning`.
-             * @constant
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "reasoning";
             /** @description Summary from the earlier response. Accepted but ignored. */
@@ -4876,8 +5160,8 @@ export interface components {
         /** @description Reasoning of a model, in its provider's format. */
         ReasoningItem: {
             /**
-             * @description Always `reasoning`.
-             * @constant
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "reasoning";
             /** @description Name of the provider that can read the reasoning. */
@@ -5001,11 +5285,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["RecentCall"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
             /** @description Statistics of the tool's newest 100 calls. They do not depend on the page. */
             summary: components["schemas"]["CallFigures"];
@@ -5078,7 +5362,7 @@ export interface components {
              *     object `{"name": …}` names the tool that the model must call.
              * @default auto
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedTool"];
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolInput"];
             /**
              * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
              *     finish.
@@ -5111,7 +5395,7 @@ export interface components {
              *     results of the tools in `stop_at` do.
              * @default run_llm_again
              */
-            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAt"];
+            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
              *     an error. `fail_run`: the run fails.
@@ -5124,7 +5408,7 @@ export interface components {
              *     An object: the run completes with its `output`.
              * @default incomplete
              */
-            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutput"];
+            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutputInput"];
             /**
              * @description Limits of the run.
              * @default {
@@ -5133,22 +5417,22 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits?: components["schemas"]["Limits"];
+            limits?: components["schemas"]["LimitsInput"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call.
              * @default []
              */
-            hooks?: components["schemas"]["Hook"][];
+            hooks?: components["schemas"]["HookInput"][];
             /**
              * @description Guardrails that check the run's input, its tool calls, and its final output.
              * @default []
              */
-            guardrails?: components["schemas"]["Guardrail"][];
+            guardrails?: components["schemas"]["GuardrailInput"][];
             /**
              * @description How much of the session's earlier runs the model sees.
              * @default {}
              */
-            history?: components["schemas"]["History"];
+            history?: components["schemas"]["HistoryInput"];
             /** @description Name of the agent. Unique in the project. Runs use it to refer to the agent. */
             name: string;
             /** @description Description of the agent, for people and for agents that may hand over a run to it. */
@@ -5200,7 +5484,7 @@ export interface components {
              *       "deny": []
              *     }
              */
-            tools?: components["schemas"]["ToolFilter"];
+            tools?: components["schemas"]["ToolFilterInput"];
             /**
              * @description Prefix of the tool names in this project, followed by an underscore. Null: the name of the
              *     server.
@@ -5210,7 +5494,7 @@ export interface components {
              * @description Whether calls of the server's tools need approval. Null: `never` for tools that the server
              *     marks with `readOnlyHint`, and `always` for all others.
              */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["When"] | null;
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"] | null;
             /**
              * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
              *     default.
@@ -5221,7 +5505,7 @@ export interface components {
              *     shown again. An object refers to a secret of the project.
              */
             headers?: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretRefInput"];
             };
             /**
              * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
@@ -5295,13 +5579,13 @@ export interface components {
              *     named tool.
              * @default final
              */
-            output?: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfTool"];
+            output?: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfToolInput"];
             /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
              */
             headers?: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretRefInput"];
             };
             /**
              * @description Whether the model must follow the schema exactly: all properties are required, and no others
@@ -5320,13 +5604,13 @@ export interface components {
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["Text"];
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["Text"];
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"];
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
              *     calls whose outcome is unknown.
@@ -5348,13 +5632,13 @@ export interface components {
              *       "on": []
              *     }
              */
-            retry?: components["schemas"]["Retry"];
+            retry?: components["schemas"]["RetryInput"];
             /**
              * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
              *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
              * @default never
              */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["When"];
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"];
             /**
              * @description Number of seconds until an approval expires. The model then reads that nobody decided.
              *     Default: 7 days. Maximum: 365 days.
@@ -5371,13 +5655,13 @@ export interface components {
              *     A plugin's tool can also use a function of the plugin.
              * @default true
              */
-            enabled?: boolean | components["schemas"]["When"];
+            enabled?: boolean | components["schemas"]["WhenInput"];
             /**
              * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
              *     the tool's secret.
              * @default []
              */
-            guardrails?: components["schemas"]["Guardrail"][];
+            guardrails?: components["schemas"]["GuardrailInput"][];
             /**
              * @description How many calls of the tool may run at the same time within one run.
              * @default {
@@ -5385,7 +5669,7 @@ export interface components {
              *       "serial": false
              *     }
              */
-            concurrency?: components["schemas"]["Concurrency"];
+            concurrency?: components["schemas"]["ConcurrencyInput"];
             /**
              * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
              *     model and stored in full.
@@ -5397,7 +5681,7 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
-            hosted?: components["schemas"]["Hosted"] | null;
+            hosted?: components["schemas"]["HostedInput"] | null;
             /**
              * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
@@ -5457,7 +5741,7 @@ export interface components {
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
         };
-        /** @description An action that a person or a client must perform for a run. */
+        /** @description An action that a person or a client must perform for a run. Later versions may add types. Ignore those that you do not know. */
         RequiredAction: components["schemas"]["ApprovalAction"] | components["schemas"]["ResolveAction"] | components["schemas"]["ResultAction"];
         /**
          * @description The tool calls of a project that wait for a person or a client, most urgent first.
@@ -5568,6 +5852,209 @@ export interface components {
             decision: "respond";
             /** @description Result of the call: any JSON value. */
             output: components["schemas"]["JsonValue"];
+        };
+        /** @description The response is complete. This is the last event. */
+        ResponseCompletedEvent: {
+            /**
+             * @description Always `response.completed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.completed";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Current state of the response. */
+            response: components["schemas"]["ResponseObject"];
+        };
+        /** @description A part of a message begins. */
+        ResponseContentPartAddedEvent: {
+            /**
+             * @description Always `response.content_part.added`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.content_part.added";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `content`. */
+            content_index: number;
+            /** @description Current state of the part. */
+            part: components["schemas"]["OutputPart"];
+        };
+        /** @description A part of a message is complete. */
+        ResponseContentPartDoneEvent: {
+            /**
+             * @description Always `response.content_part.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.content_part.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `content`. */
+            content_index: number;
+            /** @description Current state of the part. */
+            part: components["schemas"]["OutputPart"];
+        };
+        /** @description Runward created the response. */
+        ResponseCreatedEvent: {
+            /**
+             * @description Always `response.created`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.created";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Current state of the response. */
+            response: components["schemas"]["ResponseObject"];
+        };
+        /** @description The run failed. This is the last event. */
+        ResponseFailedEvent: {
+            /**
+             * @description Always `response.failed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.failed";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Current state of the response. */
+            response: components["schemas"]["ResponseObject"];
+        };
+        /** @description A piece of a call's arguments. */
+        ResponseFunctionCallArgumentsDeltaEvent: {
+            /**
+             * @description Always `response.function_call_arguments.delta`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.function_call_arguments.delta";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Text to append to the arguments. */
+            delta: string;
+        };
+        /** @description The arguments of a function call are complete. */
+        ResponseFunctionCallArgumentsDoneEvent: {
+            /**
+             * @description Always `response.function_call_arguments.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.function_call_arguments.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            arguments: string;
+            /** @description Name of the function. */
+            name: string;
+        };
+        /** @description A worker has started the response. */
+        ResponseInProgressEvent: {
+            /**
+             * @description Always `response.in_progress`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.in_progress";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Current state of the response. */
+            response: components["schemas"]["ResponseObject"];
+        };
+        /** @description The run reached a limit or was cancelled. This is the last event. */
+        ResponseIncompleteEvent: {
+            /**
+             * @description Always `response.incomplete`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.incomplete";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Current state of the response. */
+            response: components["schemas"]["ResponseObject"];
+        };
+        /** @description A piece of a call's arguments. */
+        ResponseMcpCallArgumentsDeltaEvent: {
+            /**
+             * @description Always `response.mcp_call_arguments.delta`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.mcp_call_arguments.delta";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Text to append to the arguments. */
+            delta: string;
+        };
+        /** @description The arguments of a call are complete. */
+        ResponseMcpCallArgumentsDoneEvent: {
+            /**
+             * @description Always `response.mcp_call_arguments.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.mcp_call_arguments.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Complete arguments of the call: a JSON object as text. */
+            arguments: string;
+        };
+        /** @description A tool call has succeeded. */
+        ResponseMcpCallCompletedEvent: {
+            /**
+             * @description Always `response.mcp_call.completed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.mcp_call.completed";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+        };
+        /** @description A tool call has failed. */
+        ResponseMcpCallFailedEvent: {
+            /**
+             * @description Always `response.mcp_call.failed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.mcp_call.failed";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+        };
+        /** @description A tool call has started. */
+        ResponseMcpCallInProgressEvent: {
+            /**
+             * @description Always `response.mcp_call.in_progress`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.mcp_call.in_progress";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
         };
         /**
          * @description A response in OpenAI's format. It covers a run until the run ends or waits for the client.
@@ -5693,25 +6180,212 @@ export interface components {
              *     `message`. Null for other responses.
              */
             incomplete_details: components["schemas"]["JsonObject"] | null;
-            /**
-             * @description Output items of the types `message`, `reasoning`, `mcp_call`, `function_call`, and
-             *     `mcp_approval_request`.
-             */
-            output: components["schemas"]["JsonObject"][];
+            /** @description Messages, reasoning, and calls of the response, in order. */
+            output: components["schemas"]["OutputItem"][];
             /** @description Number of tokens that the response used. Null until the response has ended. */
             usage: components["schemas"]["JsonObject"] | null;
         };
+        /** @description An item begins. */
+        ResponseOutputItemAddedEvent: {
+            /**
+             * @description Always `response.output_item.added`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.output_item.added";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Current state of the item. */
+            item: components["schemas"]["OutputItem"];
+        };
+        /** @description An item is complete. */
+        ResponseOutputItemDoneEvent: {
+            /**
+             * @description Always `response.output_item.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.output_item.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Current state of the item. */
+            item: components["schemas"]["OutputItem"];
+        };
+        /** @description A piece of a message's text. */
+        ResponseOutputTextDeltaEvent: {
+            /**
+             * @description Always `response.output_text.delta`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.output_text.delta";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `content`. */
+            content_index: number;
+            /** @description Text to append to the previous text. */
+            delta: string;
+            /** @description List that is always empty. */
+            logprobs: components["schemas"]["JsonObject"][];
+        };
+        /** @description A message's text is complete. */
+        ResponseOutputTextDoneEvent: {
+            /**
+             * @description Always `response.output_text.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.output_text.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `content`. */
+            content_index: number;
+            /** @description Complete text of the part. */
+            text: string;
+            /** @description List that is always empty. */
+            logprobs: components["schemas"]["JsonObject"][];
+        };
+        /** @description The response waits for a worker. */
+        ResponseQueuedEvent: {
+            /**
+             * @description Always `response.queued`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.queued";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description Current state of the response. */
+            response: components["schemas"]["ResponseObject"];
+        };
+        /** @description A part of the reasoning begins. */
+        ResponseReasoningSummaryPartAddedEvent: {
+            /**
+             * @description Always `response.reasoning_summary_part.added`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.reasoning_summary_part.added";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `summary`. */
+            summary_index: number;
+            /** @description Current state of the part. */
+            part: components["schemas"]["SummaryText"];
+        };
+        /** @description A part of the reasoning is complete. */
+        ResponseReasoningSummaryPartDoneEvent: {
+            /**
+             * @description Always `response.reasoning_summary_part.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.reasoning_summary_part.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `summary`. */
+            summary_index: number;
+            /** @description Current state of the part. */
+            part: components["schemas"]["SummaryText"];
+        };
+        /** @description A piece of the reasoning. */
+        ResponseReasoningSummaryTextDeltaEvent: {
+            /**
+             * @description Always `response.reasoning_summary_text.delta`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.reasoning_summary_text.delta";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `summary`. */
+            summary_index: number;
+            /** @description Text to append to the previous text. */
+            delta: string;
+        };
+        /** @description A text of the reasoning is complete. */
+        ResponseReasoningSummaryTextDoneEvent: {
+            /**
+             * @description Always `response.reasoning_summary_text.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.reasoning_summary_text.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `summary`. */
+            summary_index: number;
+            /** @description Complete text of the part. */
+            text: string;
+        };
+        /** @description A piece of a refusal. */
+        ResponseRefusalDeltaEvent: {
+            /**
+             * @description Always `response.refusal.delta`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.refusal.delta";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `content`. */
+            content_index: number;
+            /** @description Text to append to the previous text. */
+            delta: string;
+        };
+        /** @description A refusal is complete. */
+        ResponseRefusalDoneEvent: {
+            /**
+             * @description Always `response.refusal.done`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "response.refusal.done";
+            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            sequence_number: number;
+            /** @description ID of the item. */
+            item_id: string;
+            /** @description Position of the item in `output`. */
+            output_index: number;
+            /** @description Position of the part in `content`. */
+            content_index: number;
+            /** @description Complete text of the part. */
+            refusal: string;
+        };
         /**
-         * @description Status of a response.
+         * @description Status of a response. Later versions may add values.
          * @enum {string}
          */
         ResponseStatus: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
         /**
-         * @description A stream of server-sent events in the format of OpenAI's Responses API, from `response.created` to `response.completed`. Each event has a `sequence_number`.
+         * @description A stream of server-sent events in the format of OpenAI's Responses API. `event` is the type, and `data` is a ResponseStreamEvent as one line of JSON.
          * @example event: response.output_text.delta
          *     data: {"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_2","output_index":0,"content_index":0,"delta":"Hel","logprobs":[]}
          */
         ResponseStream: string;
+        /** @description An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that you do not know. */
+        ResponseStreamEvent: components["schemas"]["ResponseCreatedEvent"] | components["schemas"]["ResponseQueuedEvent"] | components["schemas"]["ResponseInProgressEvent"] | components["schemas"]["ResponseCompletedEvent"] | components["schemas"]["ResponseIncompleteEvent"] | components["schemas"]["ResponseFailedEvent"] | components["schemas"]["ResponseOutputItemAddedEvent"] | components["schemas"]["ResponseOutputItemDoneEvent"] | components["schemas"]["ResponseContentPartAddedEvent"] | components["schemas"]["ResponseContentPartDoneEvent"] | components["schemas"]["ResponseOutputTextDeltaEvent"] | components["schemas"]["ResponseOutputTextDoneEvent"] | components["schemas"]["ResponseRefusalDeltaEvent"] | components["schemas"]["ResponseRefusalDoneEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDeltaEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallArgumentsDeltaEvent"] | components["schemas"]["ResponseMcpCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallInProgressEvent"] | components["schemas"]["ResponseMcpCallCompletedEvent"] | components["schemas"]["ResponseMcpCallFailedEvent"] | components["schemas"]["ResponseReasoningSummaryPartAddedEvent"] | components["schemas"]["ResponseReasoningSummaryPartDoneEvent"] | components["schemas"]["ResponseReasoningSummaryTextDeltaEvent"] | components["schemas"]["ResponseReasoningSummaryTextDoneEvent"];
         /**
          * @description Kind of a tool: a function that the client runs, or a registered tool (`mcp`).
          * @enum {string}
@@ -5780,7 +6454,33 @@ export interface components {
             on?: number[];
         };
         /**
-         * @description Role of a message's author.
+         * @description How often Runward retries a call and how long it waits between attempts. Delays are
+         *     randomized (full jitter) and count toward the call's timeout.
+         */
+        RetryInput: {
+            /**
+             * @description Maximum number of attempts, including the first one.
+             * @default 3
+             */
+            max_attempts?: number;
+            /**
+             * @description Maximum delay before the second attempt, in seconds. It doubles with each further attempt.
+             * @default 0.5
+             */
+            initial_seconds?: number;
+            /**
+             * @description Maximum delay between two attempts, in seconds.
+             * @default 10
+             */
+            max_seconds?: number;
+            /**
+             * @description HTTP status codes that Runward retries even if the tool is not idempotent.
+             * @default []
+             */
+            on?: number[];
+        };
+        /**
+         * @description Role of a message's author. Later versions may add values.
          * @enum {string}
          */
         Role: "user" | "assistant" | "system";
@@ -5843,7 +6543,8 @@ export interface components {
          *       "context": null,
          *       "metadata": {
          *         "order": "A-1017"
-         *       }
+         *       },
+         *       "config": null
          *     }
          */
         Run: {
@@ -5919,6 +6620,11 @@ export interface components {
             context: components["schemas"]["JsonObject"] | null;
             /** @description Metadata that was given when the run was started. */
             metadata: components["schemas"]["JsonObject"];
+            /**
+             * @description Input and configuration that the run was started with. Null unless the request has
+             *     `include=config`.
+             */
+            config: components["schemas"]["RunConfig"] | null;
         };
         /** @description The run was cancelled. This is its last event. */
         RunCancelledEvent: {
@@ -5967,6 +6673,17 @@ export interface components {
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunEndedData"];
+        };
+        /** @description The input and the configuration that a run was started with. */
+        RunConfig: {
+            /** @description Messages that the run was started with. For a continued run, the messages that were added. */
+            input: components["schemas"]["MessageItem"][];
+            /** @description Instructions that the model reads before the input. */
+            instructions: string;
+            /** @description Names of the tools that the run may call. */
+            tools: string[];
+            /** @description Limits of the run, including default values. */
+            limits: components["schemas"]["Limits"];
         };
         /** @description Data of a `run.created` event. */
         RunCreatedData: {
@@ -6025,10 +6742,15 @@ export interface components {
         /** @description The error that a run failed with. */
         RunError: {
             /** @description Stable error code, for programs. */
-            code: string;
+            code: components["schemas"]["RunErrorCode"];
             /** @description Description of the error, for people. */
             message: string;
         };
+        /**
+         * @description Stable code of the error that a run failed with. Later versions may add values.
+         * @enum {string}
+         */
+        RunErrorCode: "model_unreachable" | "model_timeout" | "model_stream_broken" | "model_unavailable" | "model_rate_limited" | "model_circuit_open" | "model_unauthorized" | "model_not_found" | "model_misconfigured" | "model_refused_request" | "model_invalid_response" | "model_response_too_large" | "model_failed" | "unknown_model" | "call_id_reused" | "tool_error" | "invalid_arguments" | "tool_timeout" | "guardrail" | "hook_failed" | "max_turns" | "step_failed" | "crash_loop" | "run_unreadable" | "internal_error";
         /** @description The run's deadline passed while the run was waiting. This is its last event. */
         RunExpiredEvent: {
             /** @description ID of the event. Globally unique. */
@@ -6086,8 +6808,8 @@ export interface components {
             /** @description Number of the turn that the item belongs to. 0 for items before the first turn. */
             turn: number;
             /**
-             * @description Always `hosted_call`.
-             * @constant
+             * @description Always `hosted_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "hosted_call";
             /** @description ID that the provider gave the call. */
@@ -6131,10 +6853,11 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunEndedData"];
         };
-        /** @description An item of a conversation: a message, or another item whose kind is its `type`. */
+        /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
         RunItem: components["schemas"]["RunMessageItem"] | components["schemas"]["RunToolCallItem"] | components["schemas"]["RunToolResultItem"] | components["schemas"]["RunReasoningItem"] | components["schemas"]["RunHostedCallItem"];
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -6195,7 +6918,8 @@ export interface components {
          *           "context": null,
          *           "metadata": {
          *             "order": "A-1017"
-         *           }
+         *           },
+         *           "config": null
          *         }
          *       ],
          *       "first_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
@@ -6212,11 +6936,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Run"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A message of a user, a model, or the system. */
@@ -6227,6 +6951,11 @@ export interface components {
             agent: string | null;
             /** @description Number of the turn that the item belongs to. 0 for items before the first turn. */
             turn: number;
+            /**
+             * @description Always `message`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "message";
             /** @description Role of the message's author. */
             role: components["schemas"]["Role"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
@@ -6248,8 +6977,8 @@ export interface components {
             /** @description Number of the turn that the item belongs to. 0 for items before the first turn. */
             turn: number;
             /**
-             * @description Always `reasoning`.
-             * @constant
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "reasoning";
             /** @description Name of the provider that can read the reasoning. */
@@ -6282,7 +7011,7 @@ export interface components {
             data: components["schemas"]["NothingData"];
         };
         /**
-         * @description Stage at which a guardrail checks a run: its input or its final output.
+         * @description Stage at which a guardrail checks a run: its input or its final output. Later versions may add values.
          * @enum {string}
          */
         RunStage: "run_input" | "run_output";
@@ -6315,7 +7044,7 @@ export interface components {
          *     child run. `in_progress`: a worker executes the run, or the run waits only for callbacks.
          *     `requires_action`: the run continues only after a person or a client acts. `completed`,
          *     `failed`, and `cancelled` are final. `incomplete`: a limit ended the run. `expired`: the
-         *     deadline passed while the run was waiting.
+         *     deadline passed while the run was waiting. Later versions may add values.
          * @enum {string}
          */
         RunStatus: "queued" | "in_progress" | "requires_action" | "completed" | "failed" | "cancelled" | "incomplete" | "expired";
@@ -6328,8 +7057,8 @@ export interface components {
             /** @description Number of the turn that the item belongs to. 0 for items before the first turn. */
             turn: number;
             /**
-             * @description Always `tool_call`.
-             * @constant
+             * @description Always `tool_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "tool_call";
             /** @description ID of the tool call. Unique within its run. */
@@ -6352,8 +7081,8 @@ export interface components {
             /** @description Number of the turn that the item belongs to. 0 for items before the first turn. */
             turn: number;
             /**
-             * @description Always `tool_result`.
-             * @constant
+             * @description Always `tool_result`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "tool_result";
             /** @description ID of the tool call that the result belongs to. */
@@ -6416,7 +7145,7 @@ export interface components {
          * @description Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
          *     start and change runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets,
          *     and the policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
-         *     manage API keys.
+         *     manage API keys. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
@@ -6456,7 +7185,8 @@ export interface components {
             updated_at: string;
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -6482,15 +7212,25 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Secret"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A reference to a secret of the project. */
         SecretRef: {
+            /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
+            secret: string;
+            /**
+             * @description Text to put before the secret's value. For example, `Bearer ` with a trailing space.
+             * @default
+             */
+            prefix?: string;
+        };
+        /** @description A reference to a secret of the project. */
+        SecretRefInput: {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
@@ -6567,8 +7307,8 @@ export interface components {
             /** @description ID of the run that the item belongs to. */
             run_id: string;
             /**
-             * @description Always `hosted_call`.
-             * @constant
+             * @description Always `hosted_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "hosted_call";
             /** @description ID that the provider gave the call. */
@@ -6588,7 +7328,7 @@ export interface components {
             /** @description The call in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
-        /** @description An item of a conversation: a message, or another item whose kind is its `type`. */
+        /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
         SessionItem: components["schemas"]["SessionMessageItem"] | components["schemas"]["SessionToolCallItem"] | components["schemas"]["SessionToolResultItem"] | components["schemas"]["SessionReasoningItem"] | components["schemas"]["SessionHostedCallItem"];
         /**
          * @description A page of a session's conversation: the items of the runs that have ended. Each item has its
@@ -6600,7 +7340,8 @@ export interface components {
          *           "content": "Where is my order A-1017?",
          *           "id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
          *           "role": "user",
-         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
+         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *           "type": "message"
          *         }
          *       ],
          *       "first_id": "item_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
@@ -6625,7 +7366,8 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -6659,11 +7401,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Session"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A message of a user, a model, or the system. */
@@ -6672,6 +7414,11 @@ export interface components {
             id: string;
             /** @description ID of the run that the item belongs to. */
             run_id: string;
+            /**
+             * @description Always `message`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "message";
             /** @description Role of the message's author. */
             role: components["schemas"]["Role"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
@@ -6691,8 +7438,8 @@ export interface components {
             /** @description ID of the run that the item belongs to. */
             run_id: string;
             /**
-             * @description Always `reasoning`.
-             * @constant
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "reasoning";
             /** @description Name of the provider that can read the reasoning. */
@@ -6707,8 +7454,8 @@ export interface components {
             /** @description ID of the run that the item belongs to. */
             run_id: string;
             /**
-             * @description Always `tool_call`.
-             * @constant
+             * @description Always `tool_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "tool_call";
             /** @description ID of the tool call. Unique within its run. */
@@ -6729,8 +7476,8 @@ export interface components {
             /** @description ID of the run that the item belongs to. */
             run_id: string;
             /**
-             * @description Always `tool_result`.
-             * @constant
+             * @description Always `tool_result`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "tool_result";
             /** @description ID of the tool call that the result belongs to. */
@@ -6860,7 +7607,7 @@ export interface components {
              *     object `{"name": …}` names the tool that the model must call.
              * @default auto
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedTool"];
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolInput"];
             /**
              * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
              *     finish.
@@ -6893,7 +7640,7 @@ export interface components {
              *     results of the tools in `stop_at` do.
              * @default run_llm_again
              */
-            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAt"];
+            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
              *     an error. `fail_run`: the run fails.
@@ -6906,7 +7653,7 @@ export interface components {
              *     An object: the run completes with its `output`.
              * @default incomplete
              */
-            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutput"];
+            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutputInput"];
             /**
              * @description Limits of the run.
              * @default {
@@ -6915,22 +7662,22 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits?: components["schemas"]["Limits"];
+            limits?: components["schemas"]["LimitsInput"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call.
              * @default []
              */
-            hooks?: components["schemas"]["Hook"][];
+            hooks?: components["schemas"]["HookInput"][];
             /**
              * @description Guardrails that check the run's input, its tool calls, and its final output.
              * @default []
              */
-            guardrails?: components["schemas"]["Guardrail"][];
+            guardrails?: components["schemas"]["GuardrailInput"][];
             /**
              * @description How much of the session's earlier runs the model sees.
              * @default {}
              */
-            history?: components["schemas"]["History"];
+            history?: components["schemas"]["HistoryInput"];
             /**
              * @description ID of the session that the run belongs to. The model sees the session's earlier
              *     conversation.
@@ -7014,6 +7761,14 @@ export interface components {
              */
             stop_at: string[];
         };
+        /** @description Tools whose first successful result ends the run. */
+        StopAtInput: {
+            /**
+             * @description Names of tools. The first successful result of one of them ends the run and becomes its
+             *     output.
+             */
+            stop_at: string[];
+        };
         /** @description Options of the event stream. */
         StreamOptions: {
             /**
@@ -7023,8 +7778,18 @@ export interface components {
              */
             include_obfuscation?: false;
         };
-        /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. */
+        /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. Later versions may add types. Ignore those that you do not know. */
         StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["AgentChangedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelDowngradedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
+        /** @description A part of the model's reasoning. */
+        SummaryText: {
+            /**
+             * @description Always `summary_text`.
+             * @constant
+             */
+            type: "summary_text";
+            /** @description Text of the part. */
+            text: string;
+        };
         /** @description A custom message for the model that replaces the built-in one. */
         Text: {
             /** @description Message that the model reads. */
@@ -7054,6 +7819,11 @@ export interface components {
             annotations?: components["schemas"]["JsonObject"][];
             /** @description Log probabilities from an earlier response. Accepted but ignored. */
             logprobs?: components["schemas"]["JsonObject"][];
+        };
+        /** @description A custom message for the model that replaces the built-in one. */
+        TextInput: {
+            /** @description Message that the model reads. */
+            message: string;
         };
         /**
          * @description Kind of a text part: `input_text` for text sent to the model, `output_text` for text of the assistant.
@@ -7600,8 +8370,8 @@ export interface components {
         /** @description A tool call that the model requested. */
         ToolCallItem: {
             /**
-             * @description Always `tool_call`.
-             * @constant
+             * @description Always `tool_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "tool_call";
             /** @description ID of the tool call. Unique within its run. */
@@ -7616,7 +8386,8 @@ export interface components {
             native?: components["schemas"]["NativePart"];
         };
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -7668,11 +8439,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["ToolCall"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description The call was sent, but it is unknown whether it took effect. */
@@ -7843,7 +8614,7 @@ export interface components {
             server_label?: "runward" | null;
         };
         /**
-         * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool.
+         * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later versions may add values.
          * @enum {string}
          */
         ToolChoiceMode: "auto" | "none" | "required";
@@ -7857,10 +8628,21 @@ export interface components {
              */
             deny?: string[];
         };
+        /** @description A filter for the tools of an MCP server, by their names on the server. */
+        ToolFilterInput: {
+            /** @description Names of the tools to use, as the server names them. Null: all tools. */
+            allow?: string[] | null;
+            /**
+             * @description Names of the tools to leave out, as the server names them. `deny` overrides `allow`.
+             * @default []
+             */
+            deny?: string[];
+        };
         /** @description A function that the client runs, or registered tools, in OpenAI's format. */
         ToolIn: components["schemas"]["FunctionIn"] | components["schemas"]["RunwardToolsIn"];
         /**
-         * @description A page of a list. To get the next page, pass `last_id` as `after`.
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -7935,20 +8717,20 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Tool"][];
-            /** @description ID of the first item. Null if the page is empty. */
+            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
             first_id: string | null;
             /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. */
+            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description A request to a webhook tool. */
+        /** @description A request to a webhook tool. Later versions may add types. Ignore those that you do not know. */
         ToolRequest: components["schemas"]["ToolCallRequest"] | components["schemas"]["ToolCallCancelled"];
         /** @description The result of a tool call, as the model reads it. */
         ToolResultItem: {
             /**
-             * @description Always `tool_result`.
-             * @constant
+             * @description Always `tool_result`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
             type: "tool_result";
             /** @description ID of the tool call that the result belongs to. */
@@ -7971,7 +8753,7 @@ export interface components {
             secret: string;
         };
         /**
-         * @description Stage at which a guardrail checks a tool call: before its approval, before the call, or after it.
+         * @description Stage at which a guardrail checks a tool call: before its approval, before the call, or after it. Later versions may add values.
          * @enum {string}
          */
         ToolStage: "pre_approval" | "input" | "output";
@@ -8006,17 +8788,17 @@ export interface components {
             seconds: number;
         };
         /**
-         * @description How Runward executes a tool.
+         * @description How Runward executes a tool. Later versions may add values.
          * @enum {string}
          */
         ToolType: "webhook" | "plugin" | "agent" | "client" | "mcp" | "hosted" | "builtin" | "handoff";
         /**
-         * @description Whether the model reads the results of tool calls or the first result ends the run.
+         * @description Whether the model reads the results of tool calls or the first result ends the run. Later versions may add values.
          * @enum {string}
          */
         ToolUseMode: "run_llm_again" | "stop_on_first_tool";
         /**
-         * @description Outcome of a test call. `accepted`: the tool returned 202 and would submit the result later.
+         * @description Outcome of a test call. `accepted`: the tool returned 202 and would submit the result later. Later versions may add values.
          * @enum {string}
          */
         TrialOutcome: "completed" | "accepted" | "failed";
@@ -8141,7 +8923,7 @@ export interface components {
             run_id?: string;
         };
         /**
-         * @description What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. `tool_result`: a result or input from the client. `resolve`: a record of the outcome. `child_run`: a child run.
+         * @description What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. `tool_result`: a result or input from the client. `resolve`: a record of the outcome. `child_run`: a child run. Later versions may add values.
          * @enum {string}
          */
         WaitingKind: "approval" | "callback" | "tool_result" | "resolve" | "child_run";
@@ -8150,6 +8932,26 @@ export interface components {
          *     verdict.
          */
         WebhookGuardrail: {
+            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
+            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            /**
+             * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook";
+            /** @description URL that Runward sends the request to. */
+            url: string;
+            /**
+             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @default 10
+             */
+            timeout_seconds?: number;
+        };
+        /**
+         * @description A guardrail that Runward calls with a signed POST request. The response contains the
+         *     verdict.
+         */
+        WebhookGuardrailInput: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
             stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
             /**
@@ -8189,10 +8991,44 @@ export interface components {
             timeout_seconds?: number;
         };
         /**
+         * @description A hook that Runward calls with a signed POST request. The response may replace the message of
+         *     the model or the output of the tool.
+         */
+        WebhookHookInput: {
+            /**
+             * @description Point at which Runward calls the hook: before or after a model request, or before or after a
+             *     tool call.
+             */
+            on: components["schemas"]["Moment"];
+            /**
+             * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "webhook";
+            /** @description URL that Runward sends the request to. */
+            url: string;
+            /**
+             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @default 10
+             */
+            timeout_seconds?: number;
+        };
+        /**
          * @description A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
          *     and must evaluate to true or false.
          */
         When: {
+            /**
+             * @description CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+             *     `tool`.
+             */
+            when: string;
+        };
+        /**
+         * @description A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
+         *     and must evaluate to true or false.
+         */
+        WhenInput: {
             /**
              * @description CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
              *     `tool`.
@@ -8534,6 +9370,7 @@ export type CompactResponse = components['schemas']['CompactResponse'];
 export type Compaction = components['schemas']['Compaction'];
 export type CompactionIn = components['schemas']['CompactionIn'];
 export type Concurrency = components['schemas']['Concurrency'];
+export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
 export type ContinueRun = components['schemas']['ContinueRun'];
 export type ConversationIn = components['schemas']['ConversationIn'];
 export type CreateKey = components['schemas']['CreateKey'];
@@ -8543,6 +9380,7 @@ export type CreateSession = components['schemas']['CreateSession'];
 export type Decision = components['schemas']['Decision'];
 export type DecisionKind = components['schemas']['DecisionKind'];
 export type Edit = components['schemas']['Edit'];
+export type ErrorCode = components['schemas']['ErrorCode'];
 export type ErrorSaid = components['schemas']['ErrorSaid'];
 export type Event = components['schemas']['Event'];
 export type EventList = components['schemas']['EventList'];
@@ -8551,6 +9389,7 @@ export type ExecutorKind = components['schemas']['ExecutorKind'];
 export type FailureMode = components['schemas']['FailureMode'];
 export type FileIn = components['schemas']['FileIn'];
 export type FixedOutput = components['schemas']['FixedOutput'];
+export type FixedOutputInput = components['schemas']['FixedOutputInput'];
 export type ForkSession = components['schemas']['ForkSession'];
 export type FormatIn = components['schemas']['FormatIn'];
 export type FromServer = components['schemas']['FromServer'];
@@ -8561,14 +9400,18 @@ export type Guardrail = components['schemas']['Guardrail'];
 export type GuardrailAllows = components['schemas']['GuardrailAllows'];
 export type GuardrailAnswer = components['schemas']['GuardrailAnswer'];
 export type GuardrailFails = components['schemas']['GuardrailFails'];
+export type GuardrailInput = components['schemas']['GuardrailInput'];
 export type GuardrailRejects = components['schemas']['GuardrailRejects'];
 export type GuardrailRequest = components['schemas']['GuardrailRequest'];
 export type History = components['schemas']['History'];
+export type HistoryInput = components['schemas']['HistoryInput'];
 export type Hook = components['schemas']['Hook'];
 export type HookAnswer = components['schemas']['HookAnswer'];
+export type HookInput = components['schemas']['HookInput'];
 export type HookRequest = components['schemas']['HookRequest'];
 export type Hosted = components['schemas']['Hosted'];
 export type HostedCallItem = components['schemas']['HostedCallItem'];
+export type HostedInput = components['schemas']['HostedInput'];
 export type HostedKind = components['schemas']['HostedKind'];
 export type ImageIn = components['schemas']['ImageIn'];
 export type IncompleteDetails = components['schemas']['IncompleteDetails'];
@@ -8582,6 +9425,7 @@ export type InputReceivedData = components['schemas']['InputReceivedData'];
 export type InputReceivedEvent = components['schemas']['InputReceivedEvent'];
 export type InputRequired = components['schemas']['InputRequired'];
 export type InputText = components['schemas']['InputText'];
+export type Item = components['schemas']['Item'];
 export type ItemIn = components['schemas']['ItemIn'];
 export type ItemPage = components['schemas']['ItemPage'];
 export type ItemPart = components['schemas']['ItemPart'];
@@ -8593,6 +9437,7 @@ export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
 export type LimitSaid = components['schemas']['LimitSaid'];
 export type Limits = components['schemas']['Limits'];
+export type LimitsInput = components['schemas']['LimitsInput'];
 export type LoadedPlugins = components['schemas']['LoadedPlugins'];
 export type MaxTurnsMode = components['schemas']['MaxTurnsMode'];
 export type McpAbilities = components['schemas']['McpAbilities'];
@@ -8616,6 +9461,7 @@ export type ModelRetriedData = components['schemas']['ModelRetriedData'];
 export type ModelRetriedEvent = components['schemas']['ModelRetriedEvent'];
 export type Moment = components['schemas']['Moment'];
 export type NamedTool = components['schemas']['NamedTool'];
+export type NamedToolInput = components['schemas']['NamedToolInput'];
 export type NativePart = components['schemas']['NativePart'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewTool = components['schemas']['NewTool'];
@@ -8627,7 +9473,18 @@ export type OnUnknown = components['schemas']['OnUnknown'];
 export type OpenAiError = components['schemas']['OpenAIError'];
 export type OpenAiErrorDetails = components['schemas']['OpenAIErrorDetails'];
 export type Order = components['schemas']['Order'];
+export type OutputApprovalRequest = components['schemas']['OutputApprovalRequest'];
+export type OutputFunctionCall = components['schemas']['OutputFunctionCall'];
+export type OutputItem = components['schemas']['OutputItem'];
+export type OutputItemStatus = components['schemas']['OutputItemStatus'];
+export type OutputMcpCall = components['schemas']['OutputMcpCall'];
+export type OutputMessage = components['schemas']['OutputMessage'];
 export type OutputOfTool = components['schemas']['OutputOfTool'];
+export type OutputOfToolInput = components['schemas']['OutputOfToolInput'];
+export type OutputPart = components['schemas']['OutputPart'];
+export type OutputReasoning = components['schemas']['OutputReasoning'];
+export type OutputRefusal = components['schemas']['OutputRefusal'];
+export type OutputText = components['schemas']['OutputText'];
 export type PartIn = components['schemas']['PartIn'];
 export type PatchAgent = components['schemas']['PatchAgent'];
 export type PatchMcpServer = components['schemas']['PatchMcpServer'];
@@ -8638,7 +9495,9 @@ export type PendingCounts = components['schemas']['PendingCounts'];
 export type PieceData = components['schemas']['PieceData'];
 export type PlainText = components['schemas']['PlainText'];
 export type PluginGuardrail = components['schemas']['PluginGuardrail'];
+export type PluginGuardrailInput = components['schemas']['PluginGuardrailInput'];
 export type PluginHook = components['schemas']['PluginHook'];
+export type PluginHookInput = components['schemas']['PluginHookInput'];
 export type Policy = components['schemas']['Policy'];
 export type PolicySecret = components['schemas']['PolicySecret'];
 export type Problem = components['schemas']['Problem'];
@@ -8675,21 +9534,50 @@ export type ResolvedCompleted = components['schemas']['ResolvedCompleted'];
 export type ResolvedFailed = components['schemas']['ResolvedFailed'];
 export type ResolvedRetry = components['schemas']['ResolvedRetry'];
 export type Respond = components['schemas']['Respond'];
+export type ResponseCompletedEvent = components['schemas']['ResponseCompletedEvent'];
+export type ResponseContentPartAddedEvent = components['schemas']['ResponseContentPartAddedEvent'];
+export type ResponseContentPartDoneEvent = components['schemas']['ResponseContentPartDoneEvent'];
+export type ResponseCreatedEvent = components['schemas']['ResponseCreatedEvent'];
+export type ResponseFailedEvent = components['schemas']['ResponseFailedEvent'];
+export type ResponseFunctionCallArgumentsDeltaEvent = components['schemas']['ResponseFunctionCallArgumentsDeltaEvent'];
+export type ResponseFunctionCallArgumentsDoneEvent = components['schemas']['ResponseFunctionCallArgumentsDoneEvent'];
+export type ResponseInProgressEvent = components['schemas']['ResponseInProgressEvent'];
+export type ResponseIncompleteEvent = components['schemas']['ResponseIncompleteEvent'];
+export type ResponseMcpCallArgumentsDeltaEvent = components['schemas']['ResponseMcpCallArgumentsDeltaEvent'];
+export type ResponseMcpCallArgumentsDoneEvent = components['schemas']['ResponseMcpCallArgumentsDoneEvent'];
+export type ResponseMcpCallCompletedEvent = components['schemas']['ResponseMcpCallCompletedEvent'];
+export type ResponseMcpCallFailedEvent = components['schemas']['ResponseMcpCallFailedEvent'];
+export type ResponseMcpCallInProgressEvent = components['schemas']['ResponseMcpCallInProgressEvent'];
 export type ResponseObject = components['schemas']['ResponseObject'];
+export type ResponseOutputItemAddedEvent = components['schemas']['ResponseOutputItemAddedEvent'];
+export type ResponseOutputItemDoneEvent = components['schemas']['ResponseOutputItemDoneEvent'];
+export type ResponseOutputTextDeltaEvent = components['schemas']['ResponseOutputTextDeltaEvent'];
+export type ResponseOutputTextDoneEvent = components['schemas']['ResponseOutputTextDoneEvent'];
+export type ResponseQueuedEvent = components['schemas']['ResponseQueuedEvent'];
+export type ResponseReasoningSummaryPartAddedEvent = components['schemas']['ResponseReasoningSummaryPartAddedEvent'];
+export type ResponseReasoningSummaryPartDoneEvent = components['schemas']['ResponseReasoningSummaryPartDoneEvent'];
+export type ResponseReasoningSummaryTextDeltaEvent = components['schemas']['ResponseReasoningSummaryTextDeltaEvent'];
+export type ResponseReasoningSummaryTextDoneEvent = components['schemas']['ResponseReasoningSummaryTextDoneEvent'];
+export type ResponseRefusalDeltaEvent = components['schemas']['ResponseRefusalDeltaEvent'];
+export type ResponseRefusalDoneEvent = components['schemas']['ResponseRefusalDoneEvent'];
 export type ResponseStatus = components['schemas']['ResponseStatus'];
 export type ResponseStream = components['schemas']['ResponseStream'];
+export type ResponseStreamEvent = components['schemas']['ResponseStreamEvent'];
 export type ResponseToolKind = components['schemas']['ResponseToolKind'];
 export type RestartedData = components['schemas']['RestartedData'];
 export type ResultAction = components['schemas']['ResultAction'];
 export type Retry = components['schemas']['Retry'];
+export type RetryInput = components['schemas']['RetryInput'];
 export type Role = components['schemas']['Role'];
 export type Run = components['schemas']['Run'];
 export type RunCancelledEvent = components['schemas']['RunCancelledEvent'];
 export type RunCompletedEvent = components['schemas']['RunCompletedEvent'];
+export type RunConfig = components['schemas']['RunConfig'];
 export type RunCreatedData = components['schemas']['RunCreatedData'];
 export type RunCreatedEvent = components['schemas']['RunCreatedEvent'];
 export type RunEndedData = components['schemas']['RunEndedData'];
 export type RunError = components['schemas']['RunError'];
+export type RunErrorCode = components['schemas']['RunErrorCode'];
 export type RunExpiredEvent = components['schemas']['RunExpiredEvent'];
 export type RunFailedEvent = components['schemas']['RunFailedEvent'];
 export type RunHostedCallItem = components['schemas']['RunHostedCallItem'];
@@ -8711,6 +9599,7 @@ export type Scope = components['schemas']['Scope'];
 export type Secret = components['schemas']['Secret'];
 export type SecretList = components['schemas']['SecretList'];
 export type SecretRef = components['schemas']['SecretRef'];
+export type SecretRefInput = components['schemas']['SecretRefInput'];
 export type SendInput = components['schemas']['SendInput'];
 export type Session = components['schemas']['Session'];
 export type SessionHostedCallItem = components['schemas']['SessionHostedCallItem'];
@@ -8730,11 +9619,14 @@ export type StartedRun = components['schemas']['StartedRun'];
 export type StateUpdatedData = components['schemas']['StateUpdatedData'];
 export type StateUpdatedEvent = components['schemas']['StateUpdatedEvent'];
 export type StopAt = components['schemas']['StopAt'];
+export type StopAtInput = components['schemas']['StopAtInput'];
 export type StreamOptions = components['schemas']['StreamOptions'];
 export type StreamedEvent = components['schemas']['StreamedEvent'];
+export type SummaryText = components['schemas']['SummaryText'];
 export type Text = components['schemas']['Text'];
 export type TextConfig = components['schemas']['TextConfig'];
 export type TextIn = components['schemas']['TextIn'];
+export type TextInput = components['schemas']['TextInput'];
 export type TextPartKind = components['schemas']['TextPartKind'];
 export type Tool = components['schemas']['Tool'];
 export type ToolCall = components['schemas']['ToolCall'];
@@ -8757,6 +9649,7 @@ export type ToolCallTimedOutEvent = components['schemas']['ToolCallTimedOutEvent
 export type ToolChoiceIn = components['schemas']['ToolChoiceIn'];
 export type ToolChoiceMode = components['schemas']['ToolChoiceMode'];
 export type ToolFilter = components['schemas']['ToolFilter'];
+export type ToolFilterInput = components['schemas']['ToolFilterInput'];
 export type ToolIn = components['schemas']['ToolIn'];
 export type ToolList = components['schemas']['ToolList'];
 export type ToolRequest = components['schemas']['ToolRequest'];
@@ -8776,8 +9669,11 @@ export type Verbosity = components['schemas']['Verbosity'];
 export type WaitingFor = components['schemas']['WaitingFor'];
 export type WaitingKind = components['schemas']['WaitingKind'];
 export type WebhookGuardrail = components['schemas']['WebhookGuardrail'];
+export type WebhookGuardrailInput = components['schemas']['WebhookGuardrailInput'];
 export type WebhookHook = components['schemas']['WebhookHook'];
+export type WebhookHookInput = components['schemas']['WebhookHookInput'];
 export type When = components['schemas']['When'];
+export type WhenInput = components['schemas']['WhenInput'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseUnauthorized = components['responses']['Unauthorized'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -8810,8 +9706,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
                 /** @description Return only runs with this status. Separate several statuses with commas. */
@@ -8835,7 +9733,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -8930,6 +9828,8 @@ export interface operations {
     get_run: {
         parameters: {
             query?: {
+                /** @description `config` adds the run's input and configuration to the response. */
+                include?: "config";
                 /** @description Maximum number of seconds to wait before responding. A request for a run waits until the run has ended or has the status `requires_action`. A request for events waits until there is a new event. */
                 wait?: number;
             };
@@ -8945,7 +9845,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description One execution of an agent or a model, from its input to a final status. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -8994,8 +9894,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
                 order?: components["schemas"]["Order"];
             };
@@ -9008,7 +9910,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that the model's provider ran. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9046,8 +9948,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
                 order?: components["schemas"]["Order"];
             };
@@ -9060,7 +9964,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9112,7 +10016,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description One execution of an agent or a model, from its input to a final status. */
             202: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9156,7 +10060,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description One execution of an agent or a model, from its input to a final status. */
             202: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9197,7 +10101,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description One execution of an agent or a model, from its input to a final status. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9238,7 +10142,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A response in OpenAI's format. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9282,7 +10186,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A response in OpenAI's format. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9328,7 +10232,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A response in OpenAI's format. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9339,7 +10243,6 @@ export interface operations {
                     "application/json": components["schemas"]["ResponseObject"];
                 };
             };
-            400: components["responses"]["OpenAIBadRequest"];
             401: components["responses"]["OpenAIUnauthorized"];
             403: components["responses"]["OpenAIForbidden"];
             404: components["responses"]["OpenAINotFound"];
@@ -9354,8 +10257,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -9368,7 +10273,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The input items of a response. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9414,7 +10319,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A compacted conversation. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9443,8 +10348,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -9454,7 +10361,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9502,7 +10409,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A conversation shared by several runs, of which only one works at a time. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9538,7 +10445,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A conversation shared by several runs, of which only one works at a time. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9565,7 +10472,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -9583,7 +10489,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The operation succeeded. */
             204: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9596,7 +10502,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -9618,7 +10523,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A conversation shared by several runs, of which only one works at a time. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9648,8 +10553,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
                 order?: components["schemas"]["Order"];
             };
@@ -9662,7 +10569,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a session's conversation: the items of the runs that have ended. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9714,7 +10621,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A conversation shared by several runs, of which only one works at a time. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9769,7 +10676,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9825,8 +10732,10 @@ export interface operations {
                 max_arguments_bytes?: number;
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -9836,7 +10745,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9883,7 +10792,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A request for a person's decision about one tool call. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9935,7 +10844,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A request for a person's decision about one tool call. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9972,7 +10881,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The tool calls of a project that wait for a person or a client, most urgent first. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10021,7 +10930,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A tool call of a run, from the model's request to its result. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10075,7 +10984,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A tool call of a run, from the model's request to its result. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10121,7 +11030,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A tool call of a run, from the model's request to its result. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10162,7 +11071,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Runward has accepted the callback. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10190,8 +11099,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -10201,7 +11112,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10249,7 +11160,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A tool that was just registered, with its signing secret. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10285,7 +11196,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A registered tool. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10312,7 +11223,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10330,7 +11240,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The operation succeeded. */
             204: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10343,7 +11253,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10365,7 +11274,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A registered tool. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10405,7 +11314,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The new signing secret of a tool. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10442,7 +11351,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description The result of a test call. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10472,8 +11381,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -10486,7 +11397,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a tool's calls. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10524,8 +11435,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -10535,7 +11448,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10583,7 +11496,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A registered MCP server. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10620,7 +11533,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A registered MCP server. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10647,7 +11560,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10665,7 +11577,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The operation succeeded. */
             204: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10678,7 +11590,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10700,7 +11611,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A registered MCP server. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10741,7 +11652,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A registered MCP server. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10775,7 +11686,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A stored secret, without its value. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10802,7 +11713,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10835,7 +11745,7 @@ export interface operations {
                     "application/json": components["schemas"]["Secret"];
                 };
             };
-            /** @description Successful Response */
+            /** @description A stored secret, without its value. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10872,7 +11782,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The operation succeeded. */
             204: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10885,7 +11795,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10896,8 +11805,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -10907,7 +11818,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10944,8 +11855,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -10955,7 +11868,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11003,7 +11916,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A registered agent in its current version. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11042,7 +11955,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A registered agent in its current version. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11087,7 +12000,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The operation succeeded. */
             204: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11100,7 +12013,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11122,7 +12034,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A registered agent in its current version. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11152,8 +12064,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: number;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: number;
             };
             header?: never;
             path: {
@@ -11164,7 +12078,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11206,7 +12120,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The hooks and guardrails that apply to every run of the project. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11232,7 +12146,6 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11251,7 +12164,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description The hooks and guardrails that apply to every run of the project. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11287,7 +12200,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The project's new signing secret for guardrails and hooks. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11312,8 +12225,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -11323,7 +12238,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11371,7 +12286,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description An API key that was just created, with its secret. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11407,7 +12322,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description An API key, without its secret. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11434,7 +12349,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11452,7 +12366,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description An API key, without its secret. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11467,7 +12381,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11478,8 +12391,10 @@ export interface operations {
             query?: {
                 /** @description Maximum number of items to return. */
                 limit?: number;
-                /** @description `last_id` of the previous page. */
+                /** @description `last_id` of a page. Returns the page that follows it. */
                 after?: string;
+                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
                 order?: components["schemas"]["Order"];
             };
@@ -11489,7 +12404,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description A page of a list. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11537,7 +12452,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description A project, which has its own tools, runs, and API keys. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11580,7 +12495,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description An API key that was just created, with its secret. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11614,7 +12529,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Capabilities of this deployment. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11640,7 +12555,6 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11655,7 +12569,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The process is alive. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11679,7 +12593,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            422: components["responses"]["UnprocessableEntity"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
         };
@@ -11693,7 +12606,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description The process is ready for requests. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11717,7 +12630,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            422: components["responses"]["UnprocessableEntity"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
         };
@@ -11731,7 +12643,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Metrics in the Prometheus text format. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -11755,7 +12667,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            422: components["responses"]["UnprocessableEntity"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];
         };

@@ -47,8 +47,8 @@ class Page(BaseModel, Generic[Item]):
     has_more: Annotated[
         bool,
         Field(
-            description="Whether there are more items after this page. If the request has "
-            "`before`: whether there are more items before this page."
+            description="Whether there are more items after this page. With `before`, whether "
+            "there are more items before this page."
         ),
     ]
 
@@ -139,8 +139,8 @@ PageLimit = Annotated[
 ]
 
 
-AFTER: Final = "`last_id` of a page. The response is the next page."
-BEFORE: Final = "`first_id` of a page. The response is the previous page. It excludes `after`."
+AFTER: Final = "`last_id` of a page. Returns the page that follows it."
+BEFORE: Final = "`first_id` of a page. Returns the page before it. Not allowed with `after`."
 
 
 async def _read_page_params(

@@ -219,7 +219,7 @@ def _add_components(document: Json) -> None:
     known["ErrorCode"] = {
         "type": "string",
         "enum": errors.list_codes(),
-        "description": "Codes of errors.",
+        "description": "Stable error code, for programs.",
     }
     problem["properties"]["code"] |= {"$ref": _REFS.format(model="ErrorCode")}
     del problem["properties"]["code"]["type"]

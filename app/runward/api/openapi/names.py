@@ -116,7 +116,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         "Order of a list: ascending or descending.",
     ),
     "OutputItem": (OutputItem, "An item of a response."),
-    "OutputItemStatus": (ItemStatus, "Progress of an item."),
+    "OutputItemStatus": (ItemStatus, "Status of an output item."),
     "OutputPart": (OutputPart, "A part of a message of a response."),
     "PartIn": (PartIn, "A part of a message, in OpenAI's format."),
     "RegisteredToolType": (

@@ -19,7 +19,7 @@ from runward.domain.json import JsonObject, documented
 @documented
 class _Snapshot(TypedDict):
     response: ResponseObject
-    """The response as it is now."""
+    """Current state of the response."""
 
 
 class _OfItem(TypedDict):
@@ -32,19 +32,19 @@ class _Item(TypedDict):
     output_index: int
     """Position of the item in `output`."""
     item: OutputItem
-    """The item as it is now."""
+    """Current state of the item."""
 
 
 @documented
 class _ArgumentsDelta(_OfItem):
     delta: str
-    """Text that follows the arguments so far."""
+    """Text to append to the arguments."""
 
 
 @documented
 class _Arguments(_OfItem):
     arguments: str
-    """The complete arguments."""
+    """Complete arguments of the call: a JSON object as text."""
 
 
 @documented
@@ -60,35 +60,35 @@ class _OfContent(_OfItem):
 @documented
 class _Part(_OfContent):
     part: OutputPart
-    """The part as it is now."""
+    """Current state of the part."""
 
 
 @documented
 class _TextDelta(_OfContent):
     delta: str
-    """Text that follows the text so far."""
+    """Text to append to the previous text."""
     logprobs: list[JsonObject]
-    """Always empty."""
+    """List that is always empty."""
 
 
 @documented
 class _Text(_OfContent):
     text: str
-    """The complete text."""
+    """Complete text of the part."""
     logprobs: list[JsonObject]
-    """Always empty."""
+    """List that is always empty."""
 
 
 @documented
 class _RefusalDelta(_OfContent):
     delta: str
-    """Text that follows the text so far."""
+    """Text to append to the previous text."""
 
 
 @documented
 class _Refusal(_OfContent):
     refusal: str
-    """The complete text."""
+    """Complete text of the part."""
 
 
 class _OfSummary(_OfItem):
@@ -98,19 +98,19 @@ class _OfSummary(_OfItem):
 @documented
 class _SummaryPart(_OfSummary):
     part: SummaryText
-    """The part as it is now."""
+    """Current state of the part."""
 
 
 @documented
 class _SummaryDelta(_OfSummary):
     delta: str
-    """Text that follows the text so far."""
+    """Text to append to the previous text."""
 
 
 @documented
 class _SummaryDone(_OfSummary):
     text: str
-    """The complete text."""
+    """Complete text of the part."""
 
 
 STREAM_EVENTS: Final[Mapping[str, tuple[Any, str]]] = {
@@ -118,7 +118,10 @@ STREAM_EVENTS: Final[Mapping[str, tuple[Any, str]]] = {
     "response.queued": (_Snapshot, "The response waits for a worker."),
     "response.in_progress": (_Snapshot, "A worker has started the response."),
     "response.completed": (_Snapshot, "The response is complete. This is the last event."),
-    "response.incomplete": (_Snapshot, "The run was limited or canceled. This is the last event."),
+    "response.incomplete": (
+        _Snapshot,
+        "The run reached a limit or was cancelled. This is the last event.",
+    ),
     "response.failed": (_Snapshot, "The run failed. This is the last event."),
     "response.output_item.added": (_Item, "An item begins."),
     "response.output_item.done": (_Item, "An item is complete."),
@@ -156,7 +159,8 @@ def build_stream_events(ref_template: str) -> tuple[Json, dict[str, str]]:
             "type": {"type": "string", "const": type_},
             "sequence_number": {
                 "type": "integer",
-                "description": "Position of the event. It increases, with gaps.",
+                "description": "Position of the event in the stream. It increases, but may skip "
+                "numbers.",
             },
         } | schema["properties"]
         names[type_] = _get_schema_name(type_)

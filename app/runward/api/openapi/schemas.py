@@ -124,14 +124,14 @@ def _add_response_events(schemas: Json) -> None:
     events, names = build_stream_events(REF_TEMPLATE)
     schemas.update(events)
     schemas["ResponseStreamEvent"] = make_union(names.values(), "type", names) | {
-        "description": "The `data:` of an event in a stream of `/v1/responses`."
+        "description": "An event in a stream of `/v1/responses`."
     }
     schemas["ResponseStream"] = {
         "type": "string",
         "contentMediaType": "text/event-stream",
         "contentSchema": {"$ref": _make_ref("ResponseStreamEvent")},
-        "description": "Server-sent events of OpenAI's Responses API. `event:` is the type, and "
-        "`data:` is a ResponseStreamEvent in one line of JSON.",
+        "description": "A stream of server-sent events in the format of OpenAI's Responses API. "
+        "`event` is the type, and `data` is a ResponseStreamEvent as one line of JSON.",
     }
 
 

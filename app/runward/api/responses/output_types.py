@@ -12,15 +12,15 @@ ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete", "faile
 
 @documented
 class OutputText(TypedDict):
-    """The text of a message."""
+    """A text part of a message."""
 
     type: Literal["output_text"]
     text: str
-    """The text."""
+    """Text of the part."""
     annotations: list[JsonObject]
-    """Always empty."""
+    """List that is always empty."""
     logprobs: list[JsonObject]
-    """Always empty."""
+    """List that is always empty."""
 
 
 @documented
@@ -38,7 +38,7 @@ class SummaryText(TypedDict):
 
     type: Literal["summary_text"]
     text: str
-    """The text."""
+    """Text of the part."""
 
 
 OutputPart: TypeAlias = Annotated[OutputText | OutputRefusal, Field(discriminator="type")]
@@ -52,22 +52,22 @@ class OutputMessage(TypedDict):
     id: str
     """ID of the item."""
     status: ItemStatus
-    """Progress of the item."""
+    """Status of the item."""
     role: Literal["assistant"]
-    """The author of the message."""
+    """Role of the message's author."""
     content: list[OutputPart]
-    """The parts of the message."""
+    """Parts of the message."""
 
 
 @documented
 class OutputReasoning(TypedDict):
-    """The reasoning of the model, as far as its provider shows it."""
+    """The model's reasoning, if the provider returns it."""
 
     type: Literal["reasoning"]
     id: str
     """ID of the item."""
     summary: list[SummaryText]
-    """The texts of the reasoning."""
+    """Text parts of the reasoning."""
 
 
 @documented
@@ -82,9 +82,9 @@ class OutputFunctionCall(TypedDict):
     name: str
     """Name of the function."""
     arguments: str
-    """The arguments, as the text of a JSON object."""
+    """Arguments of the call: a JSON object as text."""
     status: ItemStatus
-    """Progress of the item."""
+    """Status of the item."""
 
 
 @documented
@@ -95,34 +95,34 @@ class OutputMcpCall(TypedDict):
     id: str
     """ID of the item."""
     server_label: str
-    """`runward`, or the kind of the provider's own tool."""
+    """Label of the server: `runward`, or the kind of a hosted tool."""
     name: str
     """Name of the tool."""
     arguments: str
-    """The arguments, as the text of a JSON object."""
+    """Arguments of the call: a JSON object as text."""
     approval_request_id: str | None
     """ID of the approval. Null if the call needed none."""
     output: str | None
-    """The result. Null if the call has not succeeded."""
+    """Result of the call. Null if the call has not succeeded."""
     error: JsonObject | None
-    """The error. Null if the call has not failed."""
+    """Error of the call. Null if the call has not failed."""
     status: ItemStatus
-    """Progress of the item."""
+    """Status of the item."""
 
 
 @documented
 class OutputApprovalRequest(TypedDict):
-    """A tool call that waits for the client's approval."""
+    """A tool call that needs approval."""
 
     type: Literal["mcp_approval_request"]
     id: str
     """ID of the approval. Send it as `approval_request_id`."""
     server_label: str
-    """`runward`."""
+    """Label of the server. Always `runward`."""
     name: str
     """Name of the tool."""
     arguments: str
-    """The arguments, as the text of a JSON object."""
+    """Arguments of the call: a JSON object as text."""
 
 
 OutputItem: TypeAlias = Annotated[

@@ -85,13 +85,13 @@ class RunConfig(ResponseModel):
     """The input and the configuration that a run was started with."""
 
     input: list[MessageItem]
-    """The messages that the run was started with. For a continued run: the added messages."""
+    """Messages that the run was started with. For a continued run, the messages that were added."""
     instructions: str
-    """The instructions for the model."""
+    """Instructions that the model reads before the input."""
     tools: list[str]
-    """The names of the tools."""
+    """Names of the tools that the run may call."""
     limits: Limits
-    """The limits, with their defaults."""
+    """Limits of the run, including default values."""
 
     @classmethod
     def from_row(cls, view: RunView, given: Sequence[JsonObject]) -> Self:

@@ -87,7 +87,7 @@ async def get_run(
     wait: WaitSeconds,
     include: Annotated[
         Literal["config"] | None,
-        Query(description="Return the input and the configuration of the run in `config`."),
+        Query(description="`config` adds the run's input and configuration to the response."),
     ] = None,
 ) -> Response:
     """Get a run. With `wait`, Runward responds when the run has ended or has the status

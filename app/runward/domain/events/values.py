@@ -29,7 +29,7 @@ class Reason(StrEnum):
 
 
 class RunErrorCode(StrEnum):
-    """Why a run failed: the `code` of its error."""
+    """Stable code of the error that a run failed with."""
 
     MODEL_UNREACHABLE = "model_unreachable"
     MODEL_TIMEOUT = "model_timeout"
