@@ -78,6 +78,8 @@ def test_kubernetes(own: Own, tmp_path: Path) -> None:
     secret = set(re.findall(r"--from-literal=(\w+)=", commands))
     assert {*config, *secret} <= {name for name, _ in settings()}
     assert "DATABASE_URL" in secret
+    values = {name.removeprefix("RUNWARD_").lower(): value for name, value in config.items()}
+    assert Settings.model_validate(values).allowed_hosts
     assert "job/runward-migrate" in commands
     probes = json.loads((ROOT / "openapi/openapi.json").read_text("utf-8"))["paths"]
     dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
