@@ -110,6 +110,12 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
+def test_the_changelog_has_no_entries_that_a_merge_brought_back() -> None:
+    changelog = read(ROOT / "CHANGELOG.md")
+    joined = re.findall(r"^#+ .+\n(?!\n)", changelog, re.MULTILINE)
+    assert not joined, "take the version of the main branch, and add your entry to it"
+
+
 def documented(default: Any) -> str | None:
     """How a default is written; None: in words."""
     match default:
