@@ -83,7 +83,7 @@ async def running(folder: Path) -> AsyncGenerator[Postgres]:
         async with _connected(make_url(given)) as postgres:
             yield postgres
         return
-    server = await embedded.start(folder, say=lambda _: None)
+    server = await embedded.start(folder, report=lambda _: None)
     try:
         async with _connected(make_url(server.url)) as postgres:
             yield postgres

@@ -57,7 +57,7 @@ class Service:
 
     async def pause(self, number: int) -> Paused:
         run_id = await self._start("careful", number)
-        events = await self._events(run_id, until="settled")
+        events = await self._events(run_id, until="idle")
         data = [orjson.loads(line[6:]) for line in events.split(b"\n") if line[:6] == b"data: "]
         waiting = data[-1]["data"]["waiting_for"][0]
         return Paused(run_id, waiting["approval_id"], data[-1]["sequence"])

@@ -13,7 +13,7 @@ from uuid import UUID
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.domain.registry.tools import HostedToolKind, ToolSpec
 from runward.domain.run.abandoned import AbandonedCall
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
@@ -102,7 +102,7 @@ class Registry:
 
     async def find_tool_kinds(
         self, project_id: ProjectId, names: Sequence[str]
-    ) -> Mapping[str, HostedKind | None]:
+    ) -> Mapping[str, HostedToolKind | None]:
         return await self.toolbox.find_kinds(project_id, names)
 
     async def list_unregistered(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:

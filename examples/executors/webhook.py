@@ -2,8 +2,8 @@
 
     SHELL_SECRET=whsec_… ROOT=/srv/workspaces PORT=9000 python webhook.py
 
-Register it with `"type": "webhook", "executes": "shell", "url": "http://127.0.0.1:9000/shell"`; the
-answer has the secret. It needs the package `runward_commands` of this repository, which needs
+Register it with `"type": "webhook", "implements": "shell", "url": "http://127.0.0.1:9000/shell"`;
+the answer has the secret. It needs the package `runward_commands` of this repository, which needs
 Python 3.11 alone. Each run has a folder of its own below ROOT. A call that comes twice under one
 id runs once; a notice that nobody waits for it any more ends it.
 """

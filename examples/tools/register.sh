@@ -23,7 +23,7 @@ for name in lookup_order refund; do
   tool=$(sed "s|\"URL/|\"$url/|" "$here/$name.json")
   answer=$(send POST /v1/tools "$tool")
   case $answer in
-    *'"name_taken"'*)
+    *'"already_exists"'*)
       # The name and the type cannot change, so they may not stand in a change.
       change=$(printf '%s' "$tool" | sed -E '/^  "(name|type)": /d')
       send PATCH "/v1/tools/$name" "$change" >/dev/null

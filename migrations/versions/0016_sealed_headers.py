@@ -42,7 +42,10 @@ def upgrade() -> None:
         return
     vault = _vault(connection)
     for row in tools:
-        spec = ToolSpec.model_validate_json(row.spec, strict=False)
+        fields = json.loads(row.spec)
+        if kind := fields.pop("executes", None):  # its name until revision 0020
+            fields["implements"] = kind
+        spec = ToolSpec.model_validate(fields, strict=False)
         sealed = seal_headers(vault, row.project_id, spec).model_dump(
             mode="json", exclude_defaults=True
         )

@@ -33,7 +33,7 @@ from runward.api.http.params import (
 )
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
-from runward.api.runs.request_models import CancelRun, ClientResult, StartRun
+from runward.api.runs.request_models import CancelRun, StartRun, SubmitToolResult
 from runward.domain import errors
 from runward.domain.ids import KeyId, Prefix, ProjectId, format_id
 from runward.domain.registry.scopes import Principal, Scope
@@ -105,7 +105,7 @@ async def stream_events(who: RunsReader, run_id: RunPath, after: EventCursor) ->
 
 @routes.post("/runs/{run_id}/tool_calls/{call_id:path}/result")
 async def give_result(
-    who: RunsWriter, run_id: RunPath, call_id: CallPath, result: ClientResult
+    who: RunsWriter, run_id: RunPath, call_id: CallPath, result: SubmitToolResult
 ) -> Response:
     return json_response({"call_id": call_id, "output": result.output, "error": result.error})
 

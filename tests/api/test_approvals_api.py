@@ -511,7 +511,7 @@ def test_the_approval_of_a_tool_that_changed_is_void(project: Project) -> None:
     project.client.call("PATCH", "/v1/tools/pay", {"description": "Pays twice."})
     project.client.decide(first["id"], "approve")
     assert project.settle(run)["status"] == "requires_action"
-    assert get(project, first)["status"] == "void"
+    assert get(project, first)["status"] == "superseded"
 
 
 def test_a_tool_whose_address_changed_is_asked_about_with_the_new_one(project: Project) -> None:
@@ -544,19 +544,19 @@ def test_a_tool_that_was_switched_off_meanwhile_is_not_called(project: Project) 
     assert project.hits("pay") == []
 
 
-def test_cancelling_withdraws_what_was_asked(project: Project) -> None:
+def test_cancelling_a_run_cancels_its_pending_approvals(project: Project) -> None:
     run, approval = asked_to_pay(project)
     assert project.client.cancel(run["id"])["required_actions"] == []
-    assert get(project, approval)["status"] == "withdrawn"
+    assert get(project, approval)["status"] == "cancelled"
     assert project.client.approvals() == []
     problem = project.client.refused(
         409, "approval_already_decided", "POST", decision(approval), {"decision": "approve"}
     )
-    assert problem["approval"]["status"] == "withdrawn"
+    assert problem["approval"]["status"] == "cancelled"
     assert project.hits("pay") == []
 
 
-def test_a_run_that_fails_on_another_call_of_the_response_withdraws_what_it_asked(
+def test_a_run_that_fails_on_another_call_of_the_response_cancels_its_approval(
     project: Project,
 ) -> None:
     project.tool("pay", approval="always")
@@ -564,11 +564,11 @@ def test_a_run_that_fails_on_another_call_of_the_response_withdraws_what_it_aske
     run = project.run(both, tools=["pay"], on_unknown_tool="fail_run")
     assert run["status"] == "failed"
     [approval] = project.client.call("GET", "/v1/approvals", run_id=run["id"])["data"]
-    assert (approval["status"], approval["decided_by"]) == ("withdrawn", None)
+    assert (approval["status"], approval["decided_by"]) == ("cancelled", None)
     problem = project.client.refused(
         409, "approval_already_decided", "POST", decision(approval), {"decision": "approve"}
     )
-    assert problem["approval"]["status"] == "withdrawn"
+    assert problem["approval"]["status"] == "cancelled"
 
 
 # -- who may decide -------------------------------------------------------------------------------

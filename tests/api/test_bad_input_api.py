@@ -35,21 +35,21 @@ GOOD: dict[str, Json] = {
     "continue_run": {"max_turns": 1},
     "cancel_run": {"mode": "immediate"},
     "create_session": {"name": "mine"},
-    "change_session": {"state": {"changed": True}},
+    "update_session": {"state": {"changed": True}},
     "fork_session": {"name": "mine"},
     "put_policy": {"guardrails": []},
     "resolve_tool_call": {"resolution": "failed", "message": "no"},
-    "give_tool_result": {"error": "no"},
+    "submit_tool_result": {"error": "no"},
     "decide_approval": {"decision": "approve"},
-    "call_back": {"status": "completed", "output": 1},
+    "submit_callback": {"status": "completed", "output": 1},
     "register_tool": TOOL,
-    "change_tool": {"description": "changed"},
-    "try_tool": {"arguments": {"x": "1"}},
+    "update_tool": {"description": "changed"},
+    "test_tool": {"arguments": {"x": "1"}},
     "register_mcp_server": SERVER,
-    "change_mcp_server": {"timeout_seconds": 1},
+    "update_mcp_server": {"timeout_seconds": 1},
     "put_secret": {"value": "mine"},
     "register_agent": {"name": "mine", "model": "offline:rules"},
-    "change_agent": {"description": "changed"},
+    "update_agent": {"description": "changed"},
     "create_key": {"name": "mine", "scopes": ["runs:read"]},
     "create_project": {"name": "mine"},
     "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
@@ -125,7 +125,7 @@ RUNS: tuple[Bad, ...] = (
     run("an unknown behaviour", "tool_use_behavior", tool_use_behavior="stop"),
     run("stop at nothing", "tool_use_behavior.stop_at", tool_use_behavior={"stop_at": []}),
     run("an unknown end", "on_max_turns", on_max_turns="explode"),
-    run("repairs below zero", "repair_attempts", repair_attempts=-1),
+    run("repairs below zero", "output_retries", output_retries=-1),
     run("a context of text", "context", context="x"),
     run("metadata of a list", "metadata", metadata=[]),
     run("65 notes", "metadata", metadata={str(n): 1 for n in range(65)}),
@@ -271,19 +271,19 @@ def any_body(operation: Operation, good: Json) -> Iterator[Bad]:
         named = f"{operation.id}: {name}"
         return Bad(named, status, code, operation.method, operation.path, raw, **fields)
 
-    yield bad("not JSON", 400, "bad_json", "hello")
-    yield bad("half of it", 400, "bad_json", text[:-1])
-    yield bad("twice", 400, "bad_json", text + text)
-    yield bad("white space", 400, "bad_json", "  ")
-    yield bad("NaN", 400, "bad_json", f'{{"a":NaN,{rest}')
-    yield bad("infinity", 400, "bad_json", f'{{"a":-Infinity,{rest}')
-    yield bad("a lone surrogate", 400, "bad_json", rf'{{"a":"\ud800",{rest}')
-    yield bad("a raw NUL", 400, "bad_json", f'{{"a":"\0",{rest}')
-    yield bad("bad UTF-8", 400, "bad_json", b'{"a":"\xff",' + rest.encode())
-    yield bad("UTF-16", 400, "bad_json", text.encode("utf-16"))
-    yield bad("a byte order mark", 400, "bad_json", b"\xef\xbb\xbf" + text.encode())
+    yield bad("not JSON", 400, "invalid_json", "hello")
+    yield bad("half of it", 400, "invalid_json", text[:-1])
+    yield bad("twice", 400, "invalid_json", text + text)
+    yield bad("white space", 400, "invalid_json", "  ")
+    yield bad("NaN", 400, "invalid_json", f'{{"a":NaN,{rest}')
+    yield bad("infinity", 400, "invalid_json", f'{{"a":-Infinity,{rest}')
+    yield bad("a lone surrogate", 400, "invalid_json", rf'{{"a":"\ud800",{rest}')
+    yield bad("a raw NUL", 400, "invalid_json", f'{{"a":"\0",{rest}')
+    yield bad("bad UTF-8", 400, "invalid_json", b'{"a":"\xff",' + rest.encode())
+    yield bad("UTF-16", 400, "invalid_json", text.encode("utf-16"))
+    yield bad("a byte order mark", 400, "invalid_json", b"\xef\xbb\xbf" + text.encode())
     key = next(iter(good))
-    yield bad("a key twice", 400, "bad_json", f'{{"{key}":1,{rest}')
+    yield bad("a key twice", 400, "invalid_json", f'{{"{key}":1,{rest}')
     invalid = "invalid_request"
     yield bad("a NUL", 422, invalid, rf'{{"a":"\u0000",{rest}')
     yield bad("a NUL in a key", 422, invalid, rf'{{"\u0000":1,{rest}')
@@ -437,7 +437,7 @@ WHOLE: dict[str, Json] = {
         "parallel_tool_calls": True,
         "model_settings": {"temperature": 1, "reasoning": {"effort": "low"}},
         "output_schema": {"type": "object", "properties": {"a": {"type": "string"}}},
-        "repair_attempts": 1,
+        "output_retries": 1,
         "tool_use_behavior": {"stop_at": ["pay"]},
         "on_unknown_tool": "return_error",
         "on_max_turns": {"output": "enough"},
@@ -492,7 +492,7 @@ WHOLE: dict[str, Json] = {
         "digest": "sha256:0",
         "message": "no",
     },
-    "call_back": {"status": "progress", "progress": 0.5, "message": "on it"},
+    "submit_callback": {"status": "progress", "progress": 0.5, "message": "on it"},
     "create_key": {
         "name": "mine",
         "scopes": ["runs:read"],

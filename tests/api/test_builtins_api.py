@@ -164,7 +164,7 @@ def test_an_agent_searches_what_was_said_in_the_session_before(project: Project)
     run = project.run(
         model=project.script(asks_first, text("QX-4711"), name="later"),
         tools=["search_history"],
-        history={"max_turns": 0},
+        history={"max_exchanges": 0},
         session_id=session,
     )
     assert run["output"] == "QX-4711"

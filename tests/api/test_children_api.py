@@ -307,7 +307,7 @@ def test_a_familys_stream_ends_after_those_that_were_cancelled_with_it(project: 
 
 def test_a_familys_stream_can_end_where_someone_must_act(project: Project) -> None:
     run = paying(project)
-    path = f"{path_of(run)}?{CHILDREN}&until=settled"
+    path = f"{path_of(run)}?{CHILDREN}&until=idle"
     with project.client.streaming("GET", path, Accept="text/event-stream") as response:
         lines = [line for line in response.iter_lines() if not line.startswith("id: ")]
     events = [frame.data for frame in parsed(lines)]
@@ -319,7 +319,7 @@ def test_without_children_the_log_is_the_runs_own(project: Project) -> None:
     run = paying(project)
     own = project.client.events(run["id"])
     assert {event["run_id"] for event in own} == {run["id"]}
-    [first, *_] = stored(list(project.client.stream(run["id"], until="settled")))
+    [first, *_] = stored(list(project.client.stream(run["id"], until="idle")))
     assert first == own[0]
 
 

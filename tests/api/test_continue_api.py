@@ -172,7 +172,7 @@ def test_a_model_that_repeats_itself_still_is_stopped_again(project: Project) ->
 def test_after_a_misfit_the_model_may_be_corrected_again(project: Project) -> None:
     misfit = text('{"sum": "two"}')
     old = project.run(
-        misfit, misfit, misfit, text('{"sum": 2}'), output_schema=ANSWER, repair_attempts=1
+        misfit, misfit, misfit, text('{"sum": 2}'), output_schema=ANSWER, output_retries=1
     )
     assert old["incomplete_details"]["reason"] == "output_schema"
     run = finished(project, old, input="An integer, please.")

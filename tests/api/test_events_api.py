@@ -239,17 +239,17 @@ def test_a_stream_of_a_waiting_run_stays_open_until_it_goes_on(project: Project)
     assert "run.resumed" in types_of(seen)
 
 
-def test_until_settled_ends_the_stream_where_someone_must_act(project: Project) -> None:
+def test_until_idle_ends_the_stream_where_someone_must_act(project: Project) -> None:
     project.tool("pay", approval="always")
     run = project.start(calls(call(1, "pay")), text("done"), tools=["pay"])
-    first = stored(list(project.client.stream(run["id"], until="settled")))
+    first = stored(list(project.client.stream(run["id"], until="idle")))
     assert types_of(first)[-1] == "run.waiting"
-    again = stored(list(project.client.stream(run["id"], until="settled")))
+    again = stored(list(project.client.stream(run["id"], until="idle")))
     assert again == first
     seen = first[-1]["sequence"]
-    assert stored(list(project.client.stream(run["id"], after=seen, until="settled"))) == []
+    assert stored(list(project.client.stream(run["id"], after=seen, until="idle"))) == []
     project.client.decide_call(run["id"], "c1", "approve")
-    rest = stored(list(project.client.stream(run["id"], after=seen, until="settled")))
+    rest = stored(list(project.client.stream(run["id"], after=seen, until="idle")))
     assert types_of(rest)[-1] == "run.completed"
     assert first + rest == project.client.events(run["id"])
 

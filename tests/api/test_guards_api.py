@@ -514,7 +514,7 @@ def test_a_guardrail_of_the_run_can_fail_it(project: Project, stage: str) -> Non
 def test_the_output_of_an_incomplete_run_is_judged_too(project: Project) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     rail = guardrail(project, "rail", "run_output", rejecting("I may not say."))
-    fields: Json = {"output_schema": schema, "repair_attempts": 0, "guardrails": [rail]}
+    fields: Json = {"output_schema": schema, "output_retries": 0, "guardrails": [rail]}
     run = project.run(text("the code is swordfish"), **fields)
     assert (run["status"], run["output"]) == ("incomplete", "I may not say.")
 

@@ -35,12 +35,12 @@ def test_a_hosted_tool_needs_only_its_kind(project: Project, kind: str) -> None:
 def test_an_executor_has_the_parameters_of_its_kind_and_asks_a_person(
     project: Project, kind: Any
 ) -> None:
-    made = register(project, url=URL, executes=kind)
+    made = register(project, url=URL, implements=kind)
     assert made["parameters"] == EXECUTORS[kind].parameters
     assert made["description"] == EXECUTORS[kind].description
     assert (made["approval"], made["strict"]) == ("always", False)
     own = register(
-        project, name="two", url=URL, executes=kind, approval="never", description="Mine."
+        project, name="two", url=URL, implements=kind, approval="never", description="Mine."
     )
     assert (own["approval"], own["description"]) == ("never", "Mine.")
 
@@ -55,7 +55,7 @@ REFUSED: list[tuple[Json, str]] = [
     (hosted("web_search") | {"approval": {"when": "true"}}, "approval"),
     (hosted("web_search") | {"parameters": {"type": "object"}}, "parameters"),
     (hosted("web_search") | {"output_schema": {"type": "object"}}, "output_schema"),
-    (hosted("mcp") | {"executes": "shell"}, "executes"),
+    (hosted("mcp") | {"implements": "shell"}, "implements"),
     (
         hosted("mcp", settings={"authorization": "x"}, secrets={"authorization": "T"}),
         "hosted.secrets.authorization",
@@ -65,8 +65,8 @@ REFUSED: list[tuple[Json, str]] = [
         | {"guardrails": [{"stage": "input", "type": "webhook", "url": "http://127.0.0.1:9/"}]},
         "guardrails",
     ),
-    ({"type": "client", "executes": "shell"}, "executes"),
-    ({"url": URL, "executes": "shell", "parameters": {"type": "object"}}, "parameters"),
+    ({"type": "client", "implements": "shell"}, "implements"),
+    ({"url": URL, "implements": "shell", "parameters": {"type": "object"}}, "parameters"),
 ]
 
 
@@ -78,7 +78,7 @@ def test_what_cannot_hold_is_refused(project: Project, fields: Json, path: str) 
 
 
 def test_a_kind_that_no_provider_knows_is_refused(project: Project) -> None:
-    for fields in (hosted("telepathy"), {"url": URL, "executes": "telepathy"}):
+    for fields in (hosted("telepathy"), {"url": URL, "implements": "telepathy"}):
         body = {"name": "one", **fields}
         project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
 

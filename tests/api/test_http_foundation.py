@@ -146,27 +146,29 @@ TABLE: dict[str, Bad] = {
     "too large": Bad(413, "payload_too_large", body=b" " * (MAX_BODY_BYTES + 1)),
     "no body": Bad(422, "invalid_request", "", body=b"", message="is required"),
     # Is it JSON.
-    "white space": Bad(400, "bad_json", body=b"  \n"),
-    "cut off": Bad(400, "bad_json", body=b'{"model": "off'),
-    "two values": Bad(400, "bad_json", body=b"{} {}"),
-    "trailing comma": Bad(400, "bad_json", body=b'{"input": "hi",}'),
-    "single quotes": Bad(400, "bad_json", body=b"{'input': 'hi'}"),
-    "comment": Bad(400, "bad_json", body=b'{"input": /* hi */ "hi"}'),
-    "byte order mark": Bad(400, "bad_json", body=b"\xef\xbb\xbf" + GOOD),
-    "UTF-16": Bad(400, "bad_json", body=GOOD.decode().encode("utf-16")),
-    "Latin-1": Bad(400, "bad_json", body=b'{"input": "caf\xe9"}'),
-    "overlong UTF-8": Bad(400, "bad_json", body=b'{"input": "\xc0\x80"}'),
-    "surrogate as UTF-8": Bad(400, "bad_json", body=b'{"input": "\xed\xa0\x80"}'),
-    "lone surrogate": Bad(400, "bad_json", body=rb'{"input": "\ud800"}'),
-    "reversed surrogates": Bad(400, "bad_json", body=rb'{"input": "\ude00\ud83d"}'),
-    "raw NUL": Bad(400, "bad_json", body=b'{"input": "a\x00b"}'),
-    "raw newline": Bad(400, "bad_json", body=b'{"input": "a\nb"}'),
-    "NaN": Bad(400, "bad_json", body=b'{"input": NaN}'),
-    "Infinity": Bad(400, "bad_json", body=b'{"input": -Infinity}'),
-    "duplicate key": Bad(400, "bad_json", body=b'{"input": "a", "input": "b"}'),
-    "duplicate key, escaped": Bad(400, "bad_json", body=rb'{"input": "a", "\u0069nput": "b"}'),
-    "duplicate key, inside": Bad(400, "bad_json", body=b'{"context": {"a": 1, "a": 2}}'),
-    "endless number": Bad(400, "bad_json", body=b'{"context": {"a": 1%s}}' % (b"0" * 4000 + b".")),
+    "white space": Bad(400, "invalid_json", body=b"  \n"),
+    "cut off": Bad(400, "invalid_json", body=b'{"model": "off'),
+    "two values": Bad(400, "invalid_json", body=b"{} {}"),
+    "trailing comma": Bad(400, "invalid_json", body=b'{"input": "hi",}'),
+    "single quotes": Bad(400, "invalid_json", body=b"{'input': 'hi'}"),
+    "comment": Bad(400, "invalid_json", body=b'{"input": /* hi */ "hi"}'),
+    "byte order mark": Bad(400, "invalid_json", body=b"\xef\xbb\xbf" + GOOD),
+    "UTF-16": Bad(400, "invalid_json", body=GOOD.decode().encode("utf-16")),
+    "Latin-1": Bad(400, "invalid_json", body=b'{"input": "caf\xe9"}'),
+    "overlong UTF-8": Bad(400, "invalid_json", body=b'{"input": "\xc0\x80"}'),
+    "surrogate as UTF-8": Bad(400, "invalid_json", body=b'{"input": "\xed\xa0\x80"}'),
+    "lone surrogate": Bad(400, "invalid_json", body=rb'{"input": "\ud800"}'),
+    "reversed surrogates": Bad(400, "invalid_json", body=rb'{"input": "\ude00\ud83d"}'),
+    "raw NUL": Bad(400, "invalid_json", body=b'{"input": "a\x00b"}'),
+    "raw newline": Bad(400, "invalid_json", body=b'{"input": "a\nb"}'),
+    "NaN": Bad(400, "invalid_json", body=b'{"input": NaN}'),
+    "Infinity": Bad(400, "invalid_json", body=b'{"input": -Infinity}'),
+    "duplicate key": Bad(400, "invalid_json", body=b'{"input": "a", "input": "b"}'),
+    "duplicate key, escaped": Bad(400, "invalid_json", body=rb'{"input": "a", "\u0069nput": "b"}'),
+    "duplicate key, inside": Bad(400, "invalid_json", body=b'{"context": {"a": 1, "a": 2}}'),
+    "endless number": Bad(
+        400, "invalid_json", body=b'{"context": {"a": 1%s}}' % (b"0" * 4000 + b".")
+    ),
     # Is it JSON that can be kept.
     "NUL": Bad(422, "invalid_request", "input", body=rb'{"model": "a:b", "input": "a\u0000"}'),
     "NUL in a key": Bad(
@@ -202,13 +204,11 @@ TABLE: dict[str, Bad] = {
         message="is required",
     ),
     "wrong type": Bad(422, "invalid_request", "instructions", body=run(instructions=7)),
-    "number as text": Bad(422, "invalid_request", "repair_attempts", body=run(repair_attempts="1")),
+    "number as text": Bad(422, "invalid_request", "output_retries", body=run(output_retries="1")),
     "truth as number": Bad(
         422, "invalid_request", "parallel_tool_calls", body=run(parallel_tool_calls=1)
     ),
-    "number as truth": Bad(
-        422, "invalid_request", "repair_attempts", body=run(repair_attempts=True)
-    ),
+    "number as truth": Bad(422, "invalid_request", "output_retries", body=run(output_retries=True)),
     "not one of": Bad(422, "invalid_request", "tool_choice", body=run(tool_choice="maybe")),
     "bad name": Bad(422, "invalid_request", "tools.1", body=run(tools=["a", "b c"])),
     "bad name, named": Bad(
@@ -246,7 +246,7 @@ TABLE: dict[str, Bad] = {
     ),
     "body of a GET": Bad(422, "invalid_request", "a", "GET", f"/v1/runs/{RUN}", body=b'{"a": 1}'),
     "bad body where none is taken": Bad(
-        400, "bad_json", target="/v1/tools/t/rotate_secret", body=b"{a}"
+        400, "invalid_json", target="/v1/tools/t/rotate_secret", body=b"{a}"
     ),
     "output and error": Bad(
         422,

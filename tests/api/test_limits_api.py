@@ -279,7 +279,7 @@ def test_an_output_that_never_fits_ends_the_run_when_its_repairs_are_used_up(
     run = project.run(
         model=project.respond(lambda _: text("not json")),
         output_schema=SCHEMA,
-        repair_attempts=attempts,
+        output_retries=attempts,
     )
     assert (reason(run), run["output"]) == ("output_schema", "not json")
     assert (run["turn"], len(project.asked())) == (answers, answers)

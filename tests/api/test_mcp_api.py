@@ -162,7 +162,7 @@ def test_a_name_that_is_taken_is_refused_and_both_are_named(
 ) -> None:
     project.tool("box_echo")
     body = {"name": "box", "url": modern.url}
-    problem = project.client.refused(409, "name_taken", "POST", "/v1/mcp_servers", body)
+    problem = project.client.refused(409, "already_exists", "POST", "/v1/mcp_servers", body)
     assert "'echo'" in problem["detail"]
     assert "'box_echo'" in problem["detail"]
     assert project.client.call("GET", "/v1/mcp_servers")["data"] == []

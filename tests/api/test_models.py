@@ -17,7 +17,7 @@ from runward.api.http.problems import Problem
 from runward.api.http.routes import make_router
 from runward.api.openapi import document
 from runward.api.registry import key_models, tool_models
-from runward.api.registry.tool_models import HIDDEN_VALUE, PatchTool, Tool, apply_patch
+from runward.api.registry.tool_models import HIDDEN_VALUE, Tool, UpdateTool, apply_patch
 from runward.api.runs import models as runs
 from runward.api.runs import request_models
 from runward.api.runs.call_models import ToolCall
@@ -104,19 +104,19 @@ def test_a_run_of_an_agent_takes_what_is_the_runs_own() -> None:
 
 def test_a_patch_changes_what_it_gives_and_nothing_else() -> None:
     spec = ToolSpec.model_validate({**PAY, "timeout_seconds": 3})
-    patch = PatchTool.model_validate_json(
+    patch = UpdateTool.model_validate_json(
         '{"timeout_seconds": null, "retry": {"on": [409]}, "approval": "always"}'
     )
     changed = apply_patch(spec, patch)
     assert (changed.timeout_seconds, changed.approval, changed.retry.on) == (None, "always", (409,))
     assert changed.url == spec.url
-    assert apply_patch(spec, PatchTool()) == spec
+    assert apply_patch(spec, UpdateTool()) == spec
 
 
 @pytest.mark.parametrize("patch", ['{"name": "b"}', '{"type": "webhook"}', '{"strict": null}'])
 def test_a_patch_keeps_to_the_tools_rules(patch: str) -> None:
     with pytest.raises(ValidationError):
-        PatchTool.model_validate_json(patch)
+        UpdateTool.model_validate_json(patch)
 
 
 def test_a_tool_shows_no_header_values() -> None:
@@ -174,7 +174,14 @@ def every_model() -> FastAPI:
 
 def test_every_field_of_every_model_is_described() -> None:
     schemas = document.build_document(every_model())["components"]["schemas"]
-    assert {"StartRun", "RunList", "PatchTool", "Edit", "Problem", "Limits"} <= schemas.keys()
+    assert {
+        "StartRun",
+        "RunList",
+        "UpdateTool",
+        "EditDecision",
+        "Problem",
+        "Limits",
+    } <= schemas.keys()
     missing = [
         f"{name}.{field}"
         for name, schema in schemas.items()

@@ -148,7 +148,7 @@ def test_a_plugin_cannot_be_registered_over_http(project: Project) -> None:
     body: Json = {"name": "mine", "type": "plugin", "parameters": {"type": "object"}}
     assert refused(project, "POST", "/v1/tools", body)["type"].startswith("plugins come from code")
     taken = {**body, "name": "pay", "type": "webhook", "url": "http://127.0.0.1:9/"}
-    project.client.refused(409, "name_taken", "POST", "/v1/tools", taken)
+    project.client.refused(409, "already_exists", "POST", "/v1/tools", taken)
 
 
 def test_a_null_is_still_refused_for_other_tools(project: Project) -> None:

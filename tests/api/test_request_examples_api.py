@@ -19,7 +19,7 @@ from tests.support.tools.server import Behaviour
 DOCUMENT: Json = json.loads(COMMITTED.read_text())
 AMOUNT: Json = {"type": "object", "properties": {"amount": {"type": "number"}}}
 CALL = call(1, "pay", '{"amount":500}')
-WITH_SERVERS = ("register_mcp_server", "change_mcp_server")
+WITH_SERVERS = ("register_mcp_server", "update_mcp_server")
 """The test below has MCP servers."""
 Found = Mapping[str, str]
 """What stands in the example, or as `{name}` in the path -> what the test has instead."""
@@ -117,15 +117,15 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "continue_run": stopped,
     "cancel_run": asked,
     "create_response": tool,
-    "change_session": conversation,
+    "update_session": conversation,
     "fork_session": conversation,
     "decide_approval": asked,
     "resolve_tool_call": unknown,
-    "give_tool_result": measuring,
-    "call_back": later,
-    "change_tool": tool,
-    "try_tool": tool,
-    "change_agent": clerk,
+    "submit_tool_result": measuring,
+    "submit_callback": later,
+    "update_tool": tool,
+    "test_tool": tool,
+    "update_agent": clerk,
     "create_project_key": this_project,
 }
 NAMED_AFTER_IT = {"put_secret": "CRM_TOKEN"}

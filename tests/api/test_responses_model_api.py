@@ -96,7 +96,7 @@ def execute(project: Project, kind: str, *behaviours: Behaviour, **fields: Any) 
     """A webhook that executes a kind, as `run_KIND`."""
     name = f"run_{kind}"
     url = project.tools.tool(project.tool_key(name), *behaviours)
-    body = {"name": name, "url": url, "executes": kind, **fields}
+    body = {"name": name, "url": url, "implements": kind, **fields}
     made = project.client.call("POST", "/v1/tools", body)
     project.tools.secrets(project.tool_key(name), made["secret"])
     return name
@@ -481,7 +481,7 @@ def test_a_tool_whose_secret_is_missing_is_left_out_and_that_is_told(
     run = model.run(text("done"), tools=["crm"], tool_choice={"name": "crm"})
     assert run["output"] == "done"
     assert "tools" not in model.asked[0].body
-    (lost,) = of_type(project.client.events(run["id"]), "model.downgraded")
+    (lost,) = of_type(project.client.events(run["id"]), "model.setting_dropped")
     assert lost["what"] == "tools.crm"
     assert "'crm_token'" in lost["why"]
 
@@ -522,7 +522,7 @@ def test_another_protocol_goes_on_where_this_one_fails_and_back(
     tools = ["add", "web_search"]
     run = project.run(model=[name, chat], tools=tools, session_id=session)
     assert run["output"] == "from chat"
-    lost = of_type(project.client.events(run["id"]), "model.downgraded")
+    lost = of_type(project.client.events(run["id"]), "model.setting_dropped")
     assert {one["what"] for one in lost} == {"tools.web_search", "reasoning", "hosted_call"}
     (asked,) = project.asked("chat")
     said = json.dumps(asked.body["messages"])
@@ -530,7 +530,7 @@ def test_another_protocol_goes_on_where_this_one_fails_and_back(
     assert "otters" in said
     again = project.run(model=[name, chat], tools=tools, session_id=session)
     assert again["output"] == "back"
-    assert "model.downgraded" not in types_of(project.client.events(again["id"]))
+    assert "model.setting_dropped" not in types_of(project.client.events(again["id"]))
     assert kinds(model.inputs) == [
         "message", "reasoning", "web_search_call", "function_call", "function_call_output",
         "message", "message",

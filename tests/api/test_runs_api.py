@@ -590,7 +590,7 @@ def test_an_agent_is_registered_read_changed_and_deleted(project: Project) -> No
     assert (response.status_code, response.headers["Location"]) == (201, "/v1/agents/clerk")
     assert made.items() >= {**body, "object": "agent", "version": 1, "tools": []}.items()
     assert made["limits"]["max_turns"] == 10
-    client.refused(409, "name_taken", "POST", "/v1/agents", body)
+    client.refused(409, "already_exists", "POST", "/v1/agents", body)
     assert client.call("GET", "/v1/agents/clerk") == made
     assert client.call("GET", "/v1/agents")["data"] == [made]
     changed = client.call("PATCH", "/v1/agents/clerk", {"description": None, "tools": ["pay"]})
@@ -743,7 +743,7 @@ def test_a_deadline_that_passes_while_the_run_waits_expires_it(project: Project)
     events = project.client.events(run["id"])
     assert types_of(events)[-2:] == ["tool_call.cancelled", "run.expired"]
     [approval] = project.client.approvals(status=None, run_id=run["id"])
-    assert approval["status"] == "withdrawn"
+    assert approval["status"] == "cancelled"
     assert project.hits("pay") == []
 
 
@@ -832,7 +832,7 @@ def test_an_output_that_stays_wrong_leaves_the_run_incomplete(project: Project) 
 
 
 def test_no_repair_may_be_wanted(project: Project) -> None:
-    run = project.run(text("not JSON"), output_schema=PERSON, repair_attempts=0)
+    run = project.run(text("not JSON"), output_schema=PERSON, output_retries=0)
     assert reason(run) == "output_schema"
     assert len(project.asked()) == 1
 

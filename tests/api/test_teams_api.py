@@ -71,7 +71,7 @@ def test_a_tool_may_hand_the_run_over(project: Project) -> None:
     run = finished(project, model=main, tools=["hand_to"], handoffs=["second"])
     assert (run["status"], run["output"], run["agent"]) == ("completed", "mine now", "second")
     events = project.client.events(run["id"])
-    [changed] = [one["data"] for one in events if one["type"] == "agent.changed"]
+    [changed] = [one["data"] for one in events if one["type"] == "handoff.completed"]
     assert changed == {"from": None, "to": "second", "turn": 1}
     [items] = [one for one in project.client.items(run["id"]) if one.get("role") == "assistant"]
     assert (items["agent"], items["turn"]) == ("second", 2)

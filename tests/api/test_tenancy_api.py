@@ -37,29 +37,29 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "create_session": frozenset({WRITE}),
     "list_sessions": frozenset({READ, WRITE}),
     "get_session": frozenset({READ, WRITE}),
-    "change_session": frozenset({WRITE}),
+    "update_session": frozenset({WRITE}),
     "delete_session": frozenset({WRITE}),
     "list_session_items": frozenset({READ, WRITE}),
     "fork_session": frozenset({WRITE}),
     "resolve_tool_call": frozenset({DECIDE}),
-    "give_tool_result": frozenset({WRITE}),
+    "submit_tool_result": frozenset({WRITE}),
     "list_required_actions": frozenset({READ, DECIDE}),
     "list_approvals": frozenset({READ, DECIDE}),
     "get_approval": frozenset({READ, DECIDE}),
     "decide_approval": frozenset({DECIDE}),
-    "call_back": PUBLIC,
+    "submit_callback": PUBLIC,
     "register_tool": frozenset({TOOLS}),
     "list_tools": frozenset({READ, TOOLS}),
     "get_tool": frozenset({READ, TOOLS}),
-    "change_tool": frozenset({TOOLS}),
+    "update_tool": frozenset({TOOLS}),
     "delete_tool": frozenset({TOOLS}),
     "rotate_tool_secret": frozenset({TOOLS}),
-    "try_tool": frozenset({TOOLS}),
-    "list_calls_of_tool": frozenset({READ, WRITE}),
+    "test_tool": frozenset({TOOLS}),
+    "list_recent_calls": frozenset({READ, WRITE}),
     "register_mcp_server": frozenset({TOOLS}),
     "list_mcp_servers": frozenset({READ, TOOLS}),
     "get_mcp_server": frozenset({READ, TOOLS}),
-    "change_mcp_server": frozenset({TOOLS}),
+    "update_mcp_server": frozenset({TOOLS}),
     "refresh_mcp_server": frozenset({TOOLS}),
     "delete_mcp_server": frozenset({TOOLS}),
     "put_secret": frozenset({TOOLS}),
@@ -70,7 +70,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "list_agents": frozenset({READ, TOOLS}),
     "get_agent": frozenset({READ, TOOLS}),
     "list_agent_versions": frozenset({READ, TOOLS}),
-    "change_agent": frozenset({TOOLS}),
+    "update_agent": frozenset({TOOLS}),
     "delete_agent": frozenset({TOOLS}),
     "get_policy": frozenset({READ, TOOLS}),
     "put_policy": frozenset({TOOLS}),
@@ -87,10 +87,10 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "get_response": frozenset({READ, WRITE}),
     "list_input_items": frozenset({READ, WRITE}),
     "cancel_response": frozenset({WRITE}),
-    "capabilities": ANY,
-    "healthz": PUBLIC,
-    "readyz": PUBLIC,
-    "metrics": PUBLIC,
+    "get_capabilities": ANY,
+    "check_health": PUBLIC,
+    "check_readiness": PUBLIC,
+    "get_metrics": PUBLIC,
 }
 """Which scopes open each operation, any one of them."""
 
@@ -196,7 +196,10 @@ def test_an_id_of_another_project_is_an_unknown_id(
     strangers = every_key(other)
     compared = 0
     for operation in operations:
-        if operation.path.partition("{")[1] == "" or operation.id in {"call_back", "put_secret"}:
+        if operation.path.partition("{")[1] == "" or operation.id in {
+            "submit_callback",
+            "put_secret",
+        }:
             continue
         values = things.agents if "/agents/" in operation.path else things.values
         if "/mcp_servers/" in operation.path:

@@ -111,7 +111,7 @@ def test_a_header_cannot_name_a_secret_that_does_not_exist(project: Project) -> 
 
 def test_a_name_belongs_to_one_tool(project: Project, other: Project) -> None:
     first = registered(project)
-    problem = project.client.refused(409, "name_taken", "POST", "/v1/tools", PAY)
+    problem = project.client.refused(409, "already_exists", "POST", "/v1/tools", PAY)
     assert "'pay'" in problem["detail"]
     assert project.client.call("GET", "/v1/tools/pay")["id"] == first["id"]
     assert registered(other)["version"] == 1, "of each project"

@@ -204,7 +204,7 @@ def test_a_cancelled_runs_call_goes_with_a_note(project: Project, opens: Opens) 
     window = opens()
     expect(card(window)).to_be_visible()
     project.client.cancel(run["id"])
-    expect(window.page.get_by_text("was withdrawn, since its run has ended")).to_be_visible()
+    expect(window.page.get_by_text("was cancelled, since its run has ended")).to_be_visible()
 
 
 def test_what_is_shown_is_said_to_be_old_while_the_service_cannot_be_reached(

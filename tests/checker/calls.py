@@ -22,7 +22,7 @@ from tests.checker.history import (
 )
 from tests.support.tools.hits import Hit
 
-NEVER_SENT = {"rejected", "expired", "withdrawn", "responded", "reject", "respond"}
+NEVER_SENT = {"rejected", "expired", "cancelled", "responded", "reject", "respond"}
 ANSWERED = {"completed", "failed"}
 SEND_SECONDS = 5.0
 """From the commit of a start to its first byte, at most, in a process that has little time."""

@@ -47,7 +47,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "create_session": [{"state": {"a": 1}}],
     "fork_session": [{"name": "fork"}],
     "decide_approval": [{"decision": "approve"}, {"decision": "reject", "message": "no"}],
-    "give_tool_result": [{"output": 1}, {"error": "no"}],
+    "submit_tool_result": [{"output": 1}, {"error": "no"}],
     "resolve_tool_call": [{"resolution": "failed", "message": "no"}, {"resolution": "retry"}],
     "register_tool": [
         {"name": "pay", "parameters": PARAMETERS, "url": NOWHERE, "approval": "always"},

@@ -211,7 +211,7 @@ def test_an_operation_takes_the_scopes_that_it_names_and_no_others(
 
 def test_the_matrix_sees_an_operation_that_is_open(running: Running, matrix: Matrix) -> None:
     """The judge itself: an operation of anyone's, said to be protected, is reported."""
-    [healthz] = [each for each in running.contract.operations() if each.id == "healthz"]
-    closed = replace(healthz, spec={**healthz.spec, "security": [{"bearer": ["admin"]}]})
+    [health] = [each for each in running.contract.operations() if each.id == "check_health"]
+    closed = replace(health, spec={**health.spec, "security": [{"bearer": ["admin"]}]})
     judge(matrix, closed, Credential("none"))
-    assert matrix.wrong == ["healthz, none: 200 None"]
+    assert matrix.wrong == ["check_health, none: 200 None"]

@@ -21,12 +21,12 @@ Answer: TypeAlias = tuple[str, str, Json]
 
 X = {"type": "object", "properties": {"x": {"type": "string"}}}
 CREATED = (
-    ("create_session", "session_id", ["list_sessions", "get_session", "change_session"]),
+    ("create_session", "session_id", ["list_sessions", "get_session", "update_session"]),
     ("create_session", "session_id", ["fork_session"]),
-    ("register_tool", "name", ["list_tools", "get_tool", "change_tool"]),
-    ("register_mcp_server", "name", ["list_mcp_servers", "get_mcp_server", "change_mcp_server"]),
+    ("register_tool", "name", ["list_tools", "get_tool", "update_tool"]),
+    ("register_mcp_server", "name", ["list_mcp_servers", "get_mcp_server", "update_mcp_server"]),
     ("register_mcp_server", "name", ["refresh_mcp_server"]),
-    ("register_agent", "name", ["list_agents", "get_agent", "change_agent"]),
+    ("register_agent", "name", ["list_agents", "get_agent", "update_agent"]),
     ("register_agent", "name", ["list_agent_versions"]),
     ("create_key", "key_id", ["list_keys", "get_key", "revoke_key"]),
     ("create_project", "project_id", ["list_projects"]),
@@ -139,7 +139,7 @@ def calls_of(sources: Sources, run: Json) -> Iterator[Answer]:
     yield sources.ask("get_tool_call", ids["ask"])
     yield sources.ask("decide_approval", approval)
     yield sources.ask("resolve_tool_call", ids["broken"])
-    yield sources.ask("give_tool_result", ids["ask"])
+    yield sources.ask("submit_tool_result", ids["ask"])
 
 
 def value_at(answer: Any, expression: str) -> str:

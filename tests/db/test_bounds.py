@@ -16,11 +16,11 @@ from runward.domain.errors import ConflictError
 from runward.domain.ids import CallId, KeyId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import bounds
-from runward.domain.run.decisions import Edit
+from runward.domain.run.decisions import EditDecision
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
 from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.plan import UnusableResponseError
-from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outcome, conclude
 from runward.domain.run.state import CallOutcome, CallPhase, Changes, RunState
@@ -129,7 +129,7 @@ COMPLETED: Final = CallbackCompleted(status="completed", output=LARGE)
 def _edit(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     approval = state.calls[C1].approval_id
     assert approval is not None
-    edit = Edit(decision="edit", arguments={"amount": 1, "note": LARGE})
+    edit = EditDecision(decision="edit", arguments={"amount": 1, "note": LARGE})
     return decisions.decide(tx, vault, PROJECT, approval, edit, "me")
 
 
@@ -153,8 +153,8 @@ def _answer(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     return client_results.submit_result(tx, vault, PROJECT, state.id, C1, COMPLETED)
 
 
-def asking(requests: str) -> InputRequired:
-    return InputRequired(status="input_required", requests=requests)
+def asking(requests: str) -> CallbackInputRequired:
+    return CallbackInputRequired(status="input_required", requests=requests)
 
 
 Send: TypeAlias = Callable[[Tx, Vault, RunState], Awaitable[object]]

@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.decisions import Approve, Reject
+from runward.domain.run.decisions import ApproveDecision, RejectDecision
 from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.status import Move
 from runward.store.postgres.db import open_database
@@ -119,7 +119,9 @@ async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
     parked = await store.waiting(pay("c1"), pay("c2"))
     async with store.pool.begin() as tx:
         [first, _] = await store.pending(parked.id)
-        await decisions.decide(tx, store.vault, PROJECT, first, Approve(decision="approve"), "me")
+        await decisions.decide(
+            tx, store.vault, PROJECT, first, ApproveDecision(decision="approve"), "me"
+        )
     [state] = await store.claim()
     assert state.calls == (await store.load(parked.id)).calls
     assert state.segments == parked.segments
@@ -148,7 +150,7 @@ async def test_a_claim_shows_what_was_decided_after_it_had_begun(store: Store) -
     """The row is locked as it is by then; the ledger must be of the same moment."""
     parked = await store.waiting(pay("c1"), pay("c2"))
     first, second = await store.pending(parked.id)
-    approve = Approve(decision="approve")
+    approve = ApproveDecision(decision="approve")
     async with store.pool.begin() as tx:
         await decisions.decide(tx, store.vault, PROJECT, first, approve, "me")
     async with claiming(store) as task, store.pool.begin() as tx:
@@ -276,7 +278,7 @@ async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
     parked = await store.waiting(*(pay(f"c{n}") for n in range(5)))
     for approval in (await store.pending(parked.id))[:4]:
         async with store.pool.begin() as tx:
-            reject = Reject(decision="reject")
+            reject = RejectDecision(decision="reject")
             await decisions.decide(tx, store.vault, PROJECT, approval, reject, "me")
         [state] = await store.claim()
         await store.park(state)

@@ -1,6 +1,6 @@
 """What a run that goes on takes over, in one transaction."""
 
-from runward.domain.events.run_data import LimitSaid
+from runward.domain.events.run_data import IncompleteDetails
 from runward.domain.run.items import Message
 from runward.domain.run.state import CallOutcome, Result, SegmentKind
 from runward.domain.run.status import Move
@@ -24,7 +24,7 @@ async def successor(store: Store, *, shared: str = "{}") -> NewRun:
     state = await store.started(pay("c1"))
     await store.sql(f"UPDATE runs SET shared = '{shared}' WHERE id = '{state.id}'")
     state = await store.conclude(await store.load(state.id), PAID)
-    details: LimitSaid = {"reason": "max_turns", "message": "enough"}
+    details: IncompleteDetails = {"reason": "max_turns", "message": "enough"}
     ending = Ending(Move.STOP, incomplete_details=details)
     await store.committed(step(state, "run.incomplete", seen=None, ending=ending))
     async with store.pool.connect() as tx:

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import pytest
 
-from runward.domain.events.values import Reason, RunErrorCode
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import Allow, GuardrailVerdict
 from runward.domain.run.config import Limits
 from runward.domain.run.family import Member
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
-from runward.domain.run.sessions import OnConflict
+from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.settle import start
 from runward.domain.run.state import CallOutcome, Changes
 from runward.llm import failures
@@ -175,7 +175,7 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     assert len(loop.tool.calls) == 1
     result = (await loop.store.load(run.id)).calls[CallId("call_2")].result
     assert result is not None
-    assert result.reason is Reason.UNKNOWN_TOOL
+    assert result.reason is CallReason.UNKNOWN_TOOL
 
 
 async def test_a_new_approval_policy_holds_though_a_report_was_unwritten_when_the_notice_came(
@@ -513,7 +513,7 @@ async def test_a_session_keeps_what_became_of_the_calls_that_its_run_left_open(l
     run = await loop.leased("pay(amount=1) pay(amount=2)", *answers, tools=["pay"])
     async with loop.store.pool.begin() as tx:
         session = await sessions.create(
-            tx, PROJECT, name=None, metadata={}, state={}, on_conflict=OnConflict.QUEUE
+            tx, PROJECT, name=None, metadata={}, state={}, on_conflict=ConflictMode.QUEUE
         )
     await loop.store.sql(
         "UPDATE runs SET session_id = :session, session_seq = 1 WHERE id = :id",

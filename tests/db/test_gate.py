@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.events.kinds import RunCompletedEvent
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.run.open_calls import close_open_calls
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
@@ -360,9 +360,9 @@ async def test_a_step_with_bad_data_fails_alone(store: Store) -> None:
         assert (await store.log(state.id))[2:] == (["good"] if logged else [])
 
 
-@pytest.mark.parametrize("reason", [Reason.RUN_ENDED, Reason.RUN_CANCELLED])
+@pytest.mark.parametrize("reason", [CallReason.RUN_ENDED, CallReason.RUN_CANCELLED])
 async def test_a_run_that_ends_with_the_step_that_asks_leaves_nothing_to_decide(
-    store: Store, reason: Reason
+    store: Store, reason: CallReason
 ) -> None:
     """The response holds a gated call, and something in it ends the run at once."""
     tool = await store.register(approval="always")
@@ -377,7 +377,7 @@ async def test_a_run_that_ends_with_the_step_that_asks_leaves_nothing_to_decide(
         " WHERE run_id = :id",
         id=state.id,
     )
-    assert [tuple(row) for row in rows] == [("withdrawn", True, None)] * 2
+    assert [tuple(row) for row in rows] == [("cancelled", True, None)] * 2
     assert len(await store.pending(other.id)) == 1
 
 

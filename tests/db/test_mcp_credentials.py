@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient
 from runward.domain.registry.mcp_servers import McpServerSpec
-from runward.domain.registry.tools import SecretRef
+from runward.domain.registry.tools import SecretReference
 from runward.egress.client import Egress
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.registry.mcp_credentials import StoredRefreshTokens, seal_credentials
@@ -106,7 +106,7 @@ async def test_processes_that_refresh_at_once_use_no_token_twice(store: Store) -
 
 async def test_what_a_server_is_logged_in_to_with_is_sealed_to_its_place(store: Store) -> None:
     given = Credentials(
-        {"A": "a hidden value", "B": SecretRef(secret="b", prefix="Bearer ")},
+        {"A": "a hidden value", "B": SecretReference(secret="b", prefix="Bearer ")},
         OAuth(client_id="me", client_secret="another hidden value", scope="x"),
     )
     await add(store, given)

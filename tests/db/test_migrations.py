@@ -3,6 +3,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -226,6 +227,72 @@ async def test_an_index_that_was_left_invalid_is_built_again(empty_database_url:
     await engine.dispose()
     await migrations.upgrade(empty_database_url)
     assert await is_current(empty_database_url)
+
+
+FORMER = """
+INSERT INTO projects (id, name) VALUES (:project, 'p');
+INSERT INTO tools (project_id, name, id, version, secret) VALUES (:project, 'shell', :id, 1, '');
+INSERT INTO tool_versions (project_id, name, version, spec)
+  VALUES (:project, 'shell', 1, '{"executes": "shell", "metadata": {"executes": 1.0, "a": 1}}');
+INSERT INTO agents (project_id, name, version, spec)
+  VALUES (:project, 'clerk', 1, '{"repair_attempts": 2, "model": "offline:rules"}');
+INSERT INTO agent_versions (project_id, name, version, spec) VALUES
+  (:project, 'clerk', 1, '{"history": {"max_turns": 5, "max_tokens": 9}, "model": "a"}');
+INSERT INTO runs (project_id, id, status, ended_at, config, team) VALUES (
+  :project, :id, 'failed', now(), '{"repair_attempts": 0, "output_schema": {"z": 1, "a": 1.0}}',
+  '{"a": {"config": {"repair_attempts": 3}, "version": 1, "description": null},
+    "b": {"config": {}, "version": 2, "description": "b"}}');
+INSERT INTO run_events (project_id, run_id, seq, type, data, created_at) VALUES
+  (:project, :id, 1, 'model.downgraded', '{}', now()),
+  (:project, :id, 2, 'agent.changed', '{}', now()), (:project, :id, 3, 'run.failed', '{}', now());
+INSERT INTO approvals (project_id, id, run_id, call_id, tool, tool_version, arguments, digest,
+    status, allowed_decisions, requested_at, expires_at, decided_at)
+  SELECT :project, gen_random_uuid(), :id, status, 't', 1, '{}', '', status, '{}', now(), now(),
+    now() FROM unnest(ARRAY['void', 'withdrawn', 'expired']) AS status
+"""
+"""Rows as the version of revision 0018 wrote them, of a run that has ended."""
+RENAMED = {
+    "SELECT call_id, status FROM approvals ORDER BY call_id": [
+        ("expired", "expired"),
+        ("void", "superseded"),
+        ("withdrawn", "cancelled"),
+    ],
+    "SELECT type FROM run_events ORDER BY seq": [
+        ("model.setting_dropped",),
+        ("handoff.completed",),
+        ("run.failed",),
+    ],
+    "SELECT CAST(spec AS text) FROM tool_versions": [
+        ('{ "implements" : "shell", "metadata" : {"executes": 1.0, "a": 1} }',)
+    ],
+    "SELECT CAST(spec AS text) FROM agents": [
+        ('{ "output_retries" : 2, "model" : "offline:rules" }',)
+    ],
+    "SELECT CAST(spec AS text) FROM agent_versions": [
+        ('{ "history" : { "max_exchanges" : 5, "max_tokens" : 9 }, "model" : "a" }',)
+    ],
+    "SELECT CAST(config AS text) FROM runs": [
+        ('{ "output_retries" : 0, "output_schema" : {"z": 1, "a": 1.0} }',)
+    ],
+    "SELECT team #>> '{a,config,output_retries}', team #>> '{b,description}' FROM runs": [
+        ("3", "b")
+    ],
+}
+
+
+async def test_stored_values_and_fields_are_renamed(empty_database_url: str) -> None:
+    await migrations.upgrade(empty_database_url, revision="0018")
+    engine = create_async_engine(empty_database_url, poolclass=NullPool)
+    ids = {"project": uuid4(), "id": uuid4()}
+    async with engine.begin() as connection:
+        for statement in FORMER.split(";\n"):
+            given = {name: id_ for name, id_ in ids.items() if f":{name}" in statement}
+            await connection.execute(text(statement), given)
+    await migrations.upgrade(empty_database_url)
+    async with engine.connect() as connection:
+        for query, rows in RENAMED.items():
+            assert [tuple(row) for row in await connection.execute(text(query))] == rows
+    await engine.dispose()
 
 
 async def test_a_migration_through_pgbouncer_is_refused(empty_database_url: str) -> None:

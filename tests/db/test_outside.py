@@ -11,15 +11,22 @@ from sqlalchemy import text
 from runward.domain import errors as e
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
-from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Remember, Respond
+from runward.domain.run.decisions import (
+    ApproveDecision,
+    Decision,
+    EditDecision,
+    RejectDecision,
+    RememberOptions,
+    RespondDecision,
+)
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
-    Progress,
-    ResolvedCompleted,
-    ResolvedFailed,
-    ResolvedRetry,
+    CallbackProgress,
+    CompletedResolution,
+    FailedResolution,
+    RetryResolution,
 )
 from runward.domain.run.settle import AwaitCallback
 from runward.domain.run.state import CallOutcome, CallPhase, RunState
@@ -35,8 +42,8 @@ from tests.db.store import PROJECT, Store, pay, step
 from tests.db.test_toolbox import statements
 
 T = TypeVar("T")
-APPROVE = Approve(decision="approve")
-REJECT = Reject(decision="reject")
+APPROVE = ApproveDecision(decision="approve")
+REJECT = RejectDecision(decision="reject")
 C1 = CallId("c1")
 
 
@@ -117,7 +124,7 @@ async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: St
     asked = [one for state in states for one in await store.pending(state.id)]
 
     async def race(approval: ApprovalId, racer: int) -> Approval | Any:
-        answer = Respond(decision="respond", output=racer)
+        answer = RespondDecision(decision="respond", output=racer)
         try:
             return await decide(store, approval, answer, f"racer {racer}")
         except e.ApprovalAlreadyDecidedError as error:
@@ -144,12 +151,12 @@ async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: St
 async def test_the_same_decision_again_is_answered_like_the_first(store: Store) -> None:
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
-    reject = Reject(decision="reject", message="too much")
+    reject = RejectDecision(decision="reject", message="too much")
     first = await decide(store, approval, reject, "ann")
     again = await decide(store, approval, reject.model_copy(update={"digest": "x"}), "bob")
     assert again == first
     with pytest.raises(e.ApprovalAlreadyDecidedError) as other:
-        await decide(store, approval, Reject(decision="reject", message="too little"))
+        await decide(store, approval, RejectDecision(decision="reject", message="too little"))
     assert named(other.value)["decided_by"] == "ann"
     assert (await store.log(state.id)).count("tool_call.approval_decided") == 1
 
@@ -157,9 +164,9 @@ async def test_the_same_decision_again_is_answered_like_the_first(store: Store) 
 async def test_true_is_not_the_same_as_one(store: Store) -> None:
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
-    await decide(store, approval, Respond(decision="respond", output=1))
+    await decide(store, approval, RespondDecision(decision="respond", output=1))
     with pytest.raises(e.ApprovalAlreadyDecidedError):
-        await decide(store, approval, Respond(decision="respond", output=True))
+        await decide(store, approval, RespondDecision(decision="respond", output=True))
 
 
 async def test_a_decision_on_other_arguments_than_were_shown_changes_nothing(
@@ -168,22 +175,22 @@ async def test_a_decision_on_other_arguments_than_were_shown_changes_nothing(
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
     with pytest.raises(e.DigestMismatchError):
-        await decide(store, approval, Approve(decision="approve", digest="sha256:other"))
+        await decide(store, approval, ApproveDecision(decision="approve", digest="sha256:other"))
     assert await store.pending(state.id) == [approval]
     assert await status(store, state) == "requires_action"
     digest = state.calls[C1].digest
-    await decide(store, approval, Approve(decision="approve", digest=digest))
+    await decide(store, approval, ApproveDecision(decision="approve", digest=digest))
 
 
 async def test_an_edit_must_fit_the_tool_s_parameters(store: Store) -> None:
     state = await store.waiting(pay("c1", 700))
     [approval] = await store.pending(state.id)
     with pytest.raises(e.InvalidRequestError) as wrong:
-        await decide(store, approval, Edit(decision="edit", arguments={"amount": "all"}))
+        await decide(store, approval, EditDecision(decision="edit", arguments={"amount": "all"}))
     assert [path for path, _ in wrong.value.errors] == ["arguments.amount"]
     assert await store.pending(state.id) == [approval]
 
-    await decide(store, approval, Edit(decision="edit", arguments={"amount": 7}))
+    await decide(store, approval, EditDecision(decision="edit", arguments={"amount": 7}))
     call = (await store.load(state.id)).calls[C1]
     assert (call.arguments, call.requested_arguments) == ({"amount": 7}, {"amount": 700})
     assert call.approved_digest == call.digest != state.calls[C1].digest
@@ -194,23 +201,23 @@ async def test_a_decision_that_is_not_allowed_changes_nothing(store: Store) -> N
     [approval] = await store.pending(state.id)
     await store.sql("UPDATE approvals SET allowed_decisions = '{approve,reject}'")
     with pytest.raises(e.DecisionNotAllowedError):
-        await decide(store, approval, Respond(decision="respond", output="no"))
+        await decide(store, approval, RespondDecision(decision="respond", output="no"))
     assert await store.pending(state.id) == [approval]
 
 
 @pytest.mark.parametrize(
     ("remember", "covered"),
     [
-        (Remember(scope="run"), {"c1", "c2", "c3"}),
-        (Remember(scope="run", exact_arguments=True), {"c1", "c2"}),
+        (RememberOptions(scope="run"), {"c1", "c2", "c3"}),
+        (RememberOptions(scope="run", exact_arguments=True), {"c1", "c2"}),
     ],
 )
 async def test_a_remembered_decision_covers_the_calls_that_wait_beside_it(
-    store: Store, remember: Remember, covered: set[str]
+    store: Store, remember: RememberOptions, covered: set[str]
 ) -> None:
     state = await store.waiting(pay("c1", 7), pay("c2", 7), pay("c3", 8))
     first = (await store.pending(state.id))[0]
-    await decide(store, first, Approve(decision="approve", remember=remember), "ann")
+    await decide(store, first, ApproveDecision(decision="approve", remember=remember), "ann")
     after = await store.load(state.id)
     ready = {call.id for call in after.calls.values() if call.phase is CallPhase.READY}
     assert ready == covered
@@ -227,8 +234,8 @@ async def test_a_remembered_approval_does_not_cover_an_approval_that_has_expired
     state = await store.waiting(pay("c1", 7), pay("c2", 7))
     late, asked = await store.pending(state.id)
     await store.sql("UPDATE approvals SET expires_at = clock_timestamp() WHERE id = :id", id=late)
-    remember = Remember(scope="run")
-    await decide(store, asked, Approve(decision="approve", remember=remember))
+    remember = RememberOptions(scope="run")
+    await decide(store, asked, ApproveDecision(decision="approve", remember=remember))
     calls = (await store.load(state.id)).calls
     assert calls[CallId("c2")].phase is CallPhase.READY
     assert calls[C1].phase is CallPhase.AWAITING_APPROVAL
@@ -244,9 +251,11 @@ async def test_the_latest_memory_is_the_latest_whatever_the_clocks_of_the_decidi
     first, second = await store.pending(state.id)
     behind, ahead = mint(), mint()
     monkeypatch.setattr(approvals, "mint", [behind, ahead].pop)
-    exact = Remember(scope="run", exact_arguments=True)
-    await decide(store, first, Approve(decision="approve", remember=exact))
-    await decide(store, second, Reject(decision="reject", remember=Remember(scope="run")))
+    exact = RememberOptions(scope="run", exact_arguments=True)
+    await decide(store, first, ApproveDecision(decision="approve", remember=exact))
+    await decide(
+        store, second, RejectDecision(decision="reject", remember=RememberOptions(scope="run"))
+    )
     memories = (await store.load(state.id)).remembered
     assert [memory.decision for memory in memories] == ["approve", "reject"]
 
@@ -254,8 +263,8 @@ async def test_the_latest_memory_is_the_latest_whatever_the_clocks_of_the_decidi
 async def test_a_memory_ends_when_its_time_is_over(store: Store) -> None:
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
-    remember = Remember(scope="run", expires_seconds=60)
-    await decide(store, approval, Approve(decision="approve", remember=remember))
+    remember = RememberOptions(scope="run", expires_seconds=60)
+    await decide(store, approval, ApproveDecision(decision="approve", remember=remember))
     assert len((await store.load(state.id)).remembered) == 1
     await store.sql("UPDATE remembered_decisions SET expires_at = clock_timestamp()")
     assert (await store.load(state.id)).remembered == ()
@@ -351,7 +360,7 @@ async def left_behind(store: Store) -> tuple[RunState, ApprovalId]:
     return state, approval
 
 
-async def test_an_approval_that_its_run_left_behind_is_withdrawn_when_it_expires(
+async def test_an_approval_that_its_run_left_behind_is_cancelled_when_it_expires(
     store: Store,
 ) -> None:
     state, approval = await left_behind(store)
@@ -359,17 +368,17 @@ async def test_an_approval_that_its_run_left_behind_is_withdrawn_when_it_expires
     await overdue(store)
     assert not await reaper(store).sweep()
     shown = await alone(store, lambda tx: approvals.get(tx, PROJECT, approval))
-    assert shown is not None and shown.status == "withdrawn"
+    assert shown is not None and shown.status == "cancelled"
     assert (await store.log(state.id))[-1] == "run.cancelled"
     assert await status(store, other) == "queued"
 
 
 async def test_deciding_about_what_a_run_left_behind_is_refused(store: Store) -> None:
     state, approval = await left_behind(store)
-    for decision in (APPROVE, REJECT, Respond(decision="respond", output="paid")):
+    for decision in (APPROVE, REJECT, RespondDecision(decision="respond", output="paid")):
         with pytest.raises(e.ApprovalAlreadyDecidedError) as late:
             await decide(store, approval, decision)
-        assert named(late.value)["status"] == "withdrawn"
+        assert named(late.value)["status"] == "cancelled"
     assert (await store.load(state.id)).calls[C1].phase is CallPhase.SETTLED
     assert await alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))
     assert await store.pending(state.id) == []
@@ -392,7 +401,7 @@ async def test_cancel_takes_the_lease_and_gives_every_call_a_truthful_end(store:
     assert await store.write(step(state, "tool_call.started", seen=0)) == ["lost"]
 
 
-async def test_cancel_withdraws_what_was_asked(store: Store) -> None:
+async def test_cancel_closes_pending_approvals_as_cancelled(store: Store) -> None:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, second = await store.pending(state.id)
     await cancel(store, state)
@@ -400,7 +409,7 @@ async def test_cancel_withdraws_what_was_asked(store: Store) -> None:
     for approval in (first, second):
         with pytest.raises(e.ApprovalAlreadyDecidedError) as late:
             await decide(store, approval)
-        assert named(late.value)["status"] == "withdrawn"
+        assert named(late.value)["status"] == "cancelled"
     assert await status(store, state) == "cancelled"
     assert (await store.log(state.id))[-1] == "run.cancelled"
 
@@ -470,8 +479,8 @@ async def unresolved(store: Store) -> RunState:
 @pytest.mark.parametrize(
     ("how", "outcome", "output"),
     [
-        (ResolvedCompleted(resolution="completed", output={"id": 3}), "completed", {"id": 3}),
-        (ResolvedFailed(resolution="failed", message="no"), "failed", "no"),
+        (CompletedResolution(resolution="completed", output={"id": 3}), "completed", {"id": 3}),
+        (FailedResolution(resolution="failed", message="no"), "failed", "no"),
     ],
 )
 async def test_a_person_may_say_how_a_call_ended(
@@ -489,7 +498,7 @@ async def test_a_person_may_say_how_a_call_ended(
 
 async def test_a_person_may_have_it_sent_again(store: Store) -> None:
     state = await unresolved(store)
-    await resolve(store, state, ResolvedRetry(resolution="retry"))
+    await resolve(store, state, RetryResolution(resolution="retry"))
     [claimed] = await store.claim()
     assert claimed.calls[C1].phase is CallPhase.READY
     assert (await store.log(state.id))[-2:] == ["tool_call.progress", "run.resumed"]
@@ -497,7 +506,7 @@ async def test_a_person_may_have_it_sent_again(store: Store) -> None:
 
 async def test_of_many_who_settle_a_call_one_wins(store: Store) -> None:
     state = await unresolved(store)
-    answers = [ResolvedCompleted(resolution="completed", output=n) for n in range(8)]
+    answers = [CompletedResolution(resolution="completed", output=n) for n in range(8)]
     results = await asyncio.gather(
         *(resolve(store, state, one) for one in answers), return_exceptions=True
     )
@@ -510,10 +519,10 @@ async def test_of_many_who_settle_a_call_one_wins(store: Store) -> None:
 async def test_there_must_be_such_a_call_and_it_must_wait(store: Store) -> None:
     state = await unresolved(store)
     with pytest.raises(e.CallNotFoundError):
-        await resolve(store, state, ResolvedRetry(resolution="retry"), call="c9")
+        await resolve(store, state, RetryResolution(resolution="retry"), call="c9")
     other = await store.waiting(pay("c1"))
     with pytest.raises(e.CallNotWaitingError):
-        await resolve(store, other, ResolvedRetry(resolution="retry"))
+        await resolve(store, other, RetryResolution(resolution="retry"))
 
 
 # Callbacks.
@@ -557,7 +566,7 @@ async def test_of_many_callbacks_at_once_one_wins(store: Store) -> None:
 
 async def test_progress_is_told_and_wakes_nobody(store: Store) -> None:
     state = await accepted_for_later(store)
-    await call_back(store, state, Progress(status="progress", progress=0.5, message="half"))
+    await call_back(store, state, CallbackProgress(status="progress", progress=0.5, message="half"))
     assert await status(store, state) == "requires_action"
     assert (await store.log(state.id))[-1] == "tool_call.progress"
 

@@ -178,7 +178,7 @@ async def people(store: Store, sent: Sent) -> None:
     state = await store.waiting(pay("c1"), pay("c2"))
     first, _ = await store.pending(state.id)
     sent.by = "decide"
-    decision = decisions.rules.Approve(decision="approve")
+    decision = decisions.rules.ApproveDecision(decision="approve")
     async with store.pool.begin() as tx:
         await decisions.decide(tx, store.vault, PROJECT, first, decision, "me")
     sent.by = "is_overdue"

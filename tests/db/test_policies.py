@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 from sqlalchemy import event, text
 
-from runward.api.runs.call_routes import call_back
+from runward.api.runs.call_routes import submit_callback
 from runward.domain.ids import CallId
 from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
@@ -70,7 +70,7 @@ async def test_a_callback_is_checked_by_a_policy_whose_notification_was_lost(sto
         await put(store, RAIL.model_copy(update={"stage": "output"}))
         said = CallbackCompleted(status="completed", output="secret")
         token = services.storage.vault.make_callback_token(ref)
-        await call_back(services.storage, services.queue, token, said)
+        await submit_callback(services.storage, services.queue, token, said)
     assert (await store.load(state.id)).calls[CallId("c1")].received is not None
 
 

@@ -116,7 +116,7 @@ async def test_a_run_is_ended_with_all_that_is_open_though_nobody_can_read_it(
     assert first.call.result is not None and second.call.result is not None
     assert "may or may not" not in str(first.call.result.output)
     assert "may or may not" in str(second.call.result.output)
-    assert [one.status for one in shown] == ["withdrawn"] * 2
+    assert [one.status for one in shown] == ["cancelled"] * 2
 
 
 async def test_a_worker_that_still_holds_such_a_run_can_write_no_more(store: Store) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from runward.domain.registry.mcp_auth import Credentials, OAuth
 from runward.domain.registry.mcp_servers import McpServerSpec
-from runward.domain.registry.tools import SecretRef, ToolSpec
+from runward.domain.registry.tools import SecretReference, ToolSpec
 from runward.store import migrations
 from runward.store.access import keys
 from runward.store.access.secrets import put_secret
@@ -21,7 +21,7 @@ from runward.store.registry.tool_registry import SecretKeyNeededError, open_head
 from tests.db.store import PROJECT, Store
 
 CANARY = "c4nary-in-a-coal-mine"
-REFERENCE = SecretRef(secret="token")
+REFERENCE = SecretReference(secret="token")
 KEY = "k" * 32
 
 

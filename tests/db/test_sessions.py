@@ -12,7 +12,7 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Item, Message
-from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict
+from runward.domain.run.sessions import MAX_STATE_BYTES, ConflictMode
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import session_items, sessions
 from runward.store.runs.sessions import SessionSlot, StoredSession
@@ -46,16 +46,16 @@ class Talk:
         self.id = session.id
         self.seqs: dict[RunId, int] = {}
 
-    async def place(self, on_conflict: OnConflict | None = None) -> SessionSlot:
+    async def place(self, on_conflict: ConflictMode | None = None) -> SessionSlot:
         """Taken, and given up again."""
         async with self.store.pool.connect() as tx:
             return await sessions.take_slot(tx, PROJECT, self.id, on_conflict)
 
-    async def start(self, on_conflict: OnConflict | None = None) -> RunId:
+    async def start(self, on_conflict: ConflictMode | None = None) -> RunId:
         async with self.store.pool.begin() as tx:
             return await self.start_in(tx, on_conflict)
 
-    async def start_in(self, tx: Tx, on_conflict: OnConflict | None = None) -> RunId:
+    async def start_in(self, tx: Tx, on_conflict: ConflictMode | None = None) -> RunId:
         place = await sessions.take_slot(tx, PROJECT, self.id, on_conflict)
         assert place.previous == ()
         run_id = RunId(mint())
@@ -123,7 +123,7 @@ async def talk_of(store: Store, project: ProjectId = PROJECT, **fields: Any) -> 
         "name": None,
         "metadata": {},
         "state": {},
-        "on_conflict": OnConflict.QUEUE,
+        "on_conflict": ConflictMode.QUEUE,
         **fields,
     }
     async with store.pool.begin() as tx:
@@ -342,30 +342,30 @@ async def test_many_come_and_go_at_once_and_never_two_are_at_work(store: Store) 
 
 
 async def test_reject_refuses_while_a_run_is_open(talk: Talk) -> None:
-    assert not (await talk.place(OnConflict.REJECT)).waits
+    assert not (await talk.place(ConflictMode.REJECT)).waits
     first = await talk.start()
     with pytest.raises(e.SessionBusyError):
-        await talk.place(OnConflict.REJECT)
+        await talk.place(ConflictMode.REJECT)
     await talk.end(first)
-    assert await talk.place(OnConflict.REJECT) == SessionSlot(2, waits=False)
+    assert await talk.place(ConflictMode.REJECT) == SessionSlot(2, waits=False)
 
 
 async def test_cancel_previous_names_those_before_it_newest_first(talk: Talk) -> None:
     runs = [await talk.start() for _ in range(3)]
-    place = await talk.place(OnConflict.CANCEL_PREVIOUS)
+    place = await talk.place(ConflictMode.CANCEL_PREVIOUS)
     assert place == SessionSlot(0, waits=False, previous=tuple(reversed(runs)))
     for run_id in place.previous:
         await talk.end(run_id)
         assert await talk.in_turn() in ([], [runs[0]]), "none of them begins while they are ended"
-    assert await talk.place(OnConflict.CANCEL_PREVIOUS) == SessionSlot(4, waits=False)
+    assert await talk.place(ConflictMode.CANCEL_PREVIOUS) == SessionSlot(4, waits=False)
 
 
 async def test_a_session_s_own_rule_holds_where_a_run_says_nothing(store: Store) -> None:
-    talk = await talk_of(store, on_conflict=OnConflict.REJECT)
+    talk = await talk_of(store, on_conflict=ConflictMode.REJECT)
     await talk.start()
     with pytest.raises(e.SessionBusyError):
         await talk.place()
-    assert (await talk.place(OnConflict.QUEUE)).waits
+    assert (await talk.place(ConflictMode.QUEUE)).waits
 
 
 async def test_a_session_has_so_many_open_runs(talk: Talk) -> None:
@@ -470,7 +470,7 @@ async def test_a_state_has_a_size(talk: Talk) -> None:
 
 async def test_name_metadata_and_rule_are_changed_where_they_are_given(talk: Talk) -> None:
     before = await talk.get()
-    changed = await talk.change(name="n", metadata={"m": 1}, on_conflict=OnConflict.REJECT)
+    changed = await talk.change(name="n", metadata={"m": 1}, on_conflict=ConflictMode.REJECT)
     assert (changed.name, changed.metadata, changed.on_conflict) == ("n", {"m": 1}, "reject")
     assert changed.updated_at > before.updated_at
     again = await talk.change(name=None)
@@ -506,7 +506,7 @@ async def test_a_busy_session_is_not_deleted_an_idle_one_is_with_its_items(talk:
 
 
 async def test_a_fork_goes_on_from_a_run_or_from_the_end(store: Store) -> None:
-    talk = await talk_of(store, name="mine", state={"a": 1}, on_conflict=OnConflict.REJECT)
+    talk = await talk_of(store, name="mine", state={"a": 1}, on_conflict=ConflictMode.REJECT)
     first, second = [await ended(talk, words) for words in ("one", "two")]
     await talk.start()
     whole, part = await talk.fork(), await talk.fork(first, "theirs")

@@ -132,7 +132,7 @@ def test_the_example_of_executors(own: Own, tmp_path: Path) -> None:
     with Story("examples/executors/README.md", own.client, tmp_path, env=env) as page:
         page.serve()
         shell = own.client.call("GET", "/v1/tools/shell")
-        assert (shell["type"], shell["executes"]) == ("plugin", "shell")
+        assert (shell["type"], shell["implements"]) == ("plugin", "shell")
         page.not_run()
         for given in re.findall(r"/examples(/\S+)", page.not_run()):
             assert (ROOT / "examples" / given.strip("/:")).exists(), given

@@ -72,7 +72,7 @@ def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
 ) -> None:
     client.register_tool("pay", tool.url, approval="always")
     started = runward(
-        "runs", "start", 'pay(x="9")', "-m", "offline:rules", "--tool", "pay", "--settled"
+        "runs", "start", 'pay(x="9")', "-m", "offline:rules", "--tool", "pay", "--until-idle"
     )
     assert started.code == 0, started.err
     assert '→ pay {"x": "9"}' in started.out
@@ -266,7 +266,7 @@ def test_what_strangers_wrote_never_reaches_the_terminal_s_controls(
         runward("runs", "show", run_id),
         runward("runs", "calls", run_id),
         runward("runs", "list"),
-        runward("runs", "watch", run_id, "--settled"),
+        runward("runs", "watch", run_id, "--until-idle"),
         runward("runs", "show", run_id, "--json"),
     ]
     for done in shown:

@@ -32,7 +32,7 @@ def test_the_result_of_a_client_s_tool_is_given(
 ) -> None:
     client.call("POST", "/v1/tools", MEASURE)
     started = runward(
-        "runs", "start", "measure()", "-m", "offline:rules", "--tool", "measure", "--settled"
+        "runs", "start", "measure()", "-m", "offline:rules", "--tool", "measure", "--until-idle"
     )
     assert started.code == 0, started.err
     [run_id] = set(re.findall(r"run_[0-9a-f]{32}", started.out))
@@ -68,7 +68,7 @@ def test_an_outcome_that_nobody_knows_is_resolved(
         client.register_tool("pay", url, on_unknown="ask")
         run = client.start_run(model="offline:rules", tools=["pay"], input='pay(x="1")', wait=20)
         assert run["status"] == "requires_action"
-        told = runward("runs", "watch", run["id"], "--settled").out
+        told = runward("runs", "watch", run["id"], "--until-idle").out
         assert f"runward runs resolve {run['id']} call_1" in told
         assert "resolve of call_1" in runward("runs", "show", run["id"]).out
 

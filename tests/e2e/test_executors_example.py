@@ -181,9 +181,9 @@ def test_the_same_shell_is_a_webhook(
     start: Processes, model: ModelServer, webhook: Webhook, tmp_path: Path
 ) -> None:
     client = start.client(start("serve"))
-    fields = {"name": "shell", "type": "webhook", "executes": "shell"}
+    fields = {"name": "shell", "type": "webhook", "implements": "shell"}
     tool = client.call("POST", "/v1/tools", fields | {"url": "http://127.0.0.1:9/shell"})
-    assert (tool["executes"], tool["approval"]) == ("shell", "always")
+    assert (tool["implements"], tool["approval"]) == ("shell", "always")
     webhook.start(tool["secret"])
     client.call("PATCH", "/v1/tools/shell", {"url": webhook.url})
     model.by_turn("main", calls(Call("c1", "shell", '{"commands": ["pwd"]}')), text("there"))

@@ -61,7 +61,7 @@ def test_a_cancel_flows_down_also_while_every_worker_is_dead(
     approval = family.action(run_id)["approval_id"]
     family.client.cancel(run_id)
     assert family.statuses(run_id) == ["cancelled"] * 3
-    assert family.client.call("GET", f"/v1/approvals/{approval}")["status"] == "withdrawn"
+    assert family.client.call("GET", f"/v1/approvals/{approval}")["status"] == "cancelled"
     assert family.broken(run_id) == []
 
 

@@ -240,7 +240,7 @@ def test_a_tool_that_came_back_changed_is_asked_about_again(
     news.tool(project.client, "box_echo", version=2)
     assert approve(project, run, before)["status"] == "requires_action"
     assert server.seen() == []
-    assert project.client.call("GET", f"/v1/approvals/{before['id']}")["status"] == "void"
+    assert project.client.call("GET", f"/v1/approvals/{before['id']}")["status"] == "superseded"
     [again] = project.client.approvals(run_id=run["id"])
     assert (again["tool_version"], again["arguments"]) == (2, {"text": "hi"})
     assert approve(project, run, again)["status"] == "completed"

@@ -146,7 +146,7 @@ class Replay:
         if agent.get("handoffs"):
             fields["handoffs"] = [inner["name"] for inner in agent["handoffs"]]
         if agent.get("output") == "struct":
-            fields |= {"output_schema": STRUCT, "repair_attempts": 0}
+            fields |= {"output_schema": STRUCT, "output_retries": 0}
         return fields
 
     def _register_agent(self, client: Client, agent: Json) -> None:

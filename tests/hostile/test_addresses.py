@@ -93,16 +93,16 @@ MANY: Final[dict[str, Many]] = {
 }
 IN_CONTRACT: Final = {
     "RegisterTool.url": "POST /v1/tools url",
-    "PatchTool.url": "PATCH /v1/tools url",
+    "UpdateTool.url": "PATCH /v1/tools url",
     "RegisterMcpServer.url": "POST /v1/mcp_servers url",
-    "PatchMcpServer.url": "the same check, after a server was reached",
+    "UpdateMcpServer.url": "the same check, after a server was reached",
     "OAuth.token_url": "POST /v1/mcp_servers oauth.token_url",
     "WebhookGuardrail.url": "PUT /v1/policy",
     "WebhookHook.url": "PUT /v1/policy",
     "InputImage.url": "handed to the model's provider, never fetched",
     "InputFile.url": "handed to the model's provider, never fetched",
-    "ImageIn.image_url": "handed to the model's provider, never fetched",
-    "FileIn.file_url": "handed to the model's provider, never fetched",
+    "ResponseInputImage.image_url": "handed to the model's provider, never fetched",
+    "ResponseInputFile.file_url": "handed to the model's provider, never fetched",
     "ImagePart.url": "handed to the model's provider, never fetched",
     "FilePart.url": "handed to the model's provider, never fetched",
 }

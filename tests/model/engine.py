@@ -7,7 +7,7 @@ from uuid import UUID
 
 from runward.domain.ids import RunId
 from runward.domain.run.family import ChildRun
-from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
@@ -26,7 +26,7 @@ from tests.model.worker import (
 
 NAMES: Final = "AB"
 COMPLETED: Final = CallbackCompleted(status="completed", output=1)
-ASKED: Final = InputRequired(status="input_required", requests={"what": "name"})
+ASKED: Final = CallbackInputRequired(status="input_required", requests={"what": "name"})
 
 
 def engine_of(

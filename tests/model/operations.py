@@ -195,7 +195,7 @@ _REPLACED: Final[list[tuple[Any, str, Any]]] = [
     (queries, "list_open_descendants", on_twin.open_below),
     (queries, "change_run", on_twin.change),
     (approvals, "get", on_twin.get_approval),
-    (approvals, "withdraw", on_twin.withdraw),
+    (approvals, "cancel", on_twin.cancel_approval),
     (approvals, "remember", on_twin.remember),
     (sweep, "is_overdue", on_twin.is_overdue),
     (sweep, "is_crash_loop", on_twin.is_crash_loop),

@@ -5,11 +5,10 @@ This module uses no table of Runward's code. It lists the statuses and their ord
 
 from typing import Final
 
-from runward.domain.events.values import ApprovalStatus
+from runward.domain.events.values import ApprovalStatus, RunErrorCode
 from runward.domain.ids import CallId
 from runward.domain.run.state import CallPhase
 from runward.domain.run.status import RunStatus
-from runward.loop.execution import INTERNAL
 from runward.store.runs.gate import Step
 from tests.model.rows import ApprovalRow, Rows, RunRow
 
@@ -58,8 +57,8 @@ _LATER: Final[dict[RunStatus, set[RunStatus]]] = {
 }
 _OPEN_DECISIONS: Final = {
     ApprovalStatus.PENDING: set(ApprovalStatus),
-    ApprovalStatus.APPROVED: {ApprovalStatus.VOID},
-    ApprovalStatus.EDITED: {ApprovalStatus.VOID},
+    ApprovalStatus.APPROVED: {ApprovalStatus.SUPERSEDED},
+    ApprovalStatus.EDITED: {ApprovalStatus.SUPERSEDED},
 }
 
 
@@ -72,7 +71,7 @@ def check_rows(rows: Rows) -> None:
 def _check_row(row: RunRow) -> None:
     leased = row.status is RunStatus.IN_PROGRESS
     require(leased == (row.lease is not None), "a lease exactly while in progress", row.status)
-    require(row.error != INTERNAL, "no run loses track of a call")
+    require(row.error != RunErrorCode.INTERNAL_ERROR, "no run loses track of a call")
     open_calls = [one for one in row.calls.values() if one.phase is not CallPhase.SETTLED]
     pending = {a.id for a in row.approvals.values() if a.status is ApprovalStatus.PENDING}
     asked = {c.approval_id for c in open_calls if c.phase is CallPhase.AWAITING_APPROVAL}

@@ -7,7 +7,13 @@ from uuid import UUID
 
 from runward.domain.ids import RunId
 from runward.domain.run.config import AgentConfig
-from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Respond
+from runward.domain.run.decisions import (
+    ApproveDecision,
+    Decision,
+    EditDecision,
+    RejectDecision,
+    RespondDecision,
+)
 from runward.domain.run.family import Lineage, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
@@ -25,10 +31,10 @@ UNREACHED: Final = Failed(FailureKind.NOT_SENT, "no connection")
 TIMEOUT: Final = Failed(FailureKind.TIMEOUT, "no answer")
 LATER: Final = Waits()
 DECISIONS: Final[Mapping[str, Decision]] = {
-    "approve": Approve(decision="approve"),
-    "edit": Edit(decision="edit", arguments={"n": 9}),
-    "reject": Reject(decision="reject"),
-    "respond": Respond(decision="respond", output="By hand."),
+    "approve": ApproveDecision(decision="approve"),
+    "edit": EditDecision(decision="edit", arguments={"n": 9}),
+    "reject": RejectDecision(decision="reject"),
+    "respond": RespondDecision(decision="respond", output="By hand."),
 }
 
 

@@ -8,9 +8,9 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, RunId
 from runward.domain.run.resolve import (
     CallbackCompleted,
-    InputRequired,
-    ResolvedCompleted,
-    ResolvedRetry,
+    CallbackInputRequired,
+    CompletedResolution,
+    RetryResolution,
 )
 from runward.domain.run.state import Call, CallPhase
 from runward.domain.run.tools import CompiledTool, compile_tool
@@ -24,7 +24,7 @@ from tests.model.world import Acting, Choice, World
 
 NAMES: Final = "AB"
 COMPLETED: Final = CallbackCompleted(status="completed", output=1)
-ASKED: Final = InputRequired(status="input_required", requests={"what": "name"})
+ASKED: Final = CallbackInputRequired(status="input_required", requests={"what": "name"})
 
 
 class Surroundings(Acting):
@@ -187,7 +187,7 @@ class Surroundings(Acting):
                     lambda: self._act(world, "give", *at, COMPLETED)[0],
                 )
             case CallPhase.AWAITING_RESOLUTION:
-                done = ResolvedCompleted(resolution="completed", output=1)
+                done = CompletedResolution(resolution="completed", output=1)
                 yield (
                     f"somebody resolves {call.id}: completed",
                     lambda: self._act(world, "resolve", *at, done)[0],
@@ -206,7 +206,7 @@ class Surroundings(Acting):
                     )
 
     def _retry(self, world: World, row: RunRow, call: Call) -> World:
-        how = ResolvedRetry(resolution="retry")
+        how = RetryResolution(resolution="retry")
         after, answer = self._act(world, "resolve", row.id, call.id, how)
         if isinstance(answer, Refused):
             return after

@@ -8,7 +8,7 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import RunId
 from runward.domain.run.abandoned import Closed
 from runward.domain.run.outcomes import Done, Failed, FailureKind
-from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.state import Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store.runs.gate import Committed, Step
@@ -25,7 +25,7 @@ from tests.model.world import Choice, Sent, World, call_of, with_worker
 
 NAMES: Final = "AB"
 COMPLETED: Final = CallbackCompleted(status="completed", output=1)
-ASKED: Final = InputRequired(status="input_required", requests={"what": "name"})
+ASKED: Final = CallbackInputRequired(status="input_required", requests={"what": "name"})
 
 
 class System(Surroundings):

@@ -14,7 +14,7 @@ from uuid import UUID
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
-from runward.domain.run.decisions import Remember, RememberedDecision
+from runward.domain.run.decisions import RememberedDecision, RememberOptions
 from runward.domain.run.family import Child, Lineage
 from runward.domain.run.state import Call, CallPhase, Changes, RunState, Segment
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
@@ -359,7 +359,9 @@ def _seconds_left(row: RunRow) -> float | None:
 
 def _closes(before: str, after: str) -> bool:
     decided = (ApprovalStatus.APPROVED, ApprovalStatus.EDITED)
-    return before == ApprovalStatus.PENDING or (after == ApprovalStatus.VOID and before in decided)
+    return before == ApprovalStatus.PENDING or (
+        after == ApprovalStatus.SUPERSEDED and before in decided
+    )
 
 
 def _works(child: RunRow) -> bool:
@@ -424,12 +426,12 @@ def _approval(run: RunRow, row: ApprovalRow) -> Approval:
     )
 
 
-async def withdraw(tx: Any, _: ProjectId, approval_id: ApprovalId) -> None:
+async def cancel_approval(tx: Any, _: ProjectId, approval_id: ApprovalId) -> None:
     twin = cast("Twin", tx)
     for run in twin.rows.values():
         row = run.approvals.get(approval_id)
         if row is not None and row.status is ApprovalStatus.PENDING:
-            after = replace(row, status=ApprovalStatus.WITHDRAWN)
+            after = replace(row, status=ApprovalStatus.CANCELLED)
             twin.put(run.id, approvals={**run.approvals, approval_id: after})
             return
 
@@ -439,7 +441,7 @@ async def remember(
     _: ProjectId,
     run: RunId,
     what: RememberedDecision,
-    how: Remember,
+    how: RememberOptions,
     session: SessionId | None,
 ) -> None:
     raise AssertionError("no scope remembers decisions")

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from runward.domain.ids import CallId, RunId
-from runward.domain.run.resolve import CallbackCompleted, InputRequired
+from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.state import Call, CallPhase
 from runward.domain.run.tools import CompiledTool
 from runward.store.runs.gate import Step, VersionChanged
@@ -30,7 +30,7 @@ from tests.model.worker import (
 
 NAMES: Final = "AB"
 COMPLETED: Final = CallbackCompleted(status="completed", output=1)
-ASKED: Final = InputRequired(status="input_required", requests={"what": "name"})
+ASKED: Final = CallbackInputRequired(status="input_required", requests={"what": "name"})
 
 
 @dataclass(frozen=True, slots=True)

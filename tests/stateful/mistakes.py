@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from runward.api.http import idempotency
 from runward.domain.run import approvals as rules
-from runward.domain.run.decisions import Approve, Edit
+from runward.domain.run.decisions import ApproveDecision, EditDecision
 from runward.loop import execution
 from runward.loop.toolbox import Toolbox
 from runward.store.runs import approvals, decisions, queries, transitions
@@ -37,8 +37,8 @@ def edit_is_ignored() -> None:
     def ignoring(
         state: Any, changes: Any, call: Any, tool: Any, decision: Any, by: str, **others: Any
     ) -> Any:
-        if isinstance(decision, Edit):
-            decision = Approve(decision="approve")
+        if isinstance(decision, EditDecision):
+            decision = ApproveDecision(decision="approve")
         return decide(state, changes, call, tool, decision, by, **others)
 
     _replace(rules, "decide", ignoring)

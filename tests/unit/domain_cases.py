@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import GuardrailVerdict
@@ -115,7 +115,7 @@ def row_of(*phases: CallPhase, **fields: Any) -> list[Call]:
     return [call(f"c{i}", phase, position=i, **fields) for i, phase in enumerate(phases)]
 
 
-def failed(reason: Reason | None = Reason.TOOL_ERROR, **fields: Any) -> Result:
+def failed(reason: CallReason | None = CallReason.TOOL_ERROR, **fields: Any) -> Result:
     values: dict[str, Any] = {"outcome": CallOutcome.FAILED, "output": "no"} | fields
     return Result(reason=reason, **values)
 
@@ -197,7 +197,7 @@ def phase_of(run: RunState, id_: str = "c1") -> CallPhase:
     return run.calls[CallId(id_)].phase
 
 
-def reason_of(run: RunState, id_: str = "c1") -> Reason | None:
+def reason_of(run: RunState, id_: str = "c1") -> CallReason | None:
     result = run.calls[CallId(id_)].result
     assert result is not None
     return result.reason

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from runward.domain.events.base import AnyEvent
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId, RunId
 from runward.domain.run.approvals import decide, expire
 from runward.domain.run.conversation import build_conversation
@@ -21,7 +21,14 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
-from runward.domain.run.decisions import Approve, Decision, Edit, Reject, Remember, Respond
+from runward.domain.run.decisions import (
+    ApproveDecision,
+    Decision,
+    EditDecision,
+    RejectDecision,
+    RememberOptions,
+    RespondDecision,
+)
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
@@ -34,9 +41,9 @@ from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.resolve import (
     CallbackCompleted,
     CallbackFailed,
-    ResolvedCompleted,
-    ResolvedFailed,
-    ResolvedRetry,
+    CompletedResolution,
+    FailedResolution,
+    RetryResolution,
     apply_callback,
     apply_resolution,
 )
@@ -83,13 +90,15 @@ OUTCOMES: Final[Sequence[Outcome]] = (
     ),
 )
 DECISIONS: Final[Sequence[Decision | None]] = (
-    Approve(decision="approve"),
-    Approve(decision="approve", remember=Remember(scope="run")),
-    Approve(decision="approve", remember=Remember(scope="run", exact_arguments=True)),
-    Reject(decision="reject"),
-    Reject(decision="reject", message="No.", remember=Remember(scope="run")),
-    Edit(decision="edit", arguments={"n": 9}),
-    Respond(decision="respond", output="By hand."),
+    ApproveDecision(decision="approve"),
+    ApproveDecision(decision="approve", remember=RememberOptions(scope="run")),
+    ApproveDecision(
+        decision="approve", remember=RememberOptions(scope="run", exact_arguments=True)
+    ),
+    RejectDecision(decision="reject"),
+    RejectDecision(decision="reject", message="No.", remember=RememberOptions(scope="run")),
+    EditDecision(decision="edit", arguments={"n": 9}),
+    RespondDecision(decision="respond", output="By hand."),
     None,
 )
 """None: nobody answers."""
@@ -326,7 +335,7 @@ class Drive:
             self._commit(expire(self.run, changes, one), changes)
             return
         after, _ = decide(self.run, changes, one, self.tools[one.tool], decision, "key_1")
-        if isinstance(decision, Approve | Reject) and decision.remember is not None:
+        if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
             memory = remember_decision(decision, one, self.run.agent)
             after = replace(after, remembered=(*after.remembered, memory))
         self._commit(after, changes)
@@ -352,12 +361,12 @@ class Drive:
         changes = Changes()
         how = self.choose(
             [
-                ResolvedCompleted(resolution="completed", output=1),
-                ResolvedFailed(resolution="failed", message="No."),
-                *([ResolvedRetry(resolution="retry")] if self.mishaps < MAX_MISHAPS else []),
+                CompletedResolution(resolution="completed", output=1),
+                FailedResolution(resolution="failed", message="No."),
+                *([RetryResolution(resolution="retry")] if self.mishaps < MAX_MISHAPS else []),
             ]
         )
-        if isinstance(how, ResolvedRetry):
+        if isinstance(how, RetryResolution):
             self.mishaps += 1
             self.deliveries[one.id] = 0
         after = apply_resolution(self.run, changes, one, self.tools[one.tool], how)
@@ -367,7 +376,7 @@ class Drive:
         changes = Changes()
         cancelled = finish.status is RunStatus.CANCELLED
         assert not (cancelled and self.run.open_children)
-        reason = Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED
+        reason = CallReason.RUN_CANCELLED if cancelled else CallReason.RUN_ENDED
         self._commit(close_open_calls(self.run, changes, reason), changes)
         self.log.append(RUN_ENDINGS[finish.status]({}))
         self.finish = finish

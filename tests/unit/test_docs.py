@@ -11,7 +11,7 @@ import pytest
 from pydantic import AliasChoices
 
 from runward.domain.events.kinds import STORED, TRANSIENT
-from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.registry.scopes import Scope
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
@@ -184,7 +184,7 @@ def test_every_status_reason_and_scope_is_listed() -> None:
     assert set(rows("how-to/approvals.md", "## The inbox")) == set(ApprovalStatus)
     assert set(rows("reference/keys-and-scopes.md", "## Scopes")) == set(Scope)
     events = read(DOCS / "reference/events.md")
-    assert all(f"`{reason}`" in events for reason in Reason)
+    assert all(f"`{reason}`" in events for reason in CallReason)
     listed = [
         row for row in rows("reference/webhook-requests.md", "## Retries") if row[0].isdigit()
     ]

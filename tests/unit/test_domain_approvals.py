@@ -6,12 +6,12 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.ids import ApprovalId, CallId
 from runward.domain.json import compute_digest
 from runward.domain.run import texts
 from runward.domain.run.approvals import DecisionRecord, decide, expire
-from runward.domain.run.decisions import Decision, Reject
+from runward.domain.run.decisions import Decision, RejectDecision
 from runward.domain.run.remembered_decisions import find_remembered_decision, remember_decision
 from runward.domain.run.state import (
     Call,
@@ -88,7 +88,7 @@ def test_a_rejection_is_an_error_result_in_the_person_s_words_first(
         {"decision": "reject", "message": message}, reject_message=own
     )
     assert decided.status is ApprovalStatus.REJECTED
-    assert result_of(run) == Result(CallOutcome.REJECTED, text, Reason.DECLINED)
+    assert result_of(run) == Result(CallOutcome.REJECTED, text, CallReason.DECLINED)
     assert types(changes) == ["tool_call.approval_decided", "tool_call.rejected"]
     assert ("message" in event(changes, "tool_call.approval_decided")) is bool(message)
 
@@ -130,7 +130,7 @@ def test_a_second_edit_keeps_what_the_model_asked_for(original: Any) -> None:
 @pytest.mark.parametrize("output", ["Done by hand.", None, {"ok": True}])
 def test_a_response_is_the_result_and_the_tool_never_runs(output: Any) -> None:
     run, changes, [decided] = deciding({"decision": "respond", "output": output})
-    assert result_of(run) == Result(CallOutcome.COMPLETED, output, Reason.RESPONDED)
+    assert result_of(run) == Result(CallOutcome.COMPLETED, output, CallReason.RESPONDED)
     assert run.calls[CallId("c1")].attempt == 0
     assert decided.status is ApprovalStatus.RESPONDED
     assert types(changes) == ["tool_call.approval_decided", "tool_call.completed"]
@@ -214,7 +214,7 @@ def test_what_is_remembered_covers_later_calls_of_the_same_agent(*, exact: bool)
             "remember": {"scope": "session", "exact_arguments": exact},
         }
     )
-    assert isinstance(what, Reject)
+    assert isinstance(what, RejectDecision)
     memory = remember_decision(what, gated(), AGENT)
     assert (memory.decision, memory.message) == ("reject", "No.")
     assert memory.arguments_digest == (compute_digest({"amount": 5}) if exact else None)
@@ -226,7 +226,7 @@ def test_what_is_remembered_covers_later_calls_of_the_same_agent(*, exact: bool)
 
 def test_a_remembered_approval_has_no_message() -> None:
     what = DECISION.validate_python({"decision": "approve", "remember": {"scope": "run"}})
-    assert not isinstance(what, Reject)
+    assert not isinstance(what, RejectDecision)
     assert remember_decision(what, gated(), AGENT).message is None  # pyright: ignore[reportArgumentType]
 
 
@@ -239,6 +239,6 @@ def test_an_approval_that_nobody_answered_is_not_a_rejection() -> None:
     run = expire(state([one]), changes, one)
     assert changes.closed_approvals == {one.approval_id: ApprovalStatus.EXPIRED}
     assert result_of(run) == Result(
-        CallOutcome.REJECTED, texts.NOBODY_ANSWERED, Reason.APPROVAL_EXPIRED
+        CallOutcome.REJECTED, texts.NOBODY_ANSWERED, CallReason.APPROVAL_EXPIRED
     )
     assert types(changes) == ["tool_call.rejected"]

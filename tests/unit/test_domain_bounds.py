@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.json import MAX_DEPTH, MAX_VALUES, UnstorableError, holds_too_many_values, parse
 from runward.domain.run.bounds import (
     MAX_ARGUMENT_VALUES,
@@ -156,7 +156,7 @@ def test_a_call_whose_result_the_run_has_no_room_for_fails() -> None:
     after = conclude(run, Changes(), STARTED, result)
     kept = after.calls[STARTED.id].result
     assert kept is not None
-    assert (kept.outcome, kept.reason) == (CallOutcome.FAILED, Reason.INVALID_RESPONSE)
+    assert (kept.outcome, kept.reason) == (CallOutcome.FAILED, CallReason.INVALID_RESPONSE)
     assert after.stored_bytes < MAX_RUN_BYTES
 
 
@@ -281,7 +281,7 @@ def test_names_and_ids_of_calls_are_bounded() -> None:
     assert len(one.tool) == MAX_NAME
     assert len(one.id) <= MAX_CALL_ID
     assert one.result is not None
-    assert one.result.reason is Reason.UNKNOWN_TOOL
+    assert one.result.reason is CallReason.UNKNOWN_TOOL
     assert len(str(event(changes, "tool_call.created")["tool"])) == MAX_NAME
 
 

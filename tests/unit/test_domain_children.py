@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
@@ -140,7 +140,7 @@ def test_a_child_that_did_not_complete_is_an_error_that_says_how_it_ended(
     result = classify_outcome(
         asks(), call("c1", AT_CHILD, attempt=1), found, seconds_left=0, jitter=0
     )
-    assert result == Result(CallOutcome.FAILED, text, Reason.TOOL_ERROR, detail=text)
+    assert result == Result(CallOutcome.FAILED, text, CallReason.TOOL_ERROR, detail=text)
 
 
 def test_a_child_that_is_at_work_or_waits_has_not_ended() -> None:
@@ -189,7 +189,7 @@ def test_a_deadline_does_not_wait_for_child_runs() -> None:
     action = next_action(run, overdue=True)
     assert isinstance(action, Finish)
     assert (action.status, action.code) == (RunStatus.INCOMPLETE, "deadline")
-    after_it = close_open_calls(run, Changes(), Reason.RUN_ENDED)
+    after_it = close_open_calls(run, Changes(), CallReason.RUN_ENDED)
     assert output_of(after_it, "c0").startswith(texts.RUN_ENDED)
 
 

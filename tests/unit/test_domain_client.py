@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.run import texts
 from runward.domain.run.abandoned import AbandonedCall, Closed, find_abandoned, merge_closed
 from runward.domain.run.open_calls import close_open_calls, recover
@@ -17,7 +17,7 @@ from runward.domain.run.resolve import (
     Callback,
     CallbackCompleted,
     CallbackFailed,
-    InputRequired,
+    CallbackInputRequired,
     apply_callback,
     apply_client_input,
     apply_client_result,
@@ -41,7 +41,7 @@ CLIENT = tool("measure", type="client", url=None)
 STARTED = call("c1", CallPhase.STARTED, attempt=1, fence=1)
 WAITING = call("c1", CallPhase.AWAITING_RESULT, attempt=1, fence=1)
 CALLED = call("c1", CallPhase.AWAITING_CALLBACK)
-ASKS = InputRequired(status="input_required", requests={"code": "?"}, state=7)
+ASKS = CallbackInputRequired(status="input_required", requests={"code": "?"}, state=7)
 
 
 def done(output: Any) -> CallbackCompleted:
@@ -52,7 +52,7 @@ def no(message: str = "no") -> CallbackFailed:
     return CallbackFailed(status="failed", message=message)
 
 
-def asking(before: Call = CALLED, said: InputRequired = ASKS) -> Call:
+def asking(before: Call = CALLED, said: CallbackInputRequired = ASKS) -> Call:
     run = apply_callback(state([before]), Changes(), before, tool(), said)
     return run.calls[before.id]
 
@@ -99,11 +99,11 @@ def test_a_client_s_call_that_waits_outlives_its_worker() -> None:
     [
         (done(None), CallOutcome.COMPLETED, None),
         (done({"a": 1}), CallOutcome.COMPLETED, None),
-        (no(), CallOutcome.FAILED, Reason.TOOL_ERROR),
+        (no(), CallOutcome.FAILED, CallReason.TOOL_ERROR),
     ],
 )
 def test_the_result_of_a_client_is_kept_as_it_was_said(
-    said: Answer, outcome: CallOutcome, reason: Reason | None
+    said: Answer, outcome: CallOutcome, reason: CallReason | None
 ) -> None:
     changes = Changes()
     run = apply_client_result(state([WAITING]), changes, WAITING, CLIENT, said)
@@ -176,7 +176,7 @@ def test_an_answer_of_null_is_an_answer() -> None:
 def test_a_caller_that_will_not_answer_fails_the_call() -> None:
     one = asking()
     run = apply_client_result(state([one]), Changes(), one, tool(), no("I do not know."))
-    assert reason_of(run) is Reason.TOOL_ERROR
+    assert reason_of(run) is CallReason.TOOL_ERROR
     assert compare_with_earlier_answer(run.calls[one.id], no("I do not know.")) is True
 
 
@@ -201,7 +201,7 @@ def test_a_tool_that_asked_and_cannot_be_reached_again_is_not_said_not_to_have_r
 def test_what_is_asked_and_given_back_has_a_limit() -> None:
     fits = "x" * (MAX_INPUT_BYTES - 2)
     body = {"status": "input_required", "requests": fits, "state": fits}
-    assert isinstance(CALLBACK.validate_python(body), InputRequired)
+    assert isinstance(CALLBACK.validate_python(body), CallbackInputRequired)
     for name in ("requests", "state"):
         with pytest.raises(ValidationError, match="at most 65536 bytes"):
             CALLBACK.validate_python(body | {name: fits + "x"})
@@ -218,7 +218,7 @@ def test_what_was_sent_and_is_closed_without_an_answer_is_abandoned() -> None:
         call("c4", CallPhase.SETTLED, position=3, attempt=1),
     ]
     run, changes = state(calls), Changes()
-    close_open_calls(run, changes, Reason.RUN_CANCELLED)
+    close_open_calls(run, changes, CallReason.RUN_CANCELLED)
     found = find_abandoned(run, changes)
     assert [(one.call.id, one.reason) for one in found] == [
         ("c1", "run_cancelled"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
 from runward.domain.run.decide import AskModel, Finish, Park, RunTools, Wait, next_action
@@ -187,7 +187,7 @@ def test_a_run_that_must_stop_starts_nothing_and_waits_for_what_is_in_flight(
     [
         ({"detail": "HTTP 500"}, "tool_error", "Tool 'lookup': HTTP 500"),
         ({"output": {"no": 1}}, "tool_error", "Tool 'lookup': {\"no\":1}"),
-        ({"reason": Reason.INVALID_ARGUMENTS}, "invalid_arguments", "Tool 'lookup': no"),
+        ({"reason": CallReason.INVALID_ARGUMENTS}, "invalid_arguments", "Tool 'lookup': no"),
         (
             {"outcome": CallOutcome.TIMED_OUT, "reason": None},
             "tool_timeout",
@@ -292,13 +292,13 @@ def test_a_budget_takes_no_answer_away_that_is_there(limits: dict[str, Any]) -> 
 
 
 def test_a_call_beyond_the_limit_ends_the_run_once_its_siblings_are_done() -> None:
-    action = next_action(with_results(DONE, failed(Reason.LIMIT)))
+    action = next_action(with_results(DONE, failed(CallReason.LIMIT)))
     assert isinstance(action, Finish)
     assert (action.status, action.code) == (RunStatus.INCOMPLETE, "max_tool_calls")
 
 
 def test_the_loop_guard_ends_the_run() -> None:
-    action = next_action(with_results(DONE, failed(Reason.REPEATED)))
+    action = next_action(with_results(DONE, failed(CallReason.REPEATED)))
     assert isinstance(action, Finish)
     assert (action.status, action.code) == (RunStatus.INCOMPLETE, "repeated_calls")
 
@@ -377,19 +377,19 @@ def repaired(times: int, text: str, **config: Any) -> RunState:
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])
-def test_after_its_repair_attempts_a_wrong_answer_leaves_the_run_incomplete(attempts: int) -> None:
-    action = next_action(repaired(attempts, "five", repair_attempts=attempts), schema=AMOUNT)
+def test_after_its_output_retries_a_wrong_answer_leaves_the_run_incomplete(attempts: int) -> None:
+    action = next_action(repaired(attempts, "five", output_retries=attempts), schema=AMOUNT)
     assert isinstance(action, Finish)
     assert (action.status, action.code) == (RunStatus.INCOMPLETE, "output_schema")
     assert action.output == "five"
     if attempts:
-        before = repaired(attempts - 1, "five", repair_attempts=attempts)
+        before = repaired(attempts - 1, "five", output_retries=attempts)
         assert isinstance(next_action(before, schema=AMOUNT), AskModel)
 
 
 def test_the_repairs_of_an_agent_before_a_handoff_are_not_counted() -> None:
     again = Segment(SegmentKind.REPAIR, 1, None, (Message("user", "JSON, please."),))
-    run = state(segments=(again, said("five", turn=2)), turn=2, config={"repair_attempts": 1})
+    run = state(segments=(again, said("five", turn=2)), turn=2, config={"output_retries": 1})
     assert isinstance(next_action(run, schema=AMOUNT), AskModel)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.registry.tools import Concurrency
 from runward.domain.run.decide import (
@@ -75,10 +75,10 @@ class Case:
 def results() -> Iterator[Result]:
     for outcome in CallOutcome:
         yield Result(outcome, {"a": 1})
-        yield Result(outcome, "{}", Reason.LIMIT)
-        yield Result(outcome, "ok", Reason.TOOL_ERROR)
-    yield Result(CallOutcome.FAILED, "no", Reason.REPEATED)
-    yield Result(CallOutcome.FAILED, "no", Reason.INVALID_ARGUMENTS, fails_run=True)
+        yield Result(outcome, "{}", CallReason.LIMIT)
+        yield Result(outcome, "ok", CallReason.TOOL_ERROR)
+    yield Result(CallOutcome.FAILED, "no", CallReason.REPEATED)
+    yield Result(CallOutcome.FAILED, "no", CallReason.INVALID_ARGUMENTS, fails_run=True)
     yield Result(CallOutcome.TIMED_OUT, "no", fails_run=True)
     for agent in (AGENT, "helper", "nobody"):
         yield Result(CallOutcome.COMPLETED, {"assistant": agent}, transfer_to=agent)
@@ -97,7 +97,7 @@ CONFIGS: list[dict[str, Any]] = [
         },
         "on_max_turns": on_max_turns,
         "tool_use_behavior": behavior,
-        "repair_attempts": 5 - max_turns,
+        "output_retries": 5 - max_turns,
     }
     for max_turns in (1, 2, 3, 4, 5)
     for max_tokens in (None, 5, 20)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.json import compute_digest
 from runward.domain.registry.guards import Allow, Fail, GuardrailVerdict, Reject
 from runward.domain.run import texts
@@ -37,7 +37,7 @@ from tests.unit.domain_cases import (
 )
 
 GATED = tool("pay", approval="always", approval_expires_seconds=60)
-NO = Result(CallOutcome.REJECTED, "No.", Reason.DECLINED)
+NO = Result(CallOutcome.REJECTED, "No.", CallReason.DECLINED)
 
 
 def test_a_gated_call_waits_for_a_person_who_sees_the_exact_call() -> None:
@@ -74,7 +74,7 @@ def test_a_remembered_rejection_rejects_later_calls(
     run, _ = taken(wants("pay"), tools=[gated], before=before)
     result = only(run).result
     assert result is not None
-    assert (result.outcome, result.reason) == (CallOutcome.REJECTED, Reason.DECLINED)
+    assert (result.outcome, result.reason) == (CallOutcome.REJECTED, CallReason.DECLINED)
     assert result.output == text
 
 
@@ -101,12 +101,12 @@ def test_exact_arguments_are_covered_and_the_latest_decision_wins() -> None:
     assert find_remembered_decision((later, exact), one, AGENT) == exact
 
 
-@pytest.mark.parametrize("reason", [Reason.DECLINED, Reason.DECLINED_BEFORE])
-def test_an_identical_rejected_call_is_rejected_by_itself(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", [CallReason.DECLINED, CallReason.DECLINED_BEFORE])
+def test_an_identical_rejected_call_is_rejected_by_itself(reason: CallReason) -> None:
     first, _ = taken(wants("pay", '{"amount": 5}', "old"), tools=[GATED])
     before = settled(first, "old", replace(NO, reason=reason))
     run, changes = taken(wants("pay", '{"amount":5}'), tools=[GATED], before=before)
-    assert reason_of(run) is Reason.DECLINED_BEFORE
+    assert reason_of(run) is CallReason.DECLINED_BEFORE
     assert output_of(run) == texts.DECLINED_BEFORE
     assert types(changes)[:2] == ["tool_call.created", "tool_call.rejected"]
 
@@ -114,12 +114,12 @@ def test_an_identical_rejected_call_is_rejected_by_itself(reason: Reason) -> Non
 @pytest.mark.parametrize(
     ("arguments", "version", "reason"),
     [
-        ('{"amount": 6}', 1, Reason.DECLINED),
-        ('{"amount": 5}', 2, Reason.DECLINED),
-        ('{"amount": 5}', 1, Reason.APPROVAL_EXPIRED),
+        ('{"amount": 6}', 1, CallReason.DECLINED),
+        ('{"amount": 5}', 2, CallReason.DECLINED),
+        ('{"amount": 5}', 1, CallReason.APPROVAL_EXPIRED),
     ],
 )
-def test_any_other_call_is_asked_about(arguments: str, version: int, reason: Reason) -> None:
+def test_any_other_call_is_asked_about(arguments: str, version: int, reason: CallReason) -> None:
     first, _ = taken(wants("pay", '{"amount": 5}', "old"), tools=[GATED])
     before = settled(first, "old", replace(NO, reason=reason))
     now = tool("pay", version, approval="always")
@@ -170,7 +170,7 @@ def test_nobody_is_asked_about_a_call_that_a_guardrail_rejects() -> None:
     run, changes = gated(wants("pay", FIVE), verdict=no)
     result = only(run).result
     assert result == Result(
-        CallOutcome.REJECTED, "Not so much.", Reason.GUARDRAIL, detail="limit: over 4"
+        CallOutcome.REJECTED, "Not so much.", CallReason.GUARDRAIL, detail="limit: over 4"
     )
     assert changes.approvals == []
     assert "tool_call.approval_requested" not in types(changes)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
-from runward.domain.run.config import AgentKind, History
+from runward.domain.run.config import AgentKind, HistoryLimits
 from runward.domain.run.history import (
     BYTES_A_TOKEN,
     ITEM_BYTES,
@@ -34,7 +34,7 @@ from runward.domain.run.items import (
     ToolResult,
 )
 
-ALL = History()
+ALL = HistoryLimits()
 
 
 def user(text: str) -> Message:
@@ -57,7 +57,7 @@ def result(call_id: str, output: Any = "fine", **fields: Any) -> ToolResult:
     return ToolResult(CallId(call_id), output, **fields)
 
 
-def turn(n: int) -> list[Item]:
+def exchange(n: int) -> list[Item]:
     return [user(f"q{n}"), call(f"c{n}"), result(f"c{n}"), model(f"a{n}")]
 
 
@@ -65,7 +65,7 @@ def turn(n: int) -> list[Item]:
 
 
 def test_of_an_agent_s_run_every_item_is_kept() -> None:
-    items = [system("be kind"), *turn(1), Reasoning("v", {"x": 1}), model("bye")]
+    items = [system("be kind"), *exchange(1), Reasoning("v", {"x": 1}), model("bye")]
     assert select_history(items, "bye", "llm") == tuple(items)
 
 
@@ -103,34 +103,37 @@ def test_of_a_workflow_the_question_and_the_answer_are_kept(kind: AgentKind) -> 
 # What a model is shown.
 
 
-def test_without_a_policy_all_that_is_kept_is_shown_in_order() -> None:
-    history = [turn(1), [system("s"), *turn(2)]]
-    assert trimmed_history(history, ALL) == (*turn(1), system("s"), *turn(2))
+def test_without_limits_all_that_is_kept_is_shown_in_order() -> None:
+    history = [exchange(1), [system("s"), *exchange(2)]]
+    assert trimmed_history(history, ALL) == (*exchange(1), system("s"), *exchange(2))
     assert trimmed_history([], ALL) == ()
 
 
-def test_the_last_turns_are_shown() -> None:
-    history = [[model("welcome"), *turn(1)], [*turn(2), *turn(3)]]
-    assert trimmed_history(history, History(max_turns=1)) == tuple(turn(3))
-    assert trimmed_history(history, History(max_turns=2)) == (*turn(2), *turn(3))
-    assert trimmed_history(history, History(max_turns=3)) == (
+def test_the_newest_exchanges_are_shown() -> None:
+    history = [[model("welcome"), *exchange(1)], [*exchange(2), *exchange(3)]]
+    assert trimmed_history(history, HistoryLimits(max_exchanges=1)) == tuple(exchange(3))
+    assert trimmed_history(history, HistoryLimits(max_exchanges=2)) == (*exchange(2), *exchange(3))
+    assert trimmed_history(history, HistoryLimits(max_exchanges=3)) == (
         model("welcome"),
-        *turn(1),
-        *turn(2),
-        *turn(3),
+        *exchange(1),
+        *exchange(2),
+        *exchange(3),
     )
-    assert trimmed_history(history, History(max_turns=0)) == ()
+    assert trimmed_history(history, HistoryLimits(max_exchanges=0)) == ()
 
 
 def test_system_messages_are_always_shown() -> None:
-    history = [[system("one"), *turn(1)], [system("two"), *turn(2)]]
-    assert trimmed_history(history, History(max_turns=1)) == (
+    history = [[system("one"), *exchange(1)], [system("two"), *exchange(2)]]
+    assert trimmed_history(history, HistoryLimits(max_exchanges=1)) == (
         system("one"),
         system("two"),
-        *turn(2),
+        *exchange(2),
     )
-    assert trimmed_history(history, History(max_turns=0)) == (system("one"), system("two"))
-    assert trimmed_history(history, History(max_tokens=1)) == (system("one"), system("two"))
+    assert trimmed_history(history, HistoryLimits(max_exchanges=0)) == (
+        system("one"),
+        system("two"),
+    )
+    assert trimmed_history(history, HistoryLimits(max_tokens=1)) == (system("one"), system("two"))
 
 
 def tokens(*texts: str) -> int:
@@ -138,26 +141,28 @@ def tokens(*texts: str) -> int:
     return -(-size // BYTES_A_TOKEN)
 
 
-def test_the_newest_turns_that_fit_are_shown() -> None:
+def test_the_newest_exchanges_that_fit_are_shown() -> None:
     history = [[user("é" * 50)], [user("b" * 80), model("c" * 80)]]
     newest = tokens("b" * 80, "c" * 80)
-    assert trimmed_history(history, History(max_tokens=newest - 1)) == ()
-    assert trimmed_history(history, History(max_tokens=newest)) == tuple(history[1])
+    assert trimmed_history(history, HistoryLimits(max_tokens=newest - 1)) == ()
+    assert trimmed_history(history, HistoryLimits(max_tokens=newest)) == tuple(history[1])
     both = tokens("b" * 80, "c" * 80, "x" * 100)
-    assert trimmed_history(history, History(max_tokens=both - 1)) == tuple(history[1])
-    assert trimmed_history(history, History(max_tokens=both)) == (*history[0], *history[1])
+    assert trimmed_history(history, HistoryLimits(max_tokens=both - 1)) == tuple(history[1])
+    assert trimmed_history(history, HistoryLimits(max_tokens=both)) == (*history[0], *history[1])
 
 
-def test_system_messages_take_their_room_from_the_turns() -> None:
+def test_system_messages_take_their_room_from_the_exchanges() -> None:
     history = [[system("s" * 400)], [user("q")]]
-    assert trimmed_history(history, History(max_tokens=tokens("q"))) == (system("s" * 400),)
-    assert len(trimmed_history(history, History(max_tokens=tokens("q", "s" * 400)))) == 2
+    assert trimmed_history(history, HistoryLimits(max_tokens=tokens("q"))) == (system("s" * 400),)
+    assert len(trimmed_history(history, HistoryLimits(max_tokens=tokens("q", "s" * 400)))) == 2
 
 
 def test_both_limits_hold() -> None:
-    history = [turn(1), turn(2), turn(3)]
-    assert trimmed_history(history, History(max_turns=2, max_tokens=1)) == ()
-    assert trimmed_history(history, History(max_turns=1, max_tokens=10_000)) == tuple(turn(3))
+    history = [exchange(1), exchange(2), exchange(3)]
+    assert trimmed_history(history, HistoryLimits(max_exchanges=2, max_tokens=1)) == ()
+    assert trimmed_history(history, HistoryLimits(max_exchanges=1, max_tokens=10_000)) == tuple(
+        exchange(3)
+    )
 
 
 IMAGE = MediaPart("image", data="A" * 100_000, media_type="image/png")
@@ -171,9 +176,9 @@ IMAGE = MediaPart("image", data="A" * 100_000, media_type="image/png")
     ],
 )
 def test_media_and_reasoning_are_counted_roughly(item: Item, size: int) -> None:
-    policy = History(max_tokens=-(-(2 * ITEM_BYTES + 1 + size) // BYTES_A_TOKEN))
-    assert len(trimmed_history([[user("q"), item]], policy)) == 2
-    less = History(max_tokens=(policy.max_tokens or 0) - 2)
+    limits = HistoryLimits(max_tokens=-(-(2 * ITEM_BYTES + 1 + size) // BYTES_A_TOKEN))
+    assert len(trimmed_history([[user("q"), item]], limits)) == 2
+    less = HistoryLimits(max_tokens=(limits.max_tokens or 0) - 2)
     assert trimmed_history([[user("q"), item]], less) == ()
 
 
@@ -186,30 +191,34 @@ def test_calls_and_results_are_counted_with_their_texts() -> None:
         result("2", "z" * 1000, parts=(TextPart("w" * 50),)),
     ]
     size = 5 * ITEM_BYTES + 1 + 104 + len('{"a":""}') + 100 + 4 + 50
-    assert trimmed_history([items], History(max_tokens=-(-size // BYTES_A_TOKEN))) == tuple(items)
-    assert trimmed_history([items], History(max_tokens=size // BYTES_A_TOKEN - 1)) == ()
+    assert trimmed_history([items], HistoryLimits(max_tokens=-(-size // BYTES_A_TOKEN))) == tuple(
+        items
+    )
+    assert trimmed_history([items], HistoryLimits(max_tokens=size // BYTES_A_TOKEN - 1)) == ()
 
 
 def test_outputs_of_tools_are_cut() -> None:
     items = [user("x" * 99), call("1"), result("1", "h" * 50 + "t" * 50, is_error=True)]
-    _, _, cut = trimmed_history([items], History(trim_tool_outputs=10))
+    _, _, cut = trimmed_history([items], HistoryLimits(trim_tool_outputs=10))
     assert isinstance(cut, ToolResult)
     assert cut.output == "hhhhh\n… 90 bytes left out …\nttttt"
     assert cut.is_error
-    assert trimmed_history([items], History(trim_tool_outputs=100)) == tuple(items)
-    _, _, none = trimmed_history([items], History(trim_tool_outputs=0))
+    assert trimmed_history([items], HistoryLimits(trim_tool_outputs=100)) == tuple(items)
+    _, _, none = trimmed_history([items], HistoryLimits(trim_tool_outputs=0))
     assert none == result("1", "… 100 bytes left out …", is_error=True)
     empty = [call("1"), result("1", "")]
-    assert trimmed_history([empty], History(trim_tool_outputs=0)) == tuple(empty)
+    assert trimmed_history([empty], HistoryLimits(trim_tool_outputs=0)) == tuple(empty)
 
 
 def test_media_of_a_tool_are_left_out_where_they_are_too_large() -> None:
     items = [call("1"), result("1", "see", parts=(TextPart("see"), IMAGE))]
-    assert trimmed_history([items], History(trim_tool_outputs=1000)) == (
+    assert trimmed_history([items], HistoryLimits(trim_tool_outputs=1000)) == (
         call("1"),
         result("1", "see"),
     )
-    assert trimmed_history([items], History(trim_tool_outputs=MEDIA_BYTES + 3)) == tuple(items)
+    assert trimmed_history([items], HistoryLimits(trim_tool_outputs=MEDIA_BYTES + 3)) == tuple(
+        items
+    )
 
 
 def calls_in(items: Sequence[Item]) -> list[CallId]:
@@ -251,8 +260,8 @@ ITEMS: st.SearchStrategy[Item] = st.one_of(
 HISTORIES = st.lists(st.lists(ITEMS, max_size=12), max_size=5)
 LIMITS = st.none() | st.integers(0, 40)
 POLICIES = st.builds(
-    History,
-    max_turns=LIMITS,
+    HistoryLimits,
+    max_exchanges=LIMITS,
     max_tokens=st.none() | st.integers(1, 100),
     trim_tool_outputs=LIMITS,
 )
@@ -274,15 +283,15 @@ def assert_whole(items: Sequence[Item]) -> None:
 
 @given(HISTORIES, POLICIES)
 def test_whatever_is_shown_is_a_sound_conversation(
-    history: list[list[Item]], policy: History
+    history: list[list[Item]], limits: HistoryLimits
 ) -> None:
-    seen = trimmed_history(history, policy)
+    seen = trimmed_history(history, limits)
     assert_whole(seen)
     systems = [item for run in history for item in run if is_system(item)]
     assert [item for item in seen if is_system(item)] == systems
     users = [item for item in seen if isinstance(item, Message) and item.role == "user"]
-    if policy.max_turns is not None:
-        assert len(users) <= max(policy.max_turns, 0)
+    if limits.max_exchanges is not None:
+        assert len(users) <= max(limits.max_exchanges, 0)
 
 
 def is_system(item: Item) -> bool:
@@ -290,9 +299,11 @@ def is_system(item: Item) -> bool:
 
 
 @given(HISTORIES, POLICIES)
-def test_showing_what_was_kept_is_showing_it(history: list[list[Item]], policy: History) -> None:
+def test_showing_what_was_kept_is_showing_it(
+    history: list[list[Item]], limits: HistoryLimits
+) -> None:
     kept = [select_history(run, None, "llm") for run in history]
-    assert trimmed_history(kept, policy) == trimmed_history(history, policy)
+    assert trimmed_history(kept, limits) == trimmed_history(history, limits)
     assert kept == [select_history(run, None, "llm") for run in kept]
 
 

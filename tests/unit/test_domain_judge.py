@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run import texts
 from runward.domain.run.failures import AwaitResolution
@@ -77,7 +77,7 @@ def test_an_output_that_does_not_match_its_schema_is_an_error(
 ) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     found = result(Done({"a": "1"}), output_schema=schema, on_error=on_error)
-    assert (found.outcome, found.reason) == (CallOutcome.FAILED, Reason.INVALID_OUTPUT)
+    assert (found.outcome, found.reason) == (CallOutcome.FAILED, CallReason.INVALID_OUTPUT)
     assert (found.output, found.fails_run) == (output, fails)
     assert found.detail == (
         'The output does not match output_schema: output.a must be an integer; it is the text "1"'
@@ -168,19 +168,19 @@ def test_a_delay_has_full_jitter_honours_the_server_and_stays_within_the_call_s_
 @pytest.mark.parametrize(
     ("failure", "outcome", "reason", "text"),
     [
-        (problem(FailureKind.NOT_SENT), "failed", Reason.NOT_SENT, texts.NOT_SENT),
+        (problem(FailureKind.NOT_SENT), "failed", CallReason.NOT_SENT, texts.NOT_SENT),
         (
             problem(FailureKind.INVALID_RESPONSE),
             "failed",
-            Reason.INVALID_RESPONSE,
+            CallReason.INVALID_RESPONSE,
             texts.INVALID_RESPONSE,
         ),
-        (problem(FailureKind.UNAVAILABLE), "failed", Reason.TOOL_ERROR, texts.TOOL_ERROR),
-        (problem(FailureKind.ERROR), "failed", Reason.TOOL_ERROR, texts.TOOL_ERROR),
+        (problem(FailureKind.UNAVAILABLE), "failed", CallReason.TOOL_ERROR, texts.TOOL_ERROR),
+        (problem(FailureKind.ERROR), "failed", CallReason.TOOL_ERROR, texts.TOOL_ERROR),
         (
             problem(FailureKind.ERROR, message="No such order."),
             "failed",
-            Reason.TOOL_ERROR,
+            CallReason.TOOL_ERROR,
             "No such order.",
         ),
         (
@@ -193,7 +193,7 @@ def test_a_delay_has_full_jitter_honours_the_server_and_stays_within_the_call_s_
     ],
 )
 def test_a_failure_is_an_error_result_with_details_for_operators_only(
-    failure: Failed, outcome: str, reason: Reason | None, text: str
+    failure: Failed, outcome: str, reason: CallReason | None, text: str
 ) -> None:
     at = call("c1", CallPhase.STARTED, attempt=1)
     found = result(failure, at=at, left=0)
@@ -240,7 +240,11 @@ def test_no_policy_of_a_tool_changes_what_a_guardrail_said(
     strict = tool(on_error=policy, on_timeout=policy)
     found = classify_outcome(strict, LAST, refused, seconds_left=9, jitter=0)
     assert isinstance(found, Result)
-    assert (found.output, found.outcome, found.reason) == ("no cards", outcome, Reason.GUARDRAIL)
+    assert (found.output, found.outcome, found.reason) == (
+        "no cards",
+        outcome,
+        CallReason.GUARDRAIL,
+    )
     assert not found.fails_run
     fails = classify_outcome(
         strict, LAST, replace(refused, fails_run=True), seconds_left=9, jitter=0

@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient, oauth_problems
-from runward.domain.registry.tools import SecretRef
+from runward.domain.registry.tools import SecretReference
 from runward.tools.mcp.session import credential_problems
 
 URL = "https://mcp.example.com/mcp"
-KEY = SecretRef(secret="key", prefix="Bearer ")
+KEY = SecretReference(secret="key", prefix="Bearer ")
 
 
 def client(**fields: Any) -> OAuthClient:
@@ -23,7 +23,7 @@ def paths(given: Credentials) -> list[str]:
 
 
 def test_references_are_named_with_their_paths() -> None:
-    oauth = OAuth(client_id="me", client_secret=SecretRef(secret="s"), refresh_token="r")
+    oauth = OAuth(client_id="me", client_secret=SecretReference(secret="s"), refresh_token="r")
     given = Credentials({"A": KEY, "B": "text"}, oauth)
     assert list(given.references()) == [
         ("headers.A.secret", "key"),

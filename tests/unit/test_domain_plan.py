@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
@@ -50,7 +50,7 @@ REFUND = tool(
     strict=True,
 )
 GATED = tool("pay", approval="always", approval_expires_seconds=60)
-NO = Result(CallOutcome.REJECTED, "No.", Reason.DECLINED)
+NO = Result(CallOutcome.REJECTED, "No.", CallReason.DECLINED)
 
 
 # The response itself.
@@ -315,7 +315,7 @@ def test_a_finished_call_s_id_for_another_call_fails_the_run(
 
 def test_an_unknown_or_disabled_tool_is_an_error_that_lists_what_there_is() -> None:
     run, changes = taken(wants("nope"), wants("lookup", id_="c2"), tools=[LOOKUP, REFUND])
-    assert reason_of(run) is Reason.UNKNOWN_TOOL
+    assert reason_of(run) is CallReason.UNKNOWN_TOOL
     assert output_of(run) == (
         "Tool 'nope' not found. Tools that can be called now: lookup, refund."
     )
@@ -343,7 +343,7 @@ def test_an_unknown_tool_fails_the_run_where_the_agent_says_so() -> None:
 )
 def test_invalid_arguments_are_an_error_that_names_each_path(arguments: str, problem: str) -> None:
     run, _ = taken(wants("refund", arguments), tools=[REFUND])
-    assert reason_of(run) is Reason.INVALID_ARGUMENTS
+    assert reason_of(run) is CallReason.INVALID_ARGUMENTS
     assert output_of(run).startswith(
         f"Tool 'refund' was not run, because its arguments are not valid:\n{problem}"
     )
@@ -360,7 +360,7 @@ def test_a_text_that_is_no_object_is_kept_and_an_empty_object_goes_back_upstream
 def test_nobody_is_asked_about_a_gated_call_with_invalid_arguments() -> None:
     gated = tool("refund", approval="always", parameters=REFUND.spec.parameters)
     run, changes = taken(wants("refund", "{}"), tools=[gated])
-    assert reason_of(run) is Reason.INVALID_ARGUMENTS
+    assert reason_of(run) is CallReason.INVALID_ARGUMENTS
     assert changes.approvals == []
 
 
@@ -378,7 +378,7 @@ def test_a_call_that_the_response_was_cut_off_in_never_runs_even_if_it_parses(
     run, _ = taken(
         wants("lookup", id_="c0"), wants("lookup", arguments, truncated=True), tools=[LOOKUP]
     )
-    assert reason_of(run) is Reason.TRUNCATED
+    assert reason_of(run) is CallReason.TRUNCATED
     assert output_of(run) == texts.TRUNCATED
     assert run.calls[CallId("c0")].phase is CallPhase.READY
 
@@ -389,7 +389,7 @@ def test_a_run_has_only_so_many_calls() -> None:
         wants("lookup", id_="c1"), wants("lookup", id_="c2"), tools=[LOOKUP], before=before
     )
     assert run.calls[CallId("c1")].phase is CallPhase.READY
-    assert reason_of(run, "c2") is Reason.LIMIT
+    assert reason_of(run, "c2") is CallReason.LIMIT
     assert output_of(run, "c2") == texts.TOO_MANY_CALLS
 
 
@@ -403,7 +403,7 @@ def times(count: int, arguments: str = '{"q": 1}') -> list[RequestedCall]:
 def test_the_fifth_identical_call_is_not_run() -> None:
     run, _ = taken(*times(STOP_AT), tools=[LOOKUP])
     assert [one.phase for one in run.turn_calls] == [*[CallPhase.READY] * 4, CallPhase.SETTLED]
-    assert reason_of(run, "c5") is Reason.REPEATED
+    assert reason_of(run, "c5") is CallReason.REPEATED
     assert output_of(run, "c5") == texts.REPEATED
 
 
@@ -412,7 +412,7 @@ def test_identical_calls_count_over_turns_and_whatever_became_of_them() -> None:
         call(f"old{i}", CallPhase.SETTLED, turn=i, arguments={"q": 1}) for i in range(1, 5)
     )
     run, _ = taken(*times(1), tools=[LOOKUP], before=before)
-    assert reason_of(run) is Reason.REPEATED
+    assert reason_of(run) is CallReason.REPEATED
 
 
 @pytest.mark.parametrize(
@@ -485,4 +485,4 @@ def test_a_tool_that_was_not_searched_for_is_not_just_unknown() -> None:
     run, _ = take_response(state(), response(wants("pay")), turn)
     result = only(run).result
     assert result is not None
-    assert (result.reason, result.output) == (Reason.UNKNOWN_TOOL, texts.search_first("pay"))
+    assert (result.reason, result.output) == (CallReason.UNKNOWN_TOOL, texts.search_first("pay"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.registry.provider_tools import (
     EXECUTORS,
@@ -13,9 +13,9 @@ from runward.domain.registry.provider_tools import (
     default_hosted_approval,
     hosted_parameters,
 )
-from runward.domain.registry.tools import Hosted
+from runward.domain.registry.tools import HostedTool
 from runward.domain.run import texts
-from runward.domain.run.config import History
+from runward.domain.run.config import HistoryLimits
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.history import search, trimmed_history
 from runward.domain.run.items import (
@@ -124,7 +124,7 @@ def test_only_what_a_hosted_server_s_provider_asks_is_a_call() -> None:
         (CRM, wants("crm", ASKED)),
     ):
         run, _ = take_response(state(), ModelResponse((requested,)), turn_with(one))
-        assert reason_of(run) is Reason.UNKNOWN_TOOL
+        assert reason_of(run) is CallReason.UNKNOWN_TOOL
     run, changes = take_response(
         state(), ModelResponse((wants("crm", ASKED, native=NATIVE),)), turn_with(CRM)
     )
@@ -135,7 +135,7 @@ def test_only_what_a_hosted_server_s_provider_asks_is_a_call() -> None:
 def test_what_a_provider_asks_must_be_a_request() -> None:
     requested = wants("crm", '{"name":"find","arguments":"?"}', native=NATIVE)
     run, _ = take_response(state(), ModelResponse((requested,)), turn_with(CRM))
-    assert reason_of(run) is Reason.INVALID_ARGUMENTS
+    assert reason_of(run) is CallReason.INVALID_ARGUMENTS
     assert "arguments" in str(output_of(run))
     assert only(run).tool == "crm"
 
@@ -161,12 +161,12 @@ def test_an_executor_takes_what_providers_send(kind: Any, arguments: Any, *, val
 
 
 def test_what_is_run_elsewhere_asks_a_person_where_it_can() -> None:
-    search, mcp = Hosted(kind="web_search"), Hosted(kind="mcp")
+    search, mcp = HostedTool(kind="web_search"), HostedTool(kind="mcp")
     assert (default_hosted_approval(hosted=search), default_hosted_approval(hosted=mcp)) == (
         "never",
         "always",
     )
-    assert (default_hosted_approval(executes="shell"), default_hosted_approval()) == (
+    assert (default_hosted_approval(implements="shell"), default_hosted_approval()) == (
         "always",
         "never",
     )
@@ -194,10 +194,10 @@ def test_what_another_provider_ran_is_told_in_a_sentence() -> None:
 
 def test_a_session_keeps_and_finds_what_a_provider_ran() -> None:
     earlier: tuple[Item, ...] = (Message("user", "Look."), FOUND, Message("assistant", "Two."))
-    assert trimmed_history([earlier], History()) == earlier
+    assert trimmed_history([earlier], HistoryLimits()) == earlier
     found: Any = search([earlier], "otters", 5)
     assert [one["role"] for one in found["results"]] == ["hosted_call"]
-    small = History(max_tokens=5)
+    small = HistoryLimits(max_tokens=5)
     assert trimmed_history([earlier], small) == (), "the provider's own item counts as what it has"
 
 

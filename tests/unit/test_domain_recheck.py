@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.ids import ApprovalId
 from runward.domain.run import texts
 from runward.domain.run.recheck import recheck
@@ -85,7 +85,7 @@ def test_a_call_is_not_asked_about_because_of_a_policy_that_stays_or_asks_nobody
 @pytest.mark.parametrize("one", [FREE, APPROVED])
 def test_a_call_whose_tool_is_gone_is_settled_and_never_sent(one: Call) -> None:
     run, changes = rechecked(one, tool("other"))
-    assert reason_of(run) is Reason.UNKNOWN_TOOL
+    assert reason_of(run) is CallReason.UNKNOWN_TOOL
     assert output_of(run) == texts.tool_gone(one.tool)
     assert "other" not in texts.tool_gone(one.tool)  # the model may not be shown it
     assert types(changes) == ["tool_call.failed"]
@@ -97,7 +97,7 @@ def test_a_call_whose_tool_is_gone_is_settled_and_never_sent(one: Call) -> None:
 def test_the_approval_of_a_tool_that_changed_is_void_and_asked_again(now: CompiledTool) -> None:
     run, changes = rechecked(APPROVED, now)
     one = run.calls[APPROVED.id]
-    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
+    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.SUPERSEDED}
     assert (one.phase, one.approved_digest) == (CallPhase.AWAITING_APPROVAL, None)
     assert one.version == now.version
     assert one.digest == compute_call_digest("pay", now.version, now.spec.url, {"amount": 5})
@@ -117,9 +117,9 @@ def test_an_edited_call_is_asked_about_again_as_it_was_edited() -> None:
 
 def test_nobody_is_asked_again_about_arguments_that_the_new_version_refuses() -> None:
     run, changes = rechecked(APPROVED, tool("pay", version=2, parameters=STRICT))
-    assert reason_of(run) is Reason.INVALID_ARGUMENTS
+    assert reason_of(run) is CallReason.INVALID_ARGUMENTS
     assert "arguments.amount: must be text; it is 5" in output_of(run)
-    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
+    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.SUPERSEDED}
     assert changes.approvals == []
 
 
@@ -139,13 +139,13 @@ def test_a_decision_remembered_for_the_new_version_covers_it() -> None:
 
 
 def test_a_call_that_was_declined_in_its_new_form_is_declined() -> None:
-    no = Result(CallOutcome.REJECTED, "No.", Reason.DECLINED)
+    no = Result(CallOutcome.REJECTED, "No.", CallReason.DECLINED)
     new = compute_call_digest("pay", 2, URL, {"amount": 5})
     other = call("c0", CallPhase.SETTLED, tool="pay", digest=new, result=no)
     changes = Changes()
     run = state([other, APPROVED])
     after = recheck(run, changes, APPROVED, {"pay": tool("pay", version=2)}, Mint())
-    assert reason_of(after) is Reason.DECLINED_BEFORE
+    assert reason_of(after) is CallReason.DECLINED_BEFORE
 
 
 @pytest.mark.parametrize("policy", ["return_error", "fail_run"])
@@ -175,4 +175,4 @@ def test_a_call_that_was_sent_and_whose_arguments_are_refused_now_has_an_unknown
     result = run.calls[sent.id].result
     assert result is not None
     assert result.outcome is CallOutcome.OUTCOME_UNKNOWN
-    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.VOID}
+    assert changes.closed_approvals == {APPROVAL: ApprovalStatus.SUPERSEDED}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.run import texts
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import (
@@ -51,7 +51,7 @@ def result_of(run: RunState) -> Result:
 @pytest.mark.parametrize("output", ["It was paid.", None, {"a": 1}])
 def test_a_person_who_knows_the_outcome_gives_it(output: Any) -> None:
     run, changes = resolved({"resolution": "completed", "output": output})
-    assert result_of(run) == Result(CallOutcome.COMPLETED, output, Reason.RESOLVED)
+    assert result_of(run) == Result(CallOutcome.COMPLETED, output, CallReason.RESOLVED)
     assert types(changes) == ["tool_call.completed"]
 
 
@@ -60,7 +60,7 @@ def test_a_person_who_knows_the_outcome_gives_it(output: Any) -> None:
 )
 def test_a_person_who_knows_that_it_failed_says_why(message: str, text: str) -> None:
     run, changes = resolved({"resolution": "failed", "message": message}, on_error="fail_run")
-    assert result_of(run) == Result(CallOutcome.FAILED, text, Reason.RESOLVED)
+    assert result_of(run) == Result(CallOutcome.FAILED, text, CallReason.RESOLVED)
     assert types(changes) == ["tool_call.failed"]
 
 
@@ -89,7 +89,7 @@ def test_a_callback_s_output_is_a_result_like_any_other() -> None:
     assert types(changes) == ["tool_call.completed"]
     schema = {"type": "string"}
     bad, _ = called_back({"status": "completed", "output": 5}, output_schema=schema)
-    assert result_of(bad).reason is Reason.INVALID_OUTPUT
+    assert result_of(bad).reason is CallReason.INVALID_OUTPUT
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_callback_s_failure_goes_by_on_error_and_is_not_sent_again(
         retry={"on": [500]},
     )
     found = result_of(run)
-    assert (found.outcome, found.reason) == (CallOutcome.FAILED, Reason.TOOL_ERROR)
+    assert (found.outcome, found.reason) == (CallOutcome.FAILED, CallReason.TOOL_ERROR)
     assert (found.output, found.fails_run) == (text, fails)
 
 
@@ -179,7 +179,7 @@ def test_an_answer_that_is_kept_says_the_same_when_the_loop_looks_at_it(
 def test_the_same_answer_again_is_known_by_what_was_kept_of_it() -> None:
     changes = Changes()
     keep_answer(changes, WAITING, CallbackCompleted(status="completed", output=1))
-    changed = Result(CallOutcome.REJECTED, "A guardrail rejected this.", Reason.GUARDRAIL)
+    changed = Result(CallOutcome.REJECTED, "A guardrail rejected this.", CallReason.GUARDRAIL)
     one = replace(changes.updated[WAITING.id], phase=CallPhase.SETTLED, result=changed)
     assert matches_result(one, tool(), CallbackCompleted(status="completed", output=1))
     assert not matches_result(one, tool(), CallbackCompleted(status="completed", output=True))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.events.base import MAX_VALUE_BYTES
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
@@ -26,7 +26,7 @@ STARTED = call("c1", CallPhase.STARTED)
 
 @pytest.mark.parametrize("outcome", CallOutcome)
 def test_a_settled_call_has_its_row_and_the_event_of_its_outcome(outcome: CallOutcome) -> None:
-    given = Result(outcome, "out", Reason.RESOLVED, detail="why", metadata={"a": 1})
+    given = Result(outcome, "out", CallReason.RESOLVED, detail="why", metadata={"a": 1})
     changes = Changes()
     run = settle(state([STARTED]), changes, STARTED, given)
     one = run.calls[STARTED.id]
@@ -146,12 +146,12 @@ def test_an_unknown_outcome_after_a_crash_is_truthful() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "text"),
-    [(Reason.RUN_CANCELLED, texts.CANCELLED), (Reason.RUN_ENDED, texts.RUN_ENDED)],
+    [(CallReason.RUN_CANCELLED, texts.CANCELLED), (CallReason.RUN_ENDED, texts.RUN_ENDED)],
 )
 @pytest.mark.parametrize("phase", [phase for phase in CallPhase if phase != "settled"])
 @pytest.mark.parametrize("attempt", [0, 1])
 def test_an_ended_run_leaves_no_call_open_and_says_what_is_known_of_each(
-    reason: Reason, text: str, phase: CallPhase, attempt: int
+    reason: CallReason, text: str, phase: CallPhase, attempt: int
 ) -> None:
     changes = Changes()
     done = call("done", CallPhase.SETTLED)
@@ -164,13 +164,13 @@ def test_an_ended_run_leaves_no_call_open_and_says_what_is_known_of_each(
     assert run.open_calls == ()
     assert types(changes) == ["tool_call.cancelled"]
     asked = phase is CallPhase.AWAITING_APPROVAL
-    assert changes.closed_approvals == ({one.approval_id: "withdrawn"} if asked else {})
+    assert changes.closed_approvals == ({one.approval_id: "cancelled"} if asked else {})
 
 
-def test_an_approval_that_was_decided_is_not_withdrawn() -> None:
+def test_an_approval_that_was_decided_is_not_cancelled() -> None:
     approved = call("c1", approval_id=call("x", CallPhase.AWAITING_APPROVAL).approval_id)
     changes = Changes()
-    close_open_calls(state([approved]), changes, Reason.RUN_ENDED)
+    close_open_calls(state([approved]), changes, CallReason.RUN_ENDED)
     assert changes.closed_approvals == {}
 
 

@@ -111,7 +111,7 @@ def test_the_run_goes_on_as_the_other_agent_within_its_own_limits() -> None:
     assert (run.agent, run.config.model) == ("sales", "offline:other")
     assert run.config.limits == before.config.limits
     assert run.segments == before.segments
-    assert event(changes, "agent.changed") == {"from": AGENT, "to": "sales", "turn": 1}
+    assert event(changes, "handoff.completed") == {"from": AGENT, "to": "sales", "turn": 1}
     assert changes.progress
     assert next_action(run) == AskModel()
 

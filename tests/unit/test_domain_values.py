@@ -252,7 +252,7 @@ def test_what_is_added_to_a_copy_is_not_in_the_original() -> None:
     copied.inserted[one.id] = copied.updated[one.id] = one
     copied.segments.append(Segment(SegmentKind.INPUT, 0, AGENT, ()))
     copied.approvals.append(ApprovalRequest(ids.ApprovalId(UUID(int=1)), one, AGENT, None, 60))
-    copied.closed_approvals[ids.ApprovalId(UUID(int=1))] = "void"
+    copied.closed_approvals[ids.ApprovalId(UUID(int=1))] = "superseded"
     assert changes == Changes(progress=True)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runward.domain.events.base import AnyEvent
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.items import Message, ToolCall, ToolResult
 from runward.domain.run.state import CallOutcome, CallPhase, SegmentKind
@@ -136,7 +136,7 @@ def a_gated_call_starts_only_after_a_yes(drive: Drive) -> None:
                 case _:
                     assert allowed
         assert one.result is not None
-        by_a_person = one.result.reason is not Reason.GUARDRAIL
+        by_a_person = one.result.reason is not CallReason.GUARDRAIL
         if one.result.outcome is CallOutcome.REJECTED and one.tool == "pay" and by_a_person:
             assert one.attempt == 0
 
@@ -169,7 +169,7 @@ def limits_held(drive: Drive) -> None:
 def the_log_says_whose_run_it_was(drive: Drive) -> None:
     agent: object = AGENT
     for event in drive.log:
-        if event.type == "agent.changed":
+        if event.type == "handoff.completed":
             assert event.data["from"] == agent != event.data["to"]
             agent = event.data["to"]
         elif event.type in ("message.completed", "tool_call.created"):
@@ -177,7 +177,7 @@ def the_log_says_whose_run_it_was(drive: Drive) -> None:
     assert drive.run.agent == agent
     handed = [one.result for one in drive.run.calls.values() if one.result]
     targets = [result.transfer_to for result in handed if result.transfer_to]
-    assert [event.type for event in drive.log].count("agent.changed") <= len(targets)
+    assert [event.type for event in drive.log].count("handoff.completed") <= len(targets)
 
 
 def no_message_goes_unseen(drive: Drive) -> None:

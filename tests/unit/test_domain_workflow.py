@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.run.decide import Action, Delegate, Finish, Park, RunTools, next_action
@@ -251,7 +251,7 @@ def test_a_workflow_counts_its_steps_as_calls_but_has_no_turns_to_run_out_of() -
     config = {"limits": {"max_tool_calls": 2, "max_turns": 1}}
     run = answered(delegate(flow("loop", "a", config=config)), "x")
     run = delegate(answered(delegate(run), "x"))
-    assert [one.result and one.result.reason for one in run.turn_calls] == [Reason.LIMIT]
+    assert [one.result and one.result.reason for one in run.turn_calls] == [CallReason.LIMIT]
     assert reason_of_end(next_action(run)) == (RunStatus.INCOMPLETE, "max_tool_calls")
 
 

@@ -1,6 +1,6 @@
 """docs/reference/errors.md is up to date and complete."""
 
-from runward.domain.events.values import Reason, RunErrorCode
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.run.state import CallOutcome
 from tests.error_reference import PAGE, build_page, read_http_errors, read_source
 
@@ -22,4 +22,4 @@ def test_every_failure_code_of_a_run_is_explained() -> None:
 
 def test_every_failure_code_of_a_tool_call_is_explained() -> None:
     without_reason = {CallOutcome.TIMED_OUT, CallOutcome.OUTCOME_UNKNOWN}
-    assert set(read_source()["call"]) == {*Reason, *without_reason}
+    assert set(read_source()["call"]) == {*CallReason, *without_reason}

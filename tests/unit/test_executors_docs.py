@@ -17,7 +17,7 @@ def test_the_example_is_a_plugin_that_a_person_approves() -> None:
     names: dict[str, Any] = {}
     exec(compile(block, "executors.md", "exec"), names)
     spec = make_tool(names["apply_patch"]).spec
-    assert (spec.executes, spec.approval) == ("apply_patch", "always")
+    assert (spec.implements, spec.approval) == ("apply_patch", "always")
     assert spec.parameters == EXECUTORS["apply_patch"].parameters
     operation: Any = {"type": "create_file", "path": "a", "diff": "+a"}
     result = run_tool_sync(names["apply_patch"], {"operation": operation})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import (
     Allow,
@@ -249,7 +249,7 @@ async def test_a_rejected_input_is_never_sent_and_the_first_rejection_counts(
     assert (result.output, result.outcome, result.reason, result.fails_run) == (
         whose,
         CallOutcome.REJECTED,
-        Reason.GUARDRAIL,
+        CallReason.GUARDRAIL,
         False,
     )
     assert result.detail == f"guardrail (input) of plugin {whose}.input rejected it."
@@ -292,7 +292,7 @@ async def test_a_before_hook_answers_in_the_tool_s_place_and_the_rest_sees_its_a
 async def test_a_before_hook_that_fails_holds_the_call_back(world: World) -> None:
     world.hooked["agent.before_tool"] = HookFailure("HTTP 500.")
     result = told(await carried(world, a_run(*ALL_HOOKS), armed(), policy()))
-    assert (result.output, result.reason) == (texts.HOOK_FAILED, Reason.GUARDRAIL)
+    assert (result.output, result.reason) == (texts.HOOK_FAILED, CallReason.GUARDRAIL)
     assert result.detail == "hook (before_tool) of plugin agent.before_tool: HTTP 500."
     assert world.log == ["agent.before_tool"]
 
@@ -347,7 +347,7 @@ async def test_output_guardrails_see_the_error_that_the_model_would_get(
     result = told(await carried(world, a_run(), ready, policy()))
     assert world.payloads["tool.output"]["output"] == seen
     assert world.payloads["tool.output"]["is_error"] is True
-    assert (result.output, result.reason) == ("hidden", Reason.GUARDRAIL)
+    assert (result.output, result.reason) == ("hidden", CallReason.GUARDRAIL)
     assert result.outcome is CallOutcome.FAILED, "rejected is what was never sent"
 
 
@@ -392,7 +392,7 @@ async def test_a_failure_that_comes_back_is_never_tried_again(world: World) -> N
     ready = armed(idempotent=True, retry={"max_attempts": 1})
     outcome = await carried(world, a_run(), ready, policy())
     assert isinstance(outcome, Result)
-    assert (outcome.reason, outcome.detail) == (Reason.TOOL_ERROR, "HTTP 503.")
+    assert (outcome.reason, outcome.detail) == (CallReason.TOOL_ERROR, "HTTP 503.")
 
 
 async def test_a_tool_that_answers_later_has_nothing_to_show_yet(world: World) -> None:
@@ -429,7 +429,7 @@ async def test_after_a_timeout_there_is_still_time_to_look_at_the_result(world: 
 async def test_a_type_of_tool_that_nobody_executes_is_not_sent(world: World) -> None:
     ready = armed(type="plugin")
     result = told(await carried(world, a_run(), ready, policy()))
-    assert (result.output, result.reason) == (texts.NOT_SENT, Reason.NOT_SENT)
+    assert (result.output, result.reason) == (texts.NOT_SENT, CallReason.NOT_SENT)
 
 
 async def test_what_breaks_in_the_middle_is_that_call_s_failure(world: World) -> None:

@@ -21,8 +21,8 @@ from runward.domain.registry.guards import (
     GuardrailVerdict,
     HookAnswer,
     HookFailure,
+    HookPoint,
     Instead,
-    Moment,
     NoChange,
     PluginGuardrail,
     PluginHook,
@@ -97,7 +97,7 @@ def at(url: str, stage: Stage = "input") -> WebhookGuardrail:
     return WebhookGuardrail(stage=stage, type="webhook", url=url)
 
 
-def a_hook(url: str, on: Moment = "before_tool") -> WebhookHook:
+def a_hook(url: str, on: HookPoint = "before_tool") -> WebhookHook:
     return WebhookHook(on=on, type="webhook", url=url)
 
 
@@ -106,7 +106,9 @@ async def verdict_of(guards: GuardClient, raw: bytes, stage: Stage = "input") ->
         return await guards.ask_guardrail(at(server.url, stage), a_question())
 
 
-async def said_by_hook(guards: GuardClient, raw: bytes, on: Moment = "before_tool") -> HookAnswer:
+async def said_by_hook(
+    guards: GuardClient, raw: bytes, on: HookPoint = "before_tool"
+) -> HookAnswer:
     async with RawServer(saying(raw)) as server:
         return await guards.ask_hook(a_hook(server.url, on), a_question())
 
@@ -280,7 +282,7 @@ async def test_a_long_message_is_cut(guards: GuardClient) -> None:
     ],
 )
 async def test_a_hook_goes_on_or_answers_instead(
-    guards: GuardClient, raw: bytes, on: Moment, said: HookAnswer
+    guards: GuardClient, raw: bytes, on: HookPoint, said: HookAnswer
 ) -> None:
     assert await said_by_hook(guards, raw, on) == said
 
@@ -299,7 +301,7 @@ async def test_a_hook_goes_on_or_answers_instead(
     ],
 )
 async def test_a_hook_that_answers_anything_else_has_failed(
-    guards: GuardClient, raw: bytes, on: Moment
+    guards: GuardClient, raw: bytes, on: HookPoint
 ) -> None:
     assert isinstance(await said_by_hook(guards, raw, on), HookFailure)
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Instead, Reject
 from runward.domain.registry.rules import RuleError, RuleFailure, compile_rule
-from runward.domain.registry.tools import ToolSpec, When
+from runward.domain.registry.tools import CelRule, ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.tools import build_rule_values, compile_tool
@@ -73,7 +73,7 @@ def test_the_tool_that_is_shown_asks_about_what_it_says(
     amount: int, context: Any, *, asked: bool
 ) -> None:
     spec = tool()
-    assert isinstance(spec.approval, When)
+    assert isinstance(spec.approval, CelRule)
     values = build_rule_values(compile_tool(spec, 1), {"order": "A-1", "amount": amount})
     decided = compile_rule(spec.approval.when).evaluate({**values, "context": context})
     assert (decided is not False) is asked
@@ -92,7 +92,7 @@ def test_the_tool_that_is_shown_is_hidden_where_it_says(
     context: Any, turn: int, *, shown: bool
 ) -> None:
     spec = tool()
-    assert isinstance(spec.enabled, When)
+    assert isinstance(spec.enabled, CelRule)
     values: JsonObject = {"context": context, "run": {"id": "run_1", "agent": None, "turn": turn}}
     assert (compile_rule(spec.enabled.when).evaluate(values) is True) is shown
 

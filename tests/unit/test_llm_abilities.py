@@ -3,14 +3,14 @@
 from typing import Any
 
 from runward.domain.ids import CallId
-from runward.domain.registry.tools import Hosted, ToolSpec
+from runward.domain.registry.tools import HostedTool, ToolSpec
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, ToolCall
 from runward.llm.base import Abilities, ModelRequest
 from runward.llm.capabilities import fit_request
 
 ADD = ToolSpec(name="add", parameters={"type": "object"}, strict=False)
 FIND = ToolSpec(
-    name="find", parameters={"type": "object"}, type="hosted", hosted=Hosted(kind="web_search")
+    name="find", parameters={"type": "object"}, type="hosted", hosted=HostedTool(kind="web_search")
 )
 PLAIN = Abilities(
     "plain",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runward.domain.registry.tools import Hosted, HostedKind, ToolSpec
+from runward.domain.registry.tools import HostedTool, HostedToolKind, ToolSpec
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
@@ -17,9 +17,9 @@ from tests.support.models.chat_rules import Body
 from tests.unit.provider_models import Provider, before, kept, user
 
 
-def hosted(kind: HostedKind, **settings: Any) -> ToolSpec:
+def hosted(kind: HostedToolKind, **settings: Any) -> ToolSpec:
     parameters: Body = {"type": "object", "properties": {}}
-    told = Hosted(kind=kind, settings=settings)
+    told = HostedTool(kind=kind, settings=settings)
     return ToolSpec(name="looker", parameters=parameters, type="hosted", hosted=told)
 
 
@@ -254,7 +254,7 @@ async def test_a_thought_that_begins_unseen_is_a_sign_of_life() -> None:
     [("web_search", {"depth": 3}, "depth"), ("code_interpreter", {"files": []}, "files")],
 )
 async def test_a_setting_that_a_hosted_tool_does_not_have_is_refused(
-    kind: HostedKind, settings: Any, told: str
+    kind: HostedToolKind, settings: Any, told: str
 ) -> None:
     async with before("anthropic", Scripted().answer) as provider:
         with pytest.raises(ModelError, match=f"{kind} has no setting {told}") as refused:

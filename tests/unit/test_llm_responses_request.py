@@ -14,7 +14,13 @@ from pydantic import TypeAdapter
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.provider_tools import EXECUTORS
-from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec, When
+from runward.domain.registry.tools import (
+    CelRule,
+    ExecutorKind,
+    HostedTool,
+    HostedToolKind,
+    ToolSpec,
+)
 from runward.domain.run.items import (
     HostedCall,
     Item,
@@ -53,11 +59,13 @@ ADD = ToolSpec(name="add", description="Adds.", parameters=CLOSED)
 
 def executing(kind: ExecutorKind, name: str | None = None) -> ToolSpec:
     parameters = EXECUTORS[kind].parameters
-    return ToolSpec(name=name or f"run_{kind}", parameters=parameters, executes=kind, strict=False)
+    return ToolSpec(
+        name=name or f"run_{kind}", parameters=parameters, implements=kind, strict=False
+    )
 
 
-def hosting(kind: HostedKind, name: str | None = None, **fields: Any) -> ToolSpec:
-    hosted = Hosted(kind=kind, settings=fields.pop("settings", {}))
+def hosting(kind: HostedToolKind, name: str | None = None, **fields: Any) -> ToolSpec:
+    hosted = HostedTool(kind=kind, settings=fields.pop("settings", {}))
     return ToolSpec(
         name=name or f"my_{kind}", parameters={"type": "object"}, type="hosted", hosted=hosted,
         strict=False, **fields,
@@ -249,7 +257,7 @@ def test_hosted_tools_are_declared_with_their_settings() -> None:
     [
         ({"approval": "always"}, "always"),
         ({"approval": "never"}, "never"),
-        ({"approval": When(when="true")}, "always"),
+        ({"approval": CelRule(when="true")}, "always"),
         ({"approval": "never", "settings": {"require_approval": "always"}}, "always"),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runward.domain.registry.tools import Hosted, ToolSpec
+from runward.domain.registry.tools import HostedTool, ToolSpec
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelDelta, ModelError, ReasoningDelta, TextDelta
@@ -31,7 +31,7 @@ CALL: dict[str, Any] = {
 
 
 def mcp(name: str, label: str) -> ToolSpec:
-    hosted = Hosted(kind="mcp", settings={"server_label": label})
+    hosted = HostedTool(kind="mcp", settings={"server_label": label})
     return ToolSpec(name=name, parameters={}, type="hosted", hosted=hosted, strict=False)
 
 

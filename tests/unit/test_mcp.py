@@ -13,12 +13,12 @@ import pytest
 from aiohttp import web
 from pydantic import JsonValue
 
-from runward.domain.errors import FieldError, McpUnreachableError, NameTakenError
+from runward.domain.errors import AlreadyExistsError, FieldError, McpUnreachableError
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry import mcp_servers
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, ToolFilter, offered_tools
-from runward.domain.registry.tools import FromServer, ToolSpec
+from runward.domain.registry.tools import McpToolSource, ToolSpec
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.schema.validator import check_schema
 from runward.egress.client import Egress
@@ -61,7 +61,7 @@ def test_names_are_made_to_fit_what_every_provider_takes() -> None:
 
 
 def test_two_tools_of_one_name_are_refused_and_both_are_named() -> None:
-    with pytest.raises(NameTakenError, match=r"'a\.b' and 'a/b'"):
+    with pytest.raises(AlreadyExistsError, match=r"'a\.b' and 'a/b'"):
         offered_tools(spec(), [listed("a.b"), listed("a/b")])
     assert names(spec(tools=ToolFilter(deny=("a/b",))), listed("a.b"), listed("a/b")) == ["box_a_b"]
 
@@ -195,7 +195,7 @@ class Host:
 
 
 def invocation(tool: str, seconds: float, arguments: JsonObject) -> Invocation:
-    about = FromServer(server="box", tool=tool)
+    about = McpToolSource(server="box", tool=tool)
     made = ToolSpec(name="t", parameters=OBJECT, type="mcp", strict=False, mcp=about)
     return Invocation(
         project_id=PROJECT,

@@ -19,7 +19,7 @@ from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
-from runward.domain.registry.guards import Moment, Stage
+from runward.domain.registry.guards import HookPoint, Stage
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.items import (
     HostedCall,
@@ -179,7 +179,8 @@ def places(node: Any, place: str) -> Iterator[str]:
 def test_no_enumeration_and_no_union_is_without_a_name(document: Json) -> None:
     assert list(unnamed_types(document)) == []
     assert set(NAMED) <= set(document["components"]["schemas"])
-    assert [name for name in document["components"]["schemas"] if re.search(r"\d$", name)] == []
+    named = document["components"]["schemas"]
+    assert [name for name in named if re.search(r"\d$|-Input$|-Output$|__", name)] == []
 
 
 def test_no_title_is_made_of_a_fields_name_and_no_parameter_is_nullable(document: Json) -> None:
@@ -258,7 +259,9 @@ def test_the_schema_of_a_request_is_that_of_the_response_but_closed(
 
 def test_every_union_of_types_has_a_discriminator(document: Json) -> None:
     schemas: Json = document["components"]["schemas"]
-    assert {"RunItem", "SessionItem", "ItemIn"} <= {n for n, s in schemas.items() if "oneOf" in s}
+    assert {"RunItem", "SessionItem", "ResponseInputItem"} <= {
+        n for n, s in schemas.items() if "oneOf" in s
+    }
     for name, schema in schemas.items():
         if "oneOf" not in schema:
             continue
@@ -376,7 +379,7 @@ def test_what_guardrails_and_hooks_are_told_is_as_the_webhooks_say(judge: Judge)
     for stage, about in told:
         payload = guard_payloads.build_guardrail_payload(asking, stage, about)
         assert judge.wrong("GuardrailRequest", payload) == []
-    around: list[tuple[Moment, JsonObject]] = [
+    around: list[tuple[HookPoint, JsonObject]] = [
         ("before_model", items),
         ("after_model", guard_payloads.describe_response(said)),
         ("before_tool", guard_payloads.describe_call(one)),
@@ -429,4 +432,4 @@ def test_every_operation_on_a_resource_can_be_reached_by_a_link(document: Json) 
         for operation in methods.values()
         if "{" in path
     }
-    assert with_ids - reached == {"call_back"}, "only a tool's request has a callback's token"
+    assert with_ids - reached == {"submit_callback"}, "only a tool's request has a callback's token"

@@ -16,8 +16,8 @@ def shell(
 
 
 def test_its_contract_is_the_kind_s() -> None:
-    spec = make_tool(tool(executes="shell")(shell)).spec
-    assert spec.executes == "shell"
+    spec = make_tool(tool(implements="shell")(shell)).spec
+    assert spec.implements == "shell"
     assert spec.parameters == EXECUTORS["shell"].parameters
     assert spec.description == EXECUTORS["shell"].description
     assert (spec.approval, spec.strict) == ("always", False)
@@ -28,7 +28,7 @@ def test_its_own_words_and_policy_come_first() -> None:
         """Patches the shop's pages."""
         return str(operation)
 
-    spec = make_tool(tool(executes="apply_patch", approval="never")(patch)).spec
+    spec = make_tool(tool(implements="apply_patch", approval="never")(patch)).spec
     assert spec.description == "Patches the shop's pages."
     assert spec.approval == "never"
 
@@ -38,10 +38,10 @@ def test_a_function_that_takes_something_else_is_refused() -> None:
         return command
 
     with pytest.raises(PluginError, match="takes commands, timeout_ms, max_output_length"):
-        make_tool(tool(executes="shell")(other))
+        make_tool(tool(implements="shell")(other))
 
 
 def test_a_kind_that_no_provider_knows_is_refused() -> None:
-    declared = tool(executes="telepathy")(shell)  # type: ignore[call-overload]
+    declared = tool(implements="telepathy")(shell)  # type: ignore[call-overload]
     with pytest.raises(PluginError, match="must be one of shell, apply_patch, computer"):
         make_tool(declared)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from runward.domain.registry.tools import ByCallable, Concurrency, Retry, When
-from runward.domain.registry.tools import Text as Message
+from runward.domain.registry.tools import CallableRule, CelRule, Concurrency, Retry
+from runward.domain.registry.tools import FailureMessage as Message
 from runward.tools import PluginError, tool
 from runward.tools.plugin.loader import Plugins, load_plugins
 from runward.tools.plugin.tool import make_tool
@@ -274,8 +274,8 @@ def test_every_option_reaches_the_tools_policy() -> None:
             metadata={"a": 1},
         )
     ).spec
-    assert spec.approval == When(when="args.x > 1")
-    assert spec.enabled == ByCallable(callable=f"{__name__}:shown")
+    assert spec.approval == CelRule(when="args.x > 1")
+    assert spec.enabled == CallableRule(callable=f"{__name__}:shown")
     assert (spec.on_timeout, spec.on_error) == ("fail_run", Message(message="Sorry."))
     assert (spec.retry, spec.concurrency) == (Retry(max_attempts=5), Concurrency(serial=True))
     assert (spec.idempotent, spec.on_unknown, spec.strict) == (True, "ask", False)
@@ -283,7 +283,7 @@ def test_every_option_reaches_the_tools_policy() -> None:
     assert (spec.timeout_seconds, spec.max_output_bytes, spec.metadata) == (2, 1000, {"a": 1})
     assert [one.stage for one in spec.guardrails] == ["input"]
     decided = make_tool(tool(function, approval=decide)).spec
-    assert decided.approval == ByCallable(callable=f"{__name__}:decide")
+    assert decided.approval == CallableRule(callable=f"{__name__}:decide")
 
 
 @pytest.mark.processes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain import strict_json
-from runward.domain.errors import BadJsonError, FieldError, InvalidRequestError
+from runward.domain.errors import FieldError, InvalidJsonError, InvalidRequestError
 from runward.domain.strict_json import MAX_DEPTH, MAX_PROBLEMS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -33,7 +33,7 @@ def test_what_is_sane_comes_through_unchanged(value: object, ascii_only: bool) -
 def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
     try:
         value = strict_json.parse_body(body)
-    except (BadJsonError, InvalidRequestError):
+    except (InvalidJsonError, InvalidRequestError):
         return
     assert value == json.loads(body)
 
@@ -67,14 +67,14 @@ def test_any_bytes_are_parsed_or_refused(body: bytes) -> None:
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(body: bytes, words: str) -> None:
-    with pytest.raises(BadJsonError) as refused:
+    with pytest.raises(InvalidJsonError) as refused:
         strict_json.parse_body(body)
     assert words in refused.value.detail
 
 
 def test_a_quoted_key_is_cut() -> None:
     key = b'"' + b"k" * 10_000 + b'"'
-    with pytest.raises(BadJsonError) as refused:
+    with pytest.raises(InvalidJsonError) as refused:
         strict_json.parse_body(b"{%s: 1, %s: 1}" % (key, key))
     assert len(refused.value.detail) < 300
     assert "column" in refused.value.detail
@@ -138,7 +138,7 @@ def test_a_long_key_is_not_copied_for_each_value_below_it(below: bytes) -> None:
     body = b'{"' + b"k" * 100_000 + b'":' + below + b"}"
     tracemalloc.start()
     try:
-        with pytest.raises((InvalidRequestError, BadJsonError)):
+        with pytest.raises((InvalidRequestError, InvalidJsonError)):
             strict_json.parse_body(body)
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:

@@ -14,7 +14,7 @@ from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.api.openapi.descriptions import VERSION
 from runward.domain import errors as e
-from runward.domain.registry.guards import Moment, RunStage, ToolStage
+from runward.domain.registry.guards import HookPoint, RunGuardrailStage, ToolGuardrailStage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
@@ -22,7 +22,7 @@ from runward.store import readiness
 from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
 
 
-class Alive(ResponseModel):
+class Health(ResponseModel):
     """The process is alive."""
 
     model_config = with_example(status="ok")
@@ -30,7 +30,7 @@ class Alive(ResponseModel):
     status: Literal["ok"]
 
 
-class Ready(ResponseModel):
+class Readiness(ResponseModel):
     """The process is ready for requests."""
 
     model_config = with_example(status="ready")
@@ -49,7 +49,7 @@ class LoadedPlugins(ResponseModel):
     """Names of the loaded hooks."""
 
 
-class McpAbilities(ResponseModel):
+class McpCapabilities(ResponseModel):
     """Support for MCP servers."""
 
     installed: bool
@@ -58,7 +58,7 @@ class McpAbilities(ResponseModel):
     """Commands that the operator allows for starting MCP servers."""
 
 
-class ModelAbilities(ResponseModel):
+class ModelCapabilities(ResponseModel):
     """Capabilities of the models of one provider."""
 
     hosted: list[str]
@@ -97,17 +97,17 @@ class Capabilities(ResponseModel):
     """Names of the built-in tools."""
     agent_kinds: list[AgentKind]
     """Kinds of agents that can be registered."""
-    guardrail_stages: list[ToolStage | RunStage]
+    guardrail_stages: list[ToolGuardrailStage | RunGuardrailStage]
     """Stages at which guardrails can be called."""
-    hooks: list[Moment]
+    hooks: list[HookPoint]
     """Points at which hooks can be called."""
     plugins: LoadedPlugins
     """Plugin functions that the responding process has loaded."""
-    mcp: McpAbilities
+    mcp: McpCapabilities
     """Support for MCP servers."""
     model_vendors: list[str]
     """Providers of models: the part of a model's name before the colon."""
-    models: dict[str, ModelAbilities]
+    models: dict[str, ModelCapabilities]
     """Capabilities of the models, by provider."""
     responses_api: bool
     """Whether the `/v1/responses` API is available."""
@@ -122,13 +122,13 @@ routes: APIRouter = make_router("Service")
 
 
 @probes.get("/healthz", summary="Check liveness")
-async def healthz() -> Alive:
+async def check_health() -> Health:
     """Check that the process is alive."""
-    return Alive(status="ok")
+    return Health(status="ok")
 
 
 @probes.get("/readyz", summary="Check readiness")
-async def readyz(storage: StorageDep, live: LiveDep) -> Ready:
+async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
     """Check that the process is ready for requests. It is ready if it is not stopping, its database
     accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
     the response is 503."""
@@ -143,7 +143,7 @@ async def readyz(storage: StorageDep, live: LiveDep) -> Ready:
         if not is_outage(error):
             raise
         raise e.UnavailableError(_describe_outage(error), retry_after=1) from error
-    return Ready(status="ready")
+    return Readiness(status="ready")
 
 
 def _describe_outage(error: Exception) -> str:
@@ -158,13 +158,13 @@ def _describe_outage(error: Exception) -> str:
     summary="Get metrics",
     response_description="Metrics in the Prometheus text format.",
 )
-async def metrics() -> Response:
+async def get_metrics() -> Response:
     """Get metrics in the Prometheus text format."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
 @routes.get("/capabilities", summary="Get capabilities")
-async def capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities:
+async def get_capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities:
     """Get the capabilities of this deployment. `plugins` lists the plugin functions of the
     responding process only."""
     plugins, mcp = registry.plugins, registry.mcp
@@ -174,17 +174,17 @@ async def capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities
         tool_types=sorted(registry.executors),
         builtin_tools=sorted(BUILTINS),
         agent_kinds=list(get_args(AgentKind)),
-        guardrail_stages=[*get_args(ToolStage), *get_args(RunStage)],
-        hooks=list(get_args(Moment)),
+        guardrail_stages=[*get_args(ToolGuardrailStage), *get_args(RunGuardrailStage)],
+        hooks=list(get_args(HookPoint)),
         plugins=LoadedPlugins(
             tools=sorted(spec.name for spec in plugins.specs),
             guardrails=sorted(plugins.guardrail_names),
             hooks=sorted(plugins.hook_names),
         ),
-        mcp=McpAbilities(installed="mcp" in registry.executors, commands=sorted(mcp.commands)),
+        mcp=McpCapabilities(installed="mcp" in registry.executors, commands=sorted(mcp.commands)),
         model_vendors=[*abilities],
         models={
-            provider: ModelAbilities(hosted=sorted(can.hosted), executors=sorted(can.executors))
+            provider: ModelCapabilities(hosted=sorted(can.hosted), executors=sorted(can.executors))
             for provider, can in abilities.items()
         },
         responses_api=True,

@@ -51,8 +51,8 @@ Status = Literal[
     "edited",
     "responded",
     "expired",
-    "withdrawn",
-    "void",
+    "cancelled",
+    "superseded",
 ]
 MAX_PENDING: Final = 1000
 

@@ -164,9 +164,12 @@ _FORMATS: Final[dict[str, tuple[Callable[[JsonBody, JsonBody], str], str]]] = {
     "tool_call.approval_requested": (_format_approval_request, "yellow"),
     "tool_call.approval_decided": (_format_decision, "none"),
     "tool_call.progress": (lambda _, data: f"… {_truncate(_read_progress(data))}", "dim"),
-    "agent.changed": (lambda _, data: f"● handed over from {data['from']} to {data['to']}", "none"),
+    "handoff.completed": (
+        lambda _, data: f"● handed over from {data['from']} to {data['to']}",
+        "none",
+    ),
     "model.retried": (_format_model_problem, "yellow"),
-    "model.downgraded": (_format_model_problem, "yellow"),
+    "model.setting_dropped": (_format_model_problem, "yellow"),
 }
 
 

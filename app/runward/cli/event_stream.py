@@ -36,14 +36,14 @@ def follow_run(
     run_id: str,
     *,
     after: str = "0",
-    settled: bool = False,
+    until_idle: bool = False,
     children: bool = False,
 ) -> Iterator[JsonBody]:
-    """Stored and transient events, to the run's last; `settled`: or until it waits for someone.
+    """Stored and transient events, to the run's last; `until_idle`: or until it waits for someone.
     Comes back after a break with the last id it got, so that no stored event is missed or
     doubled; of transient ones the pieces of the turn come again (`offset` says which). While the
     key has too many streams open it tries again; then the error says how to follow the run."""
-    asked = {"until": "settled" if settled else None, "include": "children" if children else None}
+    asked = {"until": "idle" if until_idle else None, "include": "children" if children else None}
     params = {name: value for name, value in asked.items() if value is not None}
     patience = _RetrySchedule(runward.url, run_id)
     while True:
@@ -55,7 +55,7 @@ def follow_run(
                 yield event
                 if event["run_id"] == run_id and event["type"] in FINAL_EVENTS:
                     return
-            if settled and _is_waiting(runward, run_id):
+            if until_idle and _is_waiting(runward, run_id):
                 return
         except _NoMoreEventsError:
             return

@@ -41,8 +41,7 @@ STYLES: Final = {
     "expired": "red",
     "revoked": "dim",
     "cancelled": "dim",
-    "withdrawn": "dim",
-    "void": "dim",
+    "superseded": "dim",
 }
 
 

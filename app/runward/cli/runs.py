@@ -72,8 +72,8 @@ Session = Annotated[
     ),
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")]
-Settled = Annotated[
-    bool, typer.Option("--settled", help="Follow it until it ends or waits for someone.")
+UntilIdle = Annotated[
+    bool, typer.Option("--until-idle", help="Follow it until it ends or waits for someone.")
 ]
 
 
@@ -105,7 +105,7 @@ def start(
         str | None, typer.Option(help="The same one twice starts one run.")
     ] = None,
     watch: Watch = False,
-    settled: Settled = False,
+    until_idle: UntilIdle = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
@@ -125,7 +125,7 @@ def start(
         body["limits"] = {**(body.get("limits") or {}), "max_turns": max_turns}
     with connect(url, key) as runward:
         run = runward.post("/v1/runs", body, idempotency_key=idempotency_key)
-        _print_or_watch(runward, run, watch=watch, settled=settled, as_json=as_json)
+        _print_or_watch(runward, run, watch=watch, until_idle=until_idle, as_json=as_json)
 
 
 @app.command("list")
@@ -170,7 +170,7 @@ def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson 
 def watch(
     run_id: RunId,
     after: Annotated[str, typer.Option(help="The last event you have seen.")] = "0",
-    settled: Settled = False,
+    until_idle: UntilIdle = False,
     children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
     url: Url = None,
     key: KeyOption = None,
@@ -183,7 +183,9 @@ def watch(
     if not after.isascii() or not after.strip():
         fail("--after takes an event's sequence number, or a cursor.", Exit.USAGE)
     with connect(url, key) as runward:
-        _watch_run(runward, run_id, after, settled=settled, children=children, as_json=as_json)
+        _watch_run(
+            runward, run_id, after, until_idle=until_idle, children=children, as_json=as_json
+        )
 
 
 @app.command()
@@ -225,7 +227,7 @@ def continue_run(
     ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Turns that are added.")] = None,
     watch: Watch = False,
-    settled: Settled = False,
+    until_idle: UntilIdle = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
@@ -234,7 +236,7 @@ def continue_run(
     body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
     with connect(url, key) as runward:
         run = runward.post(build_path("runs", run_id, "continue"), body)
-        _print_or_watch(runward, run, watch=watch, settled=settled, as_json=as_json)
+        _print_or_watch(runward, run, watch=watch, until_idle=until_idle, as_json=as_json)
 
 
 app.command("calls")(calls.list_calls)
@@ -243,20 +245,20 @@ app.command("result", epilog=calls.RESULT_EXAMPLES)(calls.give_result)
 
 
 def _print_or_watch(
-    runward: Runward, run: JsonBody, *, watch: bool, settled: bool, as_json: bool
+    runward: Runward, run: JsonBody, *, watch: bool, until_idle: bool, as_json: bool
 ) -> None:
-    if watch or settled:
-        _watch_run(runward, run["id"], "0", settled=settled, children=False, as_json=as_json)
+    if watch or until_idle:
+        _watch_run(runward, run["id"], "0", until_idle=until_idle, children=False, as_json=as_json)
     else:
         print_result(run, run["id"], as_json=as_json)
 
 
 def _watch_run(
-    runward: Runward, run_id: str, after: str, *, settled: bool, children: bool, as_json: bool
+    runward: Runward, run_id: str, after: str, *, until_idle: bool, children: bool, as_json: bool
 ) -> None:
     """Ends with the run's exit code."""
     teller = EventPrinter(run_id)
-    for event in follow_run(runward, run_id, after=after, settled=settled, children=children):
+    for event in follow_run(runward, run_id, after=after, until_idle=until_idle, children=children):
         if as_json:
             print_json(event)
         else:

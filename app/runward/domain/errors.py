@@ -210,8 +210,8 @@ class ResultAlreadyGivenError(ConflictError):
     text = "This tool call has another result already."
 
 
-class NameTakenError(ConflictError):
-    code = "name_taken"
+class AlreadyExistsError(ConflictError):
+    code = "already_exists"
     text = "There is one of this name already."
 
 
@@ -239,8 +239,8 @@ class BadRequestError(AppError):
     text = "The request cannot be read."
 
 
-class BadJsonError(BadRequestError):
-    code = "bad_json"
+class InvalidJsonError(BadRequestError):
+    code = "invalid_json"
     text = "The body is not the JSON that is accepted here."
 
 

@@ -13,7 +13,7 @@ from typing import Final, cast
 import jiter
 from pydantic import JsonValue
 
-from runward.domain.errors import BadJsonError, FieldError, InvalidRequestError
+from runward.domain.errors import FieldError, InvalidJsonError, InvalidRequestError
 from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range, may_need_repair
 
 MAX_PROBLEMS: Final = 20
@@ -30,8 +30,8 @@ _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 def parse_body(body: bytes) -> JsonValue:
-    """Return the value. Raises BadJsonError (no JSON, or ambiguous) or InvalidRequestError (naming
-    each path)."""
+    """Return the value. Raises InvalidJsonError (no JSON, or ambiguous) or InvalidRequestError
+    (naming each path)."""
     try:
         value = cast(
             JsonValue, jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
@@ -45,14 +45,14 @@ def parse_body(body: bytes) -> JsonValue:
     return value
 
 
-def _refusal(body: bytes, message: str) -> BadJsonError | InvalidRequestError:
+def _refusal(body: bytes, message: str) -> InvalidJsonError | InvalidRequestError:
     if message.startswith("recursion limit exceeded"):
         return InvalidRequestError(errors=[FieldError("", _TOO_DEEP)])
     if not body.strip():
-        return BadJsonError("The body is empty; it must be JSON.")
+        return InvalidJsonError("The body is empty; it must be JSON.")
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
-    return BadJsonError(f"The body is not the JSON that is accepted here: {message}.")
+    return InvalidJsonError(f"The body is not the JSON that is accepted here: {message}.")
 
 
 @dataclass(frozen=True, slots=True)

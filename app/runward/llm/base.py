@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from runward.domain.events.values import RunErrorCode
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ExecutorKind, HostedKind, ToolSpec
+from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolSpec
 from runward.domain.run.items import Item
 from runward.domain.run.response import ModelResponse
 
@@ -100,7 +100,7 @@ class Abilities:
 
     provider: str
     settings: frozenset[str]
-    hosted: frozenset[HostedKind] = frozenset()
+    hosted: frozenset[HostedToolKind] = frozenset()
     executors: frozenset[ExecutorKind] = frozenset()
     tool_choices: frozenset[str] = frozenset({"none", "required", "named"})
     parallel_off: bool = True

@@ -1,7 +1,7 @@
 """Compare a request with the features of a provider's protocol, and reduce it to them.
 
-Every reduction is reported as a `Loss`. The run records it in a `model.downgraded` event. If it is
-known when the run is created, the API rejects the request instead.
+Every reduction is reported as a `Loss`. The run records it in a `model.setting_dropped` event.
+If it is known when the run is created, the API rejects the request instead.
 
 The features of all protocols are also a table, which `python -m runward models` prints and
 docs/reference/models.md contains.
@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 from pydantic import JsonValue
 
-from runward.domain.registry.tools import ExecutorKind, HostedKind
+from runward.domain.registry.tools import ExecutorKind, HostedToolKind
 from runward.domain.run.items import HostedCall, Item, MediaPart, Message, Reasoning, ToolCall
 from runward.domain.run.response import Loss
 from runward.llm.base import Abilities, ModelRequest, RequestedToolChoice
@@ -184,7 +184,7 @@ def _rows() -> Iterator[tuple[str, list[str]]]:
     yield "files", [_yes_or_dash(can.files) for can in ALL_ABILITIES]
     places = ["in the result" if can.result_media else "after the results" for can in ALL_ABILITIES]
     yield "images and files of a tool", places
-    for hosted in get_args(HostedKind):
+    for hosted in get_args(HostedToolKind):
         yield f"hosted `{hosted}`", [_yes_or_dash(hosted in can.hosted) for can in ALL_ABILITIES]
     for kind in get_args(ExecutorKind):
         own = ["native" if kind in can.executors else "as a function" for can in ALL_ABILITIES]

@@ -20,8 +20,8 @@ from runward.domain.registry.guards import (
     Hook,
     HookAnswer,
     HookFailure,
+    HookPoint,
     Instead,
-    Moment,
     NoChange,
     Reject,
     Stage,
@@ -196,7 +196,9 @@ class Checks:
             case _:
                 assert_never(answer)
 
-    async def _run_model_hooks(self, state: RunState, on: Moment, about: JsonObject) -> HookAnswer:
+    async def _run_model_hooks(
+        self, state: RunState, on: HookPoint, about: JsonObject
+    ) -> HookAnswer:
         turn = state.turn + 1
         about_id = f"{format_id(Prefix.RUN, state.id)}_{turn}"
         return await self._run_hooks(state, on, turn, about, about_id)
@@ -233,7 +235,7 @@ class Checks:
         found = [(one, armed.secrets) for one in own if armed and one.stage == stage]
         return found + [(one, self.policy.secrets) for one in shared if one.stage == stage]
 
-    def _hooks(self, state: RunState, on: Moment) -> list[Hook]:
+    def _hooks(self, state: RunState, on: HookPoint) -> list[Hook]:
         return [one for one in (*state.config.hooks, *self.policy.hooks) if one.on == on]
 
     async def _run_guardrails(
@@ -256,7 +258,7 @@ class Checks:
     async def _run_hooks(
         self,
         state: RunState,
-        on: Moment,
+        on: HookPoint,
         turn: int,
         about: JsonObject,
         about_id: str,

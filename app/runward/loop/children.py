@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.registry.tools import OutputOfTool
+from runward.domain.registry.tools import ChildToolOutput
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
 from runward.domain.run.family import Child, ChildRun, Member
@@ -71,7 +71,7 @@ class Children:
 
     async def result_of(self, state: RunState, tool: CompiledTool, child: Child) -> Outcome:
         """Of a child run that has ended."""
-        if not isinstance(tool.spec.output, OutputOfTool):
+        if not isinstance(tool.spec.output, ChildToolOutput):
             return read_child_outcome(tool, child)
         name = tool.spec.output.tool
 

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, parse
-from runward.domain.registry.guards import Moment, Stage
+from runward.domain.registry.guards import HookPoint, Stage
 from runward.domain.run.conversation import find_new_input
 from runward.domain.run.items import Item, Part, item_to_json, part_to_json
 from runward.domain.run.response import ModelResponse, RequestedCall
@@ -39,7 +39,9 @@ def build_guardrail_payload(state: RunState, stage: Stage, about: JsonObject) ->
     return {"type": "guardrail", "stage": stage, **_run(state), **about}
 
 
-def build_hook_payload(state: RunState, on: Moment, *, turn: int, about: JsonObject) -> JsonObject:
+def build_hook_payload(
+    state: RunState, on: HookPoint, *, turn: int, about: JsonObject
+) -> JsonObject:
     return {"type": "hook", "on": on, **_run(state), "turn": turn, **about}
 
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.redaction import without_secret
-from runward.domain.registry.tools import Hosted, ToolSpec
+from runward.domain.registry.tools import HostedTool, ToolSpec
 from runward.domain.run.items import (
     HostedCall,
     Message,
@@ -189,7 +189,7 @@ async def add_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
     )
 
 
-def _fill_settings(hosted: Hosted, values: Mapping[str, str]) -> Hosted:
+def _fill_settings(hosted: HostedTool, values: Mapping[str, str]) -> HostedTool:
     """A setting `headers.X-Key` is a field of the setting `headers`."""
     settings = dict(hosted.settings)
     for setting, secret in hosted.secrets.items():

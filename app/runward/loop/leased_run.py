@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 from runward.domain.events.base import MAX_VALUE_BYTES
 from runward.domain.events.kinds import RunWaitingEvent
-from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
-from runward.domain.events.values import Reason, RunErrorCode
+from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
 from runward.domain.run.decide import Finish, Park
@@ -230,14 +230,16 @@ def build_finish(state: RunState, changes: Changes, action: Finish) -> Ending:
     results = (call.result for call in state.calls.values())
     escalated = any(result.escalate for result in results if result is not None)
     cancelled = action.status is RunStatus.CANCELLED
-    close_open_calls(state, changes, Reason.RUN_CANCELLED if cancelled else Reason.RUN_ENDED)
+    close_open_calls(
+        state, changes, CallReason.RUN_CANCELLED if cancelled else CallReason.RUN_ENDED
+    )
     failed = action.status is RunStatus.FAILED
     shown, full = truncate(action.output, MAX_VALUE_BYTES)
     data: RunEndedData = {"output": shown}
     if full is not None:
         data["truncated"] = True
-    error: ErrorSaid | None = None
-    incomplete: LimitSaid | None = None
+    error: RunError | None = None
+    incomplete: IncompleteDetails | None = None
     if action.code is not None and failed:
         error = data["error"] = {"code": RunErrorCode(action.code), "message": action.message}
     elif action.code is not None:

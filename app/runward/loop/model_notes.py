@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import structlog
 
-from runward.domain.events.kinds import ModelDowngradedEvent, ModelRetriedEvent
+from runward.domain.events.kinds import ModelRetriedEvent, ModelSettingDroppedEvent
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, clean_text
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
@@ -53,8 +53,8 @@ class LossNote:
     model: str
     loss: Loss
 
-    def event(self) -> ModelDowngradedEvent:
-        return ModelDowngradedEvent(
+    def event(self) -> ModelSettingDroppedEvent:
+        return ModelSettingDroppedEvent(
             {"model": self.model, "what": self.loss.part, "why": self.loss.reason}
         )
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ByCallable, When
-from runward.domain.run.config import NamedTool
+from runward.domain.registry.tools import CallableRule, CelRule
+from runward.domain.run.config import NamedToolChoice
 from runward.domain.run.parsed_calls import ParsedCall
 from runward.domain.run.state import RunState, list_requested_calls
 from runward.domain.run.tools import (
@@ -33,8 +33,10 @@ async def find_enabled_tools(
     """Return the tools that are enabled in this turn. A tool of a plugin that this process has not
     loaded is not."""
     current = tools.current(state)
-    by_callable = [t for t in current.values() if isinstance(t.spec.enabled, ByCallable)]
-    by_rule = {t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, When)}
+    by_callable = [t for t in current.values() if isinstance(t.spec.enabled, CallableRule)]
+    by_rule = {
+        t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, CelRule)
+    }
     plugins, context = policies.plugins, _build_policy_context(state)
     answers = await asyncio.gather(*(plugins.is_enabled(t.spec, context) for t in by_callable))
     enabled = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
@@ -64,10 +66,10 @@ async def add_approvals(
         if call.tool is None or call.raw is not None or call.misfit is not None:
             continue
         match call.tool.spec.approval:
-            case When(when=rule):
+            case CelRule(when=rule):
                 key = keys[call.id] = make_request_key(call.name, call.arguments)
                 rules[key] = RuleQuestion(rule, build_rule_values(call.tool, call.arguments))
-            case ByCallable():
+            case CallableRule():
                 key = keys[call.id] = make_request_key(call.name, call.arguments)
                 callables[key] = call
             case _:
@@ -98,7 +100,7 @@ def choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> Re
     config = state.config
     if config.reset_tool_choice and _has_called(state):
         return "auto"
-    if isinstance(config.tool_choice, NamedTool):
+    if isinstance(config.tool_choice, NamedToolChoice):
         name = config.tool_choice.name
         return {"name": name} if name in tools else "auto"
     return config.tool_choice if tools else "auto"

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.registry.tools import HostedKind, ToolSpec
+from runward.domain.registry.tools import HostedToolKind, ToolSpec
 from runward.domain.run import builtins, history
 from runward.domain.run.config import Limits
 from runward.domain.run.outcomes import Outcome
@@ -87,7 +87,7 @@ class Toolbox:
         self._kept: OrderedDict[tuple[UUID, str, int], SignedTool] = OrderedDict()
         self.schema_characters = 0
         """Of the tool versions in memory."""
-        self._known: dict[UUID, dict[str, HostedKind | None]] = {}
+        self._known: dict[UUID, dict[str, HostedToolKind | None]] = {}
         self._changes = 0
         self._watchers: dict[UUID, list[asyncio.Event]] = {}
 
@@ -132,7 +132,7 @@ class Toolbox:
 
     async def find_kinds(
         self, project_id: ProjectId, names: Sequence[str]
-    ) -> Mapping[str, HostedKind | None]:
+    ) -> Mapping[str, HostedToolKind | None]:
         """The kind of those that a provider runs, None for others; what is not registered is not
         among them. Remembered until something about the project's tools changes."""
         known = self._known.setdefault(project_id, {})

@@ -59,7 +59,7 @@ def run_demo(*, yes: bool) -> None:
         run_id, seen = _start_run(runward)
         _decide_approvals(runward, run_id, yes=yes)
         _print_title("4. The run goes on by itself")
-        _print_events(runward, run_id, after=seen, settled=False)
+        _print_events(runward, run_id, after=seen, until_idle=False)
         _print_title("5. What stays: every call, once, with its outcome")
         print_text(f"$ runward runs show {run_id}")
         show(run_id, url, key)
@@ -76,13 +76,13 @@ def _start_run(runward: Runward) -> tuple[str, str]:
     print_text(
         "Its model is a rule-based stand-in that needs no key: it makes the calls in its input."
     )
-    options = "--model offline:rules --tool lookup_order --tool refund --settled"
+    options = "--model offline:rules --tool lookup_order --tool refund --until-idle"
     print_text(f"$ runward runs start {options} \\\n    '{FIRST_INPUT}'")
     run = runward.post(
         "/v1/runs",
         {"model": "offline:rules", "tools": ["lookup_order", "refund"], "input": FIRST_INPUT},
     )
-    return run["id"], _print_events(runward, run["id"], after="0", settled=True)
+    return run["id"], _print_events(runward, run["id"], after="0", until_idle=True)
 
 
 def _decide_approvals(runward: Runward, run_id: str, *, yes: bool) -> None:
@@ -100,10 +100,10 @@ def _decide_approvals(runward: Runward, run_id: str, *, yes: bool) -> None:
         print_text(f"{approval['id']} {send_decision(runward, approval, body)['status']}")
 
 
-def _print_events(runward: Runward, run_id: str, *, after: str, settled: bool) -> str:
+def _print_events(runward: Runward, run_id: str, *, after: str, until_idle: bool) -> str:
     """The number of the last event."""
     teller = EventPrinter(run_id)
-    for event in follow_run(runward, run_id, after=after, settled=settled):
+    for event in follow_run(runward, run_id, after=after, until_idle=until_idle):
         teller.print_event(event)
         after = str(event.get("sequence", after))
     return after

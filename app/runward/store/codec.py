@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
@@ -90,7 +90,7 @@ def result_from_json(data: dict[str, Any]) -> Result:
     return Result(
         outcome=CallOutcome(data["outcome"]),
         output=data["output"],
-        reason=None if reason is None else Reason(reason),
+        reason=None if reason is None else CallReason(reason),
         parts=parts_from_json(data.get("parts")),
         full=data.get("full"),
         detail=data.get("detail"),

@@ -2,7 +2,7 @@
 docs/how-to/plugins.md."""
 
 from runward.domain.registry.guards import Fail, Instead, Reject
-from runward.domain.registry.tools import Concurrency, Retry, When
+from runward.domain.registry.tools import CelRule, Concurrency, Retry
 from runward.tools.plugin.context import (
     GuardContext,
     PluginError,
@@ -23,6 +23,7 @@ from runward.tools.plugin.parts import Content, File, Image, Text
 
 __all__ = [
     "BaseTool",
+    "CelRule",
     "Concurrency",
     "Content",
     "Fail",
@@ -40,7 +41,6 @@ __all__ = [
     "ToolContext",
     "ToolContextError",
     "ToolError",
-    "When",
     "guardrail",
     "hook",
     "tool",

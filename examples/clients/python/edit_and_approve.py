@@ -12,23 +12,23 @@ from typing import TypeVar
 import httpx
 from generated_client import AuthenticatedClient
 from generated_client.api.approvals import decide_approval
-from generated_client.api.runs import get_run, give_tool_result, list_events, start_run
+from generated_client.api.runs import get_run, list_events, start_run, submit_tool_result
 from generated_client.api.tools import register_tool
 from generated_client.models import (
     ApprovalAction,
     ApprovalMode,
-    ClientResult,
-    Edit,
+    EditDecision,
     EventList,
     JsonObject,
     Problem,
     RegisteredToolType,
     RegisterTool,
-    ResultAction,
     Run,
     RunCompletedEvent,
     RunWaitingEvent,
     StartRun,
+    SubmitToolResult,
+    ToolResultAction,
 )
 
 Kind = TypeVar("Kind")
@@ -77,11 +77,11 @@ def act(client: AuthenticatedClient, run_id: str) -> None:
         match action:
             case ApprovalAction(arguments=arguments):
                 less = JsonObject.from_dict({**arguments.to_dict(), "amount": 50})
-                decision = Edit(decision="edit", arguments=less, digest=action.digest)
+                decision = EditDecision(decision="edit", arguments=less, digest=action.digest)
                 decide_approval.sync(action.approval_id, client=client, body=decision)
-            case ResultAction(arguments=arguments):
-                result = ClientResult(output={"refunded": arguments["amount"]})
-                give_tool_result.sync(run_id, action.call_id, client=client, body=result)
+            case ToolResultAction(arguments=arguments):
+                result = SubmitToolResult(output={"refunded": arguments["amount"]})
+                submit_tool_result.sync(run_id, action.call_id, client=client, body=result)
             case _:
                 sys.exit(f"nobody here can settle {action.call_id}")
 
@@ -90,7 +90,7 @@ def main() -> None:
     url, key = os.environ["RUNWARD_URL"], os.environ["RUNWARD_KEY"]
     with AuthenticatedClient(base_url=url, token=key, timeout=httpx.Timeout(40)) as client:
         made = register_tool.sync(client=client, body=REFUND)
-        if not (isinstance(made, Problem) and made.code == "name_taken"):
+        if not (isinstance(made, Problem) and made.code == "already_exists"):
             expect(made, object)
         asked = 'refund_here(order="A-1017", amount=500)'
         body = StartRun(model=MODEL, input_=asked, tools=["refund_here"])

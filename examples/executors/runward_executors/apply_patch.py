@@ -8,7 +8,7 @@ from runward_executors.files import FileError, Files
 from runward_executors.workspace import workspace
 
 
-@tool(executes="apply_patch", timeout_seconds=30, concurrency={"limit": 1, "group": "workspace"})
+@tool(implements="apply_patch", timeout_seconds=30, concurrency={"limit": 1, "group": "workspace"})
 def apply_patch(ctx: ToolContext, operation: dict[str, Any]) -> dict[str, str]:
     """Create, update or delete one file in this conversation's own folder.
 

@@ -41,7 +41,7 @@ SCREENS = Screens()
 
 
 @tool(
-    executes="computer",
+    implements="computer",
     timeout_seconds=120,
     concurrency={"limit": 1, "group": "screen"},
 )

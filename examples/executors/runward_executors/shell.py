@@ -18,7 +18,7 @@ ALL_BYTES = 48_000
 
 
 @tool(
-    executes="shell",
+    implements="shell",
     timeout_seconds=600,
     max_output_bytes=262_144,
     concurrency={"limit": 1, "group": "workspace"},

@@ -17,7 +17,7 @@ from runward_client.signature import SignatureError, read_secrets, verify_signat
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-OnCancelled: TypeAlias = Callable[[types.ToolCallCancelled], object]
+OnCancelled: TypeAlias = Callable[[types.ToolCallCancellation], object]
 WsgiApp: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024

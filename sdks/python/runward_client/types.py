@@ -7,12 +7,6 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
-class Accepted(TypedDict):
-    """Runward has accepted the callback."""
-    accepted: Literal[True]
-    """Always true."""
-
-
 class Actor(TypedDict):
     """The API key that performed an action."""
     type: Literal['key']
@@ -44,7 +38,7 @@ class Agent(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: int
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: ToolChoiceMode | NamedTool
+    tool_choice: ToolChoiceMode | NamedToolChoice
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: bool
@@ -57,17 +51,17 @@ class Agent(TypedDict):
     output_schema: JsonObject | None
     """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
     the output is free text."""
-    repair_attempts: int
+    output_retries: int
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: ToolUseMode | StopAt
+    tool_use_behavior: ToolUseMode | StopAtTools
     """What happens after tool calls. `run_llm_again`: the model reads the results.
     `stop_on_first_tool`: the first successful result becomes the run's output. An object:
     only results of the tools in `stop_at` do."""
     on_unknown_tool: FailureMode
     """What happens if the model calls a tool that does not exist. `return_error`: the model
     reads an error. `fail_run`: the run fails."""
-    on_max_turns: MaxTurnsMode | FixedOutput
+    on_max_turns: MaxTurnsMode | MaxTurnsOutput
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
@@ -77,7 +71,7 @@ class Agent(TypedDict):
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: list[Guardrail]
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: History
+    history: HistoryLimits
     """How much of the session's earlier runs the model sees."""
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
@@ -93,29 +87,6 @@ class Agent(TypedDict):
     """When the agent was registered."""
     updated_at: str
     """When this version was created."""
-
-
-AgentChangedData = TypedDict(
-    'AgentChangedData',
-    {'from': 'str | None', 'to': 'str', 'turn': 'int'},
-)
-
-
-class AgentChangedEvent(TypedDict):
-    """An agent handed the run over to another agent. The data contains both names."""
-    id: str
-    """ID of the event. Globally unique."""
-    type: Literal['agent.changed']
-    """Always `agent.changed`."""
-    sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
-    run_id: str
-    """ID of the run."""
-    created_at: str
-    """When the event was committed, according to the database's clock."""
-    data: AgentChangedData
-    """Data of the event. Its fields depend on the event's type."""
 
 
 class AgentList(TypedDict):
@@ -134,12 +105,6 @@ class AgentList(TypedDict):
     has_more: bool
     """Whether there are more items after this page. With `before`, whether there are more items
     before this page."""
-
-
-class Alive(TypedDict):
-    """The process is alive."""
-    status: Literal['ok']
-    """Always `ok`."""
 
 
 class AllowedTools(TypedDict):
@@ -183,7 +148,7 @@ class Approval(TypedDict):
     that made the call. Empty if the started run made the call."""
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
-    run: StartedRun | None
+    run: RootRun | None
     """The run that a client started: the run that made the call, or the topmost run above it."""
     model_message: str | None
     """Text of the model response that requested the call, up to 2,000 characters. Null if the
@@ -302,98 +267,15 @@ class ApprovalRequestedData(TypedDict):
     """Number of seconds until the approval expires."""
 
 
-class Approve(TypedDict):
+class ApproveDecision(TypedDict):
     """Approve the call."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
     refuses the decision with 409. Null: Runward does not compare."""
     decision: Literal['approve']
     """`approve`: Runward sends the call unchanged."""
-    remember: NotRequired[Remember | None]
+    remember: NotRequired[RememberOptions | None]
     """Apply the approval also to later calls of the tool. Null: only to this call."""
-
-
-class ArgumentsPieceData(TypedDict):
-    turn: int
-    """Number of the turn."""
-    agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
-    text: str
-    """Text of this piece."""
-    offset: int
-    """Number of characters of the same text that precede this piece."""
-    call_id: str | None
-    """ID of the tool call. Null until the model has generated it."""
-    tool: str | None
-    """Name of the tool. Null until the model has generated it."""
-
-
-class ByCallable(TypedDict):
-    """A function of a plugin that decides, as `package.module:function`. Only the plugin's code
-    can set it."""
-    callable: str
-    """Path of the plugin's function, as `package.module:function`."""
-
-
-class CallCreatedData(TypedDict):
-    """Data of a `tool_call.created` event."""
-    call_id: str
-    """ID of the tool call. Unique within its run."""
-    tool: str
-    """Name of the tool, as the model wrote it."""
-    tool_version: NotRequired[int | None]
-    """Version of the tool. Null if the tool does not exist."""
-    tool_type: NotRequired[ToolType | None]
-    """Type of the tool. Null if the tool does not exist."""
-    hosted: NotRequired[str]
-    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
-    for calls that the provider ran."""
-    turn: int
-    """Number of the turn whose response requested the call."""
-    agent: str | None
-    """Name of the agent that requested the call. Null if the run uses no registered agent."""
-    arguments: JsonObject | None
-    """Exact arguments of the call. Null if they are larger than 32 KiB."""
-    arguments_bytes: NotRequired[int]
-    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
-    arguments_text: NotRequired[str | None]
-    """Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if
-    it is larger than 32 KiB."""
-    arguments_text_bytes: NotRequired[int]
-    """Size of `arguments_text` in bytes. Set only if the text is too large for the event."""
-    truncated: NotRequired[Literal[True]]
-    """True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
-    returns them in full."""
-
-
-class CallEndedData(TypedDict):
-    """Data of the events of a tool call that has ended, such as `tool_call.completed`."""
-    call_id: str
-    """ID of the tool call. Unique within its run."""
-    tool: str
-    """Name of the tool that the call is for."""
-    hosted: NotRequired[str]
-    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
-    for calls that the provider ran."""
-    attempt: NotRequired[int]
-    """Number of attempts."""
-    output: NotRequired[JsonValue]
-    """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
-    output_bytes: NotRequired[int]
-    """Size of the full output in bytes. Set only if the output is too large for the event."""
-    truncated: NotRequired[Literal[True]]
-    """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns
-    it in full."""
-    is_error: NotRequired[bool]
-    """Whether the model reads the output as an error."""
-    reason: NotRequired[Reason]
-    """Why the call failed, was rejected, or was not run."""
-    detail: NotRequired[str | None]
-    """Technical details of the outcome, for operators. The model does not see them."""
-    metadata: NotRequired[JsonObject]
-    """Metadata that the tool returned together with its output. The model does not see it."""
-    awaiting_resolution: NotRequired[Literal[True]]
-    """True if the outcome is unknown and a person must record it."""
 
 
 class CallError(TypedDict):
@@ -405,7 +287,7 @@ class CallError(TypedDict):
     of its output if it has no detail."""
 
 
-class CallFigures(TypedDict):
+class CallStatistics(TypedDict):
     """Statistics of the tool's newest 100 calls."""
     calls: int
     """Number of calls that the statistics cover, from 0 to 100."""
@@ -420,44 +302,11 @@ class CallFigures(TypedDict):
     """95th percentile of `duration_ms` in milliseconds. Null if no call has a duration."""
 
 
-class CallProgressData(TypedDict):
-    """Data of a `tool_call.progress` event."""
-    call_id: str
-    """ID of the tool call. Unique within its run."""
-    status: CallProgress
-    """What happened to the call."""
-    progress: NotRequired[float | None]
-    """Progress from 0 to 1, as the tool reported it."""
-    message: NotRequired[str | None]
-    """Progress message of the tool. The model does not see it."""
-    requests: NotRequired[JsonValue]
-    """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
-    requests_bytes: NotRequired[int]
-    """Size of `requests` in bytes. Set only if the value is too large for the event."""
-    truncated: NotRequired[Literal[True]]
-    """True if `requests` is too large for the event. The run's `required_actions` contain it in
-    full."""
-    run_id: NotRequired[str]
-    """ID of the child run. Set only for the status `child_started`."""
-    agent: NotRequired[str | None]
-    """Name of the child run's agent. Set only for the status `child_started`."""
-
-
-class CallStartedData(TypedDict):
-    """Data of a `tool_call.started` event."""
-    call_id: str
-    """ID of the tool call. Unique within its run."""
-    tool: str
-    """Name of the tool that the call is for."""
-    attempt: int
-    """Number of the attempt, counted from 1 for each call."""
-    digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments."""
-    webhook_id: str
-    """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool.
-    The same for every attempt."""
-    timeout_seconds: float | None
-    """Time limit of the call in seconds. Null if only the end of the run limits the call."""
+class CallableRule(TypedDict):
+    """A function of a plugin that decides, as `package.module:function`. Only the plugin's code
+    can set it."""
+    callable: str
+    """Path of the plugin's function, as `package.module:function`."""
 
 
 class CallbackAddress(TypedDict):
@@ -482,6 +331,34 @@ class CallbackFailed(TypedDict):
     """`failed`: the tool failed and has no result."""
     message: str
     """Error message that the model reads."""
+
+
+class CallbackInputRequired(TypedDict):
+    """The tool needs more input from the client that started the run."""
+    status: Literal['input_required']
+    """`input_required`: the tool needs input from the client."""
+    requests: JsonValue
+    """Description of the input that the tool needs, as text or as JSON that the client
+    understands. At most 64 KiB as JSON."""
+    state: NotRequired[JsonValue]
+    """State that Runward returns to the tool unchanged together with the input. At most 64 KiB
+    as JSON."""
+
+
+class CallbackProgress(TypedDict):
+    """Progress of a call that the tool is still working on."""
+    status: Literal['progress']
+    """`progress`: the tool is still working."""
+    progress: NotRequired[float | None]
+    """Progress from 0 to 1. Null if it is unknown."""
+    message: NotRequired[str | None]
+    """Progress message for the event log. The model does not see it."""
+
+
+class CallbackReceipt(TypedDict):
+    """Runward has accepted the callback."""
+    accepted: Literal[True]
+    """Always true."""
 
 
 class CallbackWait(TypedDict):
@@ -525,15 +402,15 @@ class Capabilities(TypedDict):
     """Names of the built-in tools."""
     agent_kinds: list[AgentKind]
     """Kinds of agents that can be registered."""
-    guardrail_stages: list[ToolStage | RunStage]
+    guardrail_stages: list[ToolGuardrailStage | RunGuardrailStage]
     """Stages at which guardrails can be called."""
-    hooks: list[Moment]
+    hooks: list[HookPoint]
     """Points at which hooks can be called."""
     plugins: LoadedPlugins
-    mcp: McpAbilities
+    mcp: McpCapabilities
     model_vendors: list[str]
     """Providers of models: the part of a model's name before the colon."""
-    models: dict[str, ModelAbilities]
+    models: dict[str, ModelCapabilities]
     """Capabilities of the models, by provider."""
     responses_api: bool
     """Whether the `/v1/responses` API is available."""
@@ -541,21 +418,39 @@ class Capabilities(TypedDict):
     """Scopes of the API key that sent the request."""
 
 
-class ClientResult(TypedDict):
-    """The result of a tool that the client runs, or the input that a tool requests. Set either
-    `output` or `error`."""
-    output: NotRequired[JsonValue]
-    """Output of the call: any JSON value, including null. The model reads text unchanged and
-    other values as JSON."""
-    error: NotRequired[str | None]
-    """Error message that the model reads."""
+class CelRule(TypedDict):
+    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and
+    `tool`, and must evaluate to true or false."""
+    when: str
+    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+    `tool`."""
+
+
+class CelRuleInput(TypedDict):
+    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and
+    `tool`, and must evaluate to true or false."""
+    when: str
+    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+    `tool`."""
+
+
+class ChildToolOutput(TypedDict):
+    """Use the last successful output of one of the child run's tools as the result."""
+    tool: str
+    """Name of the child run's tool whose output is used."""
+
+
+class ChildToolOutputInput(TypedDict):
+    """Use the last successful output of one of the child run's tools as the result."""
+    tool: str
+    """Name of the child run's tool whose output is used."""
 
 
 class CompactResponse(TypedDict):
     """A conversation to compact."""
     model: str
     """Name of a registered agent, or a model as `provider:model`."""
-    input: NotRequired[str | list[ItemIn]]
+    input: NotRequired[str | list[ResponseInputItem]]
     """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: NotRequired[str | None]
     """ID of a response whose conversation precedes the input. Null: only the input."""
@@ -577,18 +472,12 @@ class Compaction(TypedDict):
     """Number of tokens used. All numbers are 0, because no model is called."""
 
 
-class CompactionIn(TypedDict):
-    """A compacted conversation from `POST /v1/responses/compact`."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['compaction']
-    """Always `compaction`."""
-    encrypted_content: str
-    """Encrypted conversation, as the compaction returned it."""
-    created_by: NotRequired[str | None]
-    """Creator from the compaction item. Accepted but ignored."""
+class CompletedResolution(TypedDict):
+    """Record that the call took effect, and its output."""
+    resolution: Literal['completed']
+    """`completed`: the call took effect."""
+    output: JsonValue
+    """Output of the call, which the model reads."""
 
 
 class Concurrency(TypedDict):
@@ -621,12 +510,6 @@ class ContinueRun(TypedDict):
     """Message that the model reads before the run continues. Null: no message."""
 
 
-class ConversationIn(TypedDict):
-    """A session, as an object."""
-    id: str
-    """ID of the session (`sess_…`)."""
-
-
 class CreateKey(TypedDict):
     """An API key to create."""
     name: str
@@ -647,25 +530,25 @@ class CreateResponse(TypedDict):
     """A response to create: a run of a registered agent or of a model."""
     model: str
     """Name of a registered agent, or a model as `provider:model`."""
-    input: NotRequired[str | list[ItemIn]]
+    input: NotRequired[str | list[ResponseInputItem]]
     """Input of the response: a text, or items of a conversation."""
     instructions: NotRequired[str | None]
     """Instructions that the model reads before the input. Not allowed for a registered agent,
     which has its own."""
     previous_response_id: NotRequired[str | None]
     """ID of the response to continue. Null: a new conversation."""
-    conversation: NotRequired[str | ConversationIn | None]
+    conversation: NotRequired[str | ResponseConversation | None]
     """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
-    tools: NotRequired[list[ToolIn] | None]
+    tools: NotRequired[list[ResponseTool] | None]
     """Functions that the client runs, and registered tools that Runward runs."""
-    tool_choice: NotRequired[ToolChoiceMode | ToolChoiceIn | None]
+    tool_choice: NotRequired[ToolChoiceMode | ResponseToolChoice | None]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object names the tool that the model must call."""
     parallel_tool_calls: NotRequired[bool | None]
     """Whether the model may request several tool calls in one turn."""
     max_tool_calls: NotRequired[int | None]
     """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit."""
-    text: NotRequired[TextConfig | None]
+    text: NotRequired[ResponseTextConfig | None]
     """Settings of the model's text output."""
     reasoning: NotRequired[ReasoningConfig | None]
     """Settings of the model's reasoning."""
@@ -715,13 +598,13 @@ class CreateSession(TypedDict):
     state: NotRequired[JsonObject]
     """State that the session's runs and their tools share: a JSON object of up to 64 KiB. Models
     do not see it."""
-    on_conflict: NotRequired[OnConflict]
+    on_conflict: NotRequired[ConflictMode]
     """What happens to a run that is started while another run of the session is open. `queue`:
     the new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the
     earlier open runs are cancelled."""
 
 
-class Edit(TypedDict):
+class EditDecision(TypedDict):
     """Approve the call with other arguments."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
@@ -734,12 +617,8 @@ class Edit(TypedDict):
     """Reason for the edit. It is recorded in the event log."""
 
 
-class ErrorSaid(TypedDict):
-    """The error that a run failed with."""
-    code: RunErrorCode
-    """Stable error code, for programs."""
-    message: str | None
-    """Description of the error, for people."""
+class EmptyData(TypedDict):
+    """Empty data. The event's type contains all the information."""
 
 
 class EventList(TypedDict):
@@ -760,29 +639,24 @@ class EventList(TypedDict):
     before this page."""
 
 
-class FileIn(TypedDict):
-    """A file, as a URL or as a data URL."""
-    type: Literal['input_file']
-    """Always `input_file`."""
-    file_url: NotRequired[str | None]
-    """URL from which the model's provider loads the file. Null if the file is in `file_data`."""
-    file_data: NotRequired[str | None]
-    """The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
-    `file_url`."""
-    filename: NotRequired[str | None]
-    """File name that the model sees."""
+class FailedResolution(TypedDict):
+    """Record that the call did not take effect."""
+    resolution: Literal['failed']
+    """`failed`: the call did not take effect."""
+    message: str
+    """Error message that the model reads."""
 
 
-class FixedOutput(TypedDict):
-    """A fixed output of a run that reaches its maximum number of turns."""
-    output: JsonValue
-    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
+class FailureMessage(TypedDict):
+    """A custom message for the model that replaces the built-in one."""
+    message: str
+    """Message that the model reads."""
 
 
-class FixedOutputInput(TypedDict):
-    """A fixed output of a run that reaches its maximum number of turns."""
-    output: JsonValue
-    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
+class FailureMessageInput(TypedDict):
+    """A custom message for the model that replaces the built-in one."""
+    message: str
+    """Message that the model reads."""
 
 
 class ForkSession(TypedDict):
@@ -793,66 +667,13 @@ class ForkSession(TypedDict):
     """Name of the fork. Null: the name of the original session."""
 
 
-class FromServer(TypedDict):
-    """The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server."""
-    server: str
-    """Name of the registered MCP server."""
-    tool: str
-    """Name of the tool on the MCP server."""
-
-
-class FunctionCallIn(TypedDict):
-    """A function call that an earlier response requested."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['function_call']
-    """Always `function_call`."""
-    call_id: str
-    """ID of the function call."""
-    name: str
-    """Name of the function."""
-    arguments: str
-    """Arguments of the call: a JSON object as text."""
-
-
-class FunctionCallOutputIn(TypedDict):
-    """The result of a function call that the client has run."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['function_call_output']
-    """Always `function_call_output`."""
-    call_id: str
-    """ID of the function call that the result belongs to."""
-    output: str | list[PartIn]
-    """Result of the call: a text, or a list of parts."""
-
-
-class FunctionIn(TypedDict):
-    """A function that the client runs."""
-    type: Literal['function']
-    """Always `function`."""
-    name: str
-    """Name of the function that the model uses to call it."""
-    description: NotRequired[str]
-    """Description of the function for the model: what the function does and when to use it."""
-    parameters: NotRequired[JsonObject | None]
-    """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
-    arguments."""
-    strict: NotRequired[bool]
-    """Whether the model must follow the schema exactly."""
-
-
-class GuardrailAllows(TypedDict):
+class GuardrailAllow(TypedDict):
     """The guardrail allows the call, input, or output."""
     action: Literal['allow']
     """Always `allow`."""
 
 
-class GuardrailFails(TypedDict):
+class GuardrailFail(TypedDict):
     """The guardrail fails the run."""
     action: Literal['fail']
     """Always `fail`."""
@@ -860,7 +681,7 @@ class GuardrailFails(TypedDict):
     """Error message of the failed run. If it is missing, Runward uses a built-in message."""
 
 
-class GuardrailRejects(TypedDict):
+class GuardrailReject(TypedDict):
     """The guardrail rejects the call, input, or output."""
     action: Literal['reject']
     """Always `reject`."""
@@ -873,7 +694,7 @@ class GuardrailRequest(TypedDict):
     """The request to a guardrail. Its fields depend on `stage`."""
     type: Literal['guardrail']
     """Always `guardrail`."""
-    stage: ToolStage | RunStage
+    stage: ToolGuardrailStage | RunGuardrailStage
     """Stage at which Runward calls the guardrail."""
     run_id: str
     """ID of the run."""
@@ -900,10 +721,39 @@ class GuardrailRequest(TypedDict):
     returned parts."""
 
 
-class History(TypedDict):
+HandoffCompletedData = TypedDict(
+    'HandoffCompletedData',
+    {'from': 'str | None', 'to': 'str', 'turn': 'int'},
+)
+
+
+class HandoffCompletedEvent(TypedDict):
+    """An agent handed the run over to another agent. The data contains both names."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['handoff.completed']
+    """Always `handoff.completed`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: HandoffCompletedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class Health(TypedDict):
+    """The process is alive."""
+    status: Literal['ok']
+    """Always `ok`."""
+
+
+class HistoryLimits(TypedDict):
     """How much of a session's earlier runs the model sees. By default, the model sees everything
     that the session stores."""
-    max_turns: NotRequired[int | None]
+    max_exchanges: NotRequired[int | None]
     """Maximum number of exchanges to show, counted from the newest. An exchange is one user
     message and everything that follows it. Null: no limit."""
     max_tokens: NotRequired[int | None]
@@ -914,10 +764,10 @@ class History(TypedDict):
     Null: outputs are not truncated."""
 
 
-class HistoryInput(TypedDict):
+class HistoryLimitsInput(TypedDict):
     """How much of a session's earlier runs the model sees. By default, the model sees everything
     that the session stores."""
-    max_turns: NotRequired[int | None]
+    max_exchanges: NotRequired[int | None]
     """Maximum number of exchanges to show, counted from the newest. An exchange is one user
     message and everything that follows it. Null: no limit."""
     max_tokens: NotRequired[int | None]
@@ -926,26 +776,13 @@ class HistoryInput(TypedDict):
     trim_tool_outputs: NotRequired[int | None]
     """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
     Null: outputs are not truncated."""
-
-
-class HookAnswer(TypedDict):
-    """The response of a hook. An empty object changes nothing."""
-    output: NotRequired[JsonValue]
-    """Output that replaces the call's output: any JSON value. Only for `before_tool` and
-    `after_tool`."""
-    message: NotRequired[str]
-    """Message that replaces the model's response, including its tool calls. Only for
-    `before_model` and `after_model`."""
-    metadata: NotRequired[JsonObject]
-    """Metadata of the call, which Runward stores and never shows to the model. Only for
-    `before_tool` and `after_tool`."""
 
 
 class HookRequest(TypedDict):
     """The request to a hook. Its fields depend on `on`."""
     type: Literal['hook']
     """Always `hook`."""
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook."""
     run_id: str
     """ID of the run."""
@@ -980,15 +817,17 @@ class HookRequest(TypedDict):
     returned parts."""
 
 
-class Hosted(TypedDict):
-    """A tool that the model's provider runs."""
-    kind: HostedKind
-    """Kind of the hosted tool."""
-    settings: NotRequired[dict[str, JsonValue]]
-    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
-    secrets: NotRequired[dict[str, str]]
-    """Options of the hosted tool whose values are secrets. Maps the name of each option to the
-    name of a secret of the project."""
+class HookResponse(TypedDict):
+    """The response of a hook. An empty object changes nothing."""
+    output: NotRequired[JsonValue]
+    """Output that replaces the call's output: any JSON value. Only for `before_tool` and
+    `after_tool`."""
+    message: NotRequired[str]
+    """Message that replaces the model's response, including its tool calls. Only for
+    `before_model` and `after_model`."""
+    metadata: NotRequired[JsonObject]
+    """Metadata of the call, which Runward stores and never shows to the model. Only for
+    `before_tool` and `after_tool`."""
 
 
 class HostedCallItem(TypedDict):
@@ -1013,9 +852,9 @@ class HostedCallItem(TypedDict):
     """The call in the provider's format, unchanged."""
 
 
-class HostedInput(TypedDict):
+class HostedTool(TypedDict):
     """A tool that the model's provider runs."""
-    kind: HostedKind
+    kind: HostedToolKind
     """Kind of the hosted tool."""
     settings: NotRequired[dict[str, JsonValue]]
     """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
@@ -1024,14 +863,15 @@ class HostedInput(TypedDict):
     name of a secret of the project."""
 
 
-class ImageIn(TypedDict):
-    """An image, as a URL or as a data URL."""
-    type: Literal['input_image']
-    """Always `input_image`."""
-    image_url: str
-    """URL of the image: `https://…` or `data:image/png;base64,…`."""
-    detail: NotRequired[Literal['auto']]
-    """Level of detail of the image. Runward supports only `auto`."""
+class HostedToolInput(TypedDict):
+    """A tool that the model's provider runs."""
+    kind: HostedToolKind
+    """Kind of the hosted tool."""
+    settings: NotRequired[dict[str, JsonValue]]
+    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
+    secrets: NotRequired[dict[str, str]]
+    """Options of the hosted tool whose values are secrets. Maps the name of each option to the
+    name of a secret of the project."""
 
 
 class IncompleteDetails(TypedDict):
@@ -1071,23 +911,9 @@ class InputImage(TypedDict):
     """Always `image`."""
 
 
-class InputItems(TypedDict):
-    """The input items of a response."""
-    object: Literal['list']
-    """Always `list`."""
-    data: list[JsonObject]
-    """Input items in the requested order."""
-    first_id: str | None
-    """ID of the first item. Null if the page is empty."""
-    last_id: str | None
-    """ID of the last item. Null if the page is empty."""
-    has_more: bool
-    """Whether there are more items after this page."""
-
-
 class InputMessage(TypedDict):
     """A message of the conversation."""
-    role: Role
+    role: MessageRole
     """Role of the message's author."""
     content: str | list[InputPart]
     """Content of the message: a text, or a list of texts, images, and files."""
@@ -1118,18 +944,6 @@ class InputReceivedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
-class InputRequired(TypedDict):
-    """The tool needs more input from the client that started the run."""
-    status: Literal['input_required']
-    """`input_required`: the tool needs input from the client."""
-    requests: JsonValue
-    """Description of the input that the tool needs, as text or as JSON that the client
-    understands. At most 64 KiB as JSON."""
-    state: NotRequired[JsonValue]
-    """State that Runward returns to the tool unchanged together with the input. At most 64 KiB
-    as JSON."""
-
-
 class InputText(TypedDict):
     """A text part of a message."""
     type: Literal['text']
@@ -1138,35 +952,40 @@ class InputText(TypedDict):
     """Text of the part."""
 
 
-class ItemPage(TypedDict):
-    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls
-    that the model's provider ran. `native` contains data that only one provider understands."""
-    object: Literal['list']
-    """Always `list`."""
-    data: list[RunItem]
-    """Items in the requested order. Tool calls are followed by their results."""
-    first_id: str | None
-    """ID of the first item. Null if the page is empty."""
-    last_id: str | None
-    """ID of the last item. Null if the page is empty."""
-    has_more: bool
-    """Whether there are more items after this page."""
+class ItemFile(TypedDict):
+    """A file, as a URL or as base64 data."""
+    type: Literal['file']
+    """Always `file`."""
+    url: NotRequired[str]
+    """URL of the file. Missing if the file is in `data`."""
+    data: NotRequired[str]
+    """The file in base64. Missing if the file has a `url`."""
+    media_type: NotRequired[str]
+    """Media type of the file, such as `application/pdf`."""
+    filename: NotRequired[str]
+    """Name of the file."""
 
 
-class JsonSchemaIn(TypedDict):
-    """Output format with a schema. If the output does not match the schema, the model may
-    correct it once."""
-    type: Literal['json_schema']
-    """Always `json_schema`."""
-    name: NotRequired[str]
-    """Name of the schema, which Runward returns unchanged."""
-    schema: JsonObject
-    """JSON Schema that the output must match."""
-    description: NotRequired[str | None]
-    """Description of the schema, which Runward returns unchanged."""
-    strict: NotRequired[bool | None]
-    """Value that Runward returns unchanged. Runward always validates the output against the
-    schema."""
+class ItemImage(TypedDict):
+    """An image, as a URL or as base64 data."""
+    type: Literal['image']
+    """Always `image`."""
+    url: NotRequired[str]
+    """URL of the image. Missing if the image is in `data`."""
+    data: NotRequired[str]
+    """The image in base64. Missing if the image has a `url`."""
+    media_type: NotRequired[str]
+    """Media type of the image, such as `image/png`."""
+    filename: NotRequired[str]
+    """Name of the image file."""
+
+
+class ItemText(TypedDict):
+    """A text part of a message or a result."""
+    type: Literal['text']
+    """Always `text`."""
+    text: str
+    """Text of the part."""
 
 
 class Key(TypedDict):
@@ -1205,14 +1024,6 @@ class KeyList(TypedDict):
     has_more: bool
     """Whether there are more items after this page. With `before`, whether there are more items
     before this page."""
-
-
-class LimitSaid(TypedDict):
-    """The limit that ended a run."""
-    reason: str
-    """Code of the limit, such as `max_turns` or `deadline`."""
-    message: str | None
-    """Description of the limit, for people."""
 
 
 class Limits(TypedDict):
@@ -1265,7 +1076,19 @@ class LoadedPlugins(TypedDict):
     """Names of the loaded hooks."""
 
 
-class McpAbilities(TypedDict):
+class MaxTurnsOutput(TypedDict):
+    """A fixed output of a run that reaches its maximum number of turns."""
+    output: JsonValue
+    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
+
+
+class MaxTurnsOutputInput(TypedDict):
+    """A fixed output of a run that reaches its maximum number of turns."""
+    output: JsonValue
+    """Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`."""
+
+
+class McpCapabilities(TypedDict):
     """Support for MCP servers."""
     installed: bool
     """Whether the MCP SDK is installed."""
@@ -1273,70 +1096,14 @@ class McpAbilities(TypedDict):
     """Commands that the operator allows for starting MCP servers."""
 
 
-class McpApprovalRequestIn(TypedDict):
-    """An approval request of an earlier response. Accepted but ignored, because the call's own
-    item contains its outcome."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['mcp_approval_request']
-    """Always `mcp_approval_request`."""
-    server_label: str
-    """Label of the server from the earlier response."""
-    name: str
-    """Name of the registered tool."""
-    arguments: str
-    """Arguments of the call: a JSON object as text."""
-
-
-class McpApprovalResponseIn(TypedDict):
-    """A decision about a call that needs approval. The API key needs the scope
-    `approvals:decide`."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['mcp_approval_response']
-    """Always `mcp_approval_response`."""
-    approval_request_id: str
-    """ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`)."""
-    approve: bool
-    """Whether the approver approves the call."""
-    reason: NotRequired[str | None]
-    """Reason for a rejection, which the model reads. Null: a built-in message."""
-
-
-class McpCallIn(TypedDict):
-    """A call of a registered tool that Runward ran in an earlier response."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['mcp_call']
-    """Always `mcp_call`."""
-    server_label: str
-    """Label of the server from the earlier response."""
-    name: str
-    """Name of the registered tool."""
-    arguments: str
-    """Arguments of the call: a JSON object as text."""
-    output: NotRequired[str | None]
-    """Result of the call. Null if the call failed."""
-    error: NotRequired[JsonValue]
-    """Error of the call. Null if the call succeeded."""
-    approval_request_id: NotRequired[str | None]
-    """ID of the approval request from the earlier response. Null if there was none."""
-
-
 class McpOAuth(TypedDict):
     """OAuth credentials of an MCP server. Runward hides the values of secrets and shows
     references to secrets."""
     client_id: str
     """Client ID of Runward at the authorization server."""
-    client_secret: str | SecretRef | None
+    client_secret: str | SecretReference | None
     """Client secret, or a reference to a secret of the project. Null if there is none."""
-    refresh_token: str | SecretRef | None
+    refresh_token: str | SecretReference | None
     """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
     project. Null if there is none."""
     token_url: str | None
@@ -1366,7 +1133,7 @@ class McpServer(TypedDict):
     """Command that starts the MCP server. Null if the server has a URL."""
     args: list[str]
     """Arguments of the command."""
-    headers: dict[str, str | SecretRef]
+    headers: dict[str, str | SecretReference]
     """HTTP headers that Runward sends with every request. Values are shown as `…`, and
     references to secrets are shown unchanged."""
     oauth: McpOAuth | None
@@ -1413,6 +1180,14 @@ class McpServerList(TypedDict):
     before this page."""
 
 
+class McpToolSource(TypedDict):
+    """The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server."""
+    server: str
+    """Name of the registered MCP server."""
+    tool: str
+    """Name of the tool on the MCP server."""
+
+
 class MessageCompletedData(TypedDict):
     """Data of a `message.completed` event."""
     turn: int
@@ -1448,38 +1223,30 @@ class MessageDeltaEvent(TypedDict):
     """Always `message.delta`."""
     run_id: str
     """ID of the run."""
-    data: PieceData
+    data: TextDeltaData
     """Data of the event. Its fields depend on the event's type."""
-
-
-class MessageIn(TypedDict):
-    """A message of the conversation."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: NotRequired[Literal['message']]
-    """`message`. It may be left out."""
-    role: ItemRole
-    """Role of the message's author. `developer` has the same meaning as `system`."""
-    content: str | list[PartIn]
-    """Content of the message: a text, or a list of parts."""
-    phase: NotRequired[MessagePhase | None]
-    """Phase of an assistant message from an earlier response. Accepted but ignored."""
 
 
 class MessageItem(TypedDict):
     """A message of a user, a model, or the system."""
     type: Literal['message']
     """Always `message`."""
-    role: Role
+    role: MessageRole
     """Role of the message's author."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
-    refusal: NotRequired[Literal[True]]
+    refusal: Literal[True]
     """True if the message is a refusal of the model."""
-    native: NotRequired[NativePart]
+    native: ProviderData
     """Provider-specific data of the message. Missing if there is none."""
+
+
+class MessageRestartedData(TypedDict):
+    """Data of a `message.restarted` event."""
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
 
 
 class MessageRestartedEvent(TypedDict):
@@ -1488,42 +1255,16 @@ class MessageRestartedEvent(TypedDict):
     """Always `message.restarted`."""
     run_id: str
     """ID of the run."""
-    data: RestartedData
+    data: MessageRestartedData
     """Data of the event. Its fields depend on the event's type."""
 
 
-class ModelAbilities(TypedDict):
+class ModelCapabilities(TypedDict):
     """Capabilities of the models of one provider."""
     hosted: list[str]
     """Kinds of hosted tools that the provider can run."""
     executors: list[str]
     """Kinds of provider tools that a webhook or plugin tool can run in place of the provider."""
-
-
-class ModelDowngradedData(TypedDict):
-    model: str
-    """Model that does not support the part."""
-    what: str
-    """Name of the part of the request that was left out, such as a setting."""
-    why: str
-    """Explanation of why the part was left out, for people."""
-
-
-class ModelDowngradedEvent(TypedDict):
-    """The model does not support a part of the request, so Runward leaves that part out."""
-    id: str
-    """ID of the event. Globally unique."""
-    type: Literal['model.downgraded']
-    """Always `model.downgraded`."""
-    sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
-    run_id: str
-    """ID of the run."""
-    created_at: str
-    """When the event was committed, according to the database's clock."""
-    data: ModelDowngradedData
-    """Data of the event. Its fields depend on the event's type."""
 
 
 class ModelRetriedData(TypedDict):
@@ -1556,24 +1297,42 @@ class ModelRetriedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
-class NamedTool(TypedDict):
+class ModelSettingDroppedData(TypedDict):
+    model: str
+    """Model that does not support the part."""
+    what: str
+    """Name of the part of the request that was left out, such as a setting."""
+    why: str
+    """Explanation of why the part was left out, for people."""
+
+
+class ModelSettingDroppedEvent(TypedDict):
+    """The model does not support a part of the request, so Runward leaves that part out."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['model.setting_dropped']
+    """Always `model.setting_dropped`."""
+    sequence: int
+    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+    the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ModelSettingDroppedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class NamedToolChoice(TypedDict):
     """The tool that the model must call."""
     name: str
     """Name of the tool that the model must call."""
 
 
-class NamedToolInput(TypedDict):
+class NamedToolChoiceInput(TypedDict):
     """The tool that the model must call."""
     name: str
     """Name of the tool that the model must call."""
-
-
-class NativePart(TypedDict):
-    """Provider-specific data of an item, in the provider's format."""
-    vendor: str
-    """Name of the provider that can read the data."""
-    data: JsonObject
-    """Data in the provider's format, unchanged."""
 
 
 class NewKey(TypedDict):
@@ -1620,11 +1379,11 @@ class NewTool(TypedDict):
     tools."""
     agent: str | None
     """Name of the agent that runs the child run. Set only for tools of type `agent`."""
-    output: ChildOutput | OutputOfTool
+    output: ChildOutput | ChildToolOutput
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
-    headers: dict[str, str | SecretRef]
+    headers: dict[str, str | SecretReference]
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
     to secrets are shown unchanged."""
     strict: bool
@@ -1634,21 +1393,21 @@ class NewTool(TypedDict):
     """Timeout of one call in seconds, including all its attempts. Null: the run's
     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
     no timeout of its own."""
-    on_timeout: FailureMode | Text
+    on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
-    on_error: FailureMode | Text
+    on_error: FailureMode | FailureMessage
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
     run fails. An object: the model reads its message."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     retry calls whose outcome is unknown."""
-    on_unknown: OnUnknown
+    on_unknown: UnknownOutcomeMode
     """What happens if it is unknown whether a call took effect. `return_error`: the model reads
     an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry
     """How often Runward retries a call and how long it waits between attempts."""
-    approval: ApprovalMode | When | ByCallable
+    approval: ApprovalMode | CelRule | CallableRule
     """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
     approval_expires_seconds: float
@@ -1657,7 +1416,7 @@ class NewTool(TypedDict):
     reject_message: str | None
     """Message that the model reads if an approver rejects a call without a message. Null: a
     built-in message."""
-    enabled: bool | When | ByCallable
+    enabled: bool | CelRule | CallableRule
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
     guardrails: list[Guardrail]
@@ -1673,12 +1432,12 @@ class NewTool(TypedDict):
     code: str | None
     """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
     creates a new version of the tool. Null for other tools."""
-    mcp: FromServer | None
+    mcp: McpToolSource | None
     """MCP server of the tool, and the tool's name on that server. Set only for tools of type
     `mcp`."""
-    hosted: Hosted | None
+    hosted: HostedTool | None
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
-    executes: ExecutorKind | None
+    implements: ExecutorKind | None
     """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
     id: str
@@ -1696,18 +1455,14 @@ class NewTool(TypedDict):
     """Signing secret of the tool's calls (`whsec_…`). Runward returns it only once."""
 
 
-class NothingData(TypedDict):
-    """Empty data. The event's type contains all the information."""
-
-
 class OAuth(TypedDict):
     """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The
     grant is `client_credentials`, or `refresh_token` if a refresh token is given."""
     client_id: str
     """Client ID of Runward at the authorization server."""
-    client_secret: NotRequired[str | SecretRefInput | None]
+    client_secret: NotRequired[str | SecretReferenceInput | None]
     """Client secret, or a reference to a secret of the project. Needed without a refresh token."""
-    refresh_token: NotRequired[str | SecretRefInput | None]
+    refresh_token: NotRequired[str | SecretReferenceInput | None]
     """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
     `client_credentials`."""
     token_url: NotRequired[str | None]
@@ -1815,18 +1570,6 @@ class OutputMessage(TypedDict):
     """Parts of the message."""
 
 
-class OutputOfTool(TypedDict):
-    """Use the last successful output of one of the child run's tools as the result."""
-    tool: str
-    """Name of the child run's tool whose output is used."""
-
-
-class OutputOfToolInput(TypedDict):
-    """Use the last successful output of one of the child run's tools as the result."""
-    tool: str
-    """Name of the child run's tool whose output is used."""
-
-
 class OutputReasoning(TypedDict):
     """The model's reasoning, if the provider returns it."""
     type: Literal['reasoning']
@@ -1855,186 +1598,6 @@ class OutputText(TypedDict):
     """List that is always empty."""
     logprobs: list[JsonObject]
     """List that is always empty."""
-
-
-class PatchAgent(TypedDict):
-    """The fields to update. A field that is given replaces the previous value completely. Other
-    fields keep their values."""
-    kind: NotRequired[AgentKind]
-    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-    run the agents in `agents` and have no model."""
-    model: NotRequired[str | list[str] | None]
-    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
-    model is used if the ones before it fail."""
-    instructions: NotRequired[str]
-    """Instructions that the model reads before the input."""
-    tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64, the model
-    gets a tool that searches them."""
-    handoffs: NotRequired[list[str]]
-    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
-    each of them."""
-    agents: NotRequired[list[str]]
-    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
-    `parallel`, and `loop`."""
-    max_iterations: NotRequired[int]
-    """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedToolInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-    object `{"name": …}` names the tool that the model must call."""
-    reset_tool_choice: NotRequired[bool]
-    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-    finish."""
-    parallel_tool_calls: NotRequired[bool]
-    """Whether the model may request several tool calls in one turn."""
-    model_settings: NotRequired[dict[str, JsonValue]]
-    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
-    output_schema: NotRequired[JsonObject | None]
-    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
-    the output is free text."""
-    repair_attempts: NotRequired[int]
-    """Maximum number of times that the model may correct an output that does not match
-    `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: NotRequired[ToolUseMode | StopAtInput]
-    """What happens after tool calls. `run_llm_again`: the model reads the results.
-    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
-    only results of the tools in `stop_at` do."""
-    on_unknown_tool: NotRequired[FailureMode]
-    """What happens if the model calls a tool that does not exist. `return_error`: the model
-    reads an error. `fail_run`: the run fails."""
-    on_max_turns: NotRequired[MaxTurnsMode | FixedOutputInput]
-    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
-    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
-    fails. An object: the run completes with its `output`."""
-    limits: NotRequired[LimitsInput]
-    """Limits of the run."""
-    hooks: NotRequired[list[HookInput]]
-    """Hooks that Runward calls before and after each model request and each tool call."""
-    guardrails: NotRequired[list[GuardrailInput]]
-    """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: NotRequired[HistoryInput]
-    """How much of the session's earlier runs the model sees."""
-    description: NotRequired[str | None]
-    """Description of the agent, for people and for agents that may hand over a run to it."""
-    metadata: NotRequired[dict[str, JsonValue]]
-    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
-
-
-class PatchMcpServer(TypedDict):
-    """The fields to update. A field that is given replaces the previous value completely. A new
-    `url` also requires new `headers` and `oauth`, unless they contain only references to
-    secrets."""
-    url: NotRequired[str | None]
-    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
-    `command`."""
-    command: NotRequired[str | None]
-    """Command that starts the MCP server, which Runward then calls over standard input and
-    output. The operator must allow the command. Set either `url` or `command`."""
-    args: NotRequired[list[str]]
-    """Arguments of the command."""
-    tools: NotRequired[ToolFilterInput]
-    """Filter for the tools of the server. By default, all tools are used."""
-    prefix: NotRequired[str | None]
-    """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
-    server."""
-    approval: NotRequired[ApprovalMode | WhenInput | None]
-    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
-    marks with `readOnlyHint`, and `always` for all others."""
-    timeout_seconds: NotRequired[float | None]
-    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-    default."""
-    headers: NotRequired[dict[str, str | SecretRefInput]]
-    """HTTP headers that Runward sends with every request. A string is stored encrypted and never
-    shown again. An object refers to a secret of the project."""
-    oauth: NotRequired[OAuth | None]
-    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-    request."""
-
-
-class PatchSession(TypedDict):
-    """The fields to update. `state` is merged: its keys replace keys of the same name, null
-    removes a key, and other keys stay."""
-    name: NotRequired[str | None]
-    """Name of the session, for people. Null removes the name."""
-    metadata: NotRequired[dict[str, JsonValue]]
-    """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB
-    as JSON."""
-    state: NotRequired[JsonObject]
-    """Changes to the shared state, merged by top-level key. Null removes a key."""
-    on_conflict: NotRequired[OnConflict]
-    """What happens to a run that is started while another run of the session is open. Applies to
-    runs that are started from now on."""
-
-
-class PatchTool(TypedDict):
-    """The fields to update. A field that is given replaces the previous value completely. For
-    tools of plugins and MCP servers, only settings such as `approval` and `timeout_seconds`
-    can be updated. Null then restores the original value."""
-    description: NotRequired[str]
-    """Description of the tool for the model: what the tool does and when to use it."""
-    parameters: NotRequired[JsonObject]
-    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-    arguments do not match it."""
-    output_schema: NotRequired[JsonObject | None]
-    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
-    results are not validated."""
-    url: NotRequired[str | None]
-    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-    tools."""
-    agent: NotRequired[str | None]
-    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
-    output: NotRequired[ChildOutput | OutputOfToolInput]
-    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
-    final output. `json`: the final output parsed as JSON. An object: the last successful
-    output of the named tool."""
-    headers: NotRequired[dict[str, str | SecretRefInput]]
-    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
-    shown again. An object refers to a secret of the project."""
-    strict: NotRequired[bool]
-    """Whether the model must follow the schema exactly: all properties are required, and no
-    others are allowed. Optional properties become nullable."""
-    timeout_seconds: NotRequired[float | None]
-    """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
-    no timeout of its own."""
-    on_timeout: NotRequired[FailureMode | TextInput | None]
-    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
-    run fails. An object: the model reads its message."""
-    on_error: NotRequired[FailureMode | TextInput | None]
-    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads its message."""
-    idempotent: NotRequired[bool]
-    """Whether the tool may safely receive the same call more than once. If true, Runward can
-    retry calls whose outcome is unknown."""
-    on_unknown: NotRequired[OnUnknown | None]
-    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
-    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
-    retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
-    approval: NotRequired[ApprovalMode | WhenInput | None]
-    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
-    approval_expires_seconds: NotRequired[float | None]
-    """Number of seconds until an approval expires. The model then reads that nobody decided.
-    Default: 7 days. Maximum: 365 days."""
-    reject_message: NotRequired[str | None]
-    """Message that the model reads if an approver rejects a call without a message. Null: a
-    built-in message."""
-    enabled: NotRequired[bool | WhenInput | None]
-    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
-    turn. A plugin's tool can also use a function of the plugin."""
-    guardrails: NotRequired[list[GuardrailInput] | None]
-    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
-    the tool's secret."""
-    concurrency: NotRequired[ConcurrencyInput | None]
-    """How many calls of the tool may run at the same time within one run."""
-    max_output_bytes: NotRequired[int | None]
-    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
-    the model and stored in full."""
-    metadata: NotRequired[dict[str, JsonValue] | None]
-    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
-    hosted: NotRequired[HostedInput | None]
-    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
 
 
 class PendingAction(TypedDict):
@@ -2068,26 +1631,9 @@ class PendingCounts(TypedDict):
     """Number of calls that need a result or input from the client."""
 
 
-class PieceData(TypedDict):
-    turn: int
-    """Number of the turn."""
-    agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
-    text: str
-    """Text of this piece."""
-    offset: int
-    """Number of characters of the same text that precede this piece."""
-
-
-class PlainText(TypedDict):
-    """Output format without a schema."""
-    type: Literal['text']
-    """Always `text`."""
-
-
 class PluginGuardrail(TypedDict):
     """A guardrail that is a function of a plugin."""
-    stage: ToolStage | RunStage
+    stage: ToolGuardrailStage | RunGuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -2102,7 +1648,7 @@ class PluginGuardrail(TypedDict):
 
 class PluginGuardrailInput(TypedDict):
     """A guardrail that is a function of a plugin."""
-    stage: ToolStage | RunStage
+    stage: ToolGuardrailStage | RunGuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -2117,7 +1663,7 @@ class PluginGuardrailInput(TypedDict):
 
 class PluginHook(TypedDict):
     """A hook that is a function of a plugin."""
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook: before or after a model request, or before or after
     a tool call."""
     type: Literal['plugin']
@@ -2131,7 +1677,7 @@ class PluginHook(TypedDict):
 
 class PluginHookInput(TypedDict):
     """A hook that is a function of a plugin."""
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook: before or after a model request, or before or after
     a tool call."""
     type: Literal['plugin']
@@ -2196,16 +1742,6 @@ class ProblemError(TypedDict):
     """What the value must be. The message never repeats the value."""
 
 
-class Progress(TypedDict):
-    """Progress of a call that the tool is still working on."""
-    status: Literal['progress']
-    """`progress`: the tool is still working."""
-    progress: NotRequired[float | None]
-    """Progress from 0 to 1. Null if it is unknown."""
-    message: NotRequired[str | None]
-    """Progress message for the event log. The model does not see it."""
-
-
 class Project(TypedDict):
     """A project, which has its own tools, runs, and API keys."""
     id: str
@@ -2236,6 +1772,14 @@ class ProjectList(TypedDict):
     before this page."""
 
 
+class ProviderData(TypedDict):
+    """Provider-specific data of an item, in the provider's format."""
+    vendor: str
+    """Name of the provider that can read the data."""
+    data: JsonObject
+    """Data in the provider's format, unchanged."""
+
+
 class PutPolicy(TypedDict):
     """The complete policy of the project. Fields that are left out become empty."""
     hooks: NotRequired[list[HookInput]]
@@ -2252,7 +1796,7 @@ class PutSecret(TypedDict):
     """Value of the secret, from 1 to 16,384 characters."""
 
 
-class Ready(TypedDict):
+class Readiness(TypedDict):
     """The process is ready for requests."""
     status: Literal['ready']
     """Always `ready`."""
@@ -2297,24 +1841,8 @@ class ReasoningDeltaEvent(TypedDict):
     """Always `reasoning.delta`."""
     run_id: str
     """ID of the run."""
-    data: PieceData
+    data: TextDeltaData
     """Data of the event. Its fields depend on the event's type."""
-
-
-class ReasoningIn(TypedDict):
-    """Reasoning of an earlier response. Accepted, but the model does not read it again."""
-    id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
-    status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
-    type: Literal['reasoning']
-    """Always `reasoning`."""
-    summary: NotRequired[list[JsonObject]]
-    """Summary from the earlier response. Accepted but ignored."""
-    content: NotRequired[list[JsonObject]]
-    """Content from the earlier response. Accepted but ignored."""
-    encrypted_content: NotRequired[str | None]
-    """Encrypted content from the earlier response. Accepted but ignored."""
 
 
 class ReasoningItem(TypedDict):
@@ -2364,7 +1892,7 @@ class RecentCall(TypedDict):
     """Error of the call. Null if the call succeeded or is open."""
 
 
-class RecentCallPage(TypedDict):
+class RecentCallList(TypedDict):
     """A page of a tool's calls. To get the next page, pass `last_id` as `after`."""
     object: Literal['list']
     """Always `list`."""
@@ -2379,16 +1907,8 @@ class RecentCallPage(TypedDict):
     has_more: bool
     """Whether there are more items after this page. With `before`, whether there are more items
     before this page."""
-    summary: CallFigures
+    summary: CallStatistics
     """Statistics of the tool's newest 100 calls. They do not depend on the page."""
-
-
-class RefusalIn(TypedDict):
-    """A refusal of the assistant."""
-    type: Literal['refusal']
-    """Always `refusal`."""
-    refusal: str
-    """Text of the refusal."""
 
 
 class RegisterAgent(TypedDict):
@@ -2412,7 +1932,7 @@ class RegisterAgent(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedToolInput]
+    tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: NotRequired[bool]
@@ -2425,17 +1945,17 @@ class RegisterAgent(TypedDict):
     output_schema: NotRequired[JsonObject | None]
     """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
     the output is free text."""
-    repair_attempts: NotRequired[int]
+    output_retries: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: NotRequired[ToolUseMode | StopAtInput]
+    tool_use_behavior: NotRequired[ToolUseMode | StopAtToolsInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
     `stop_on_first_tool`: the first successful result becomes the run's output. An object:
     only results of the tools in `stop_at` do."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
     reads an error. `fail_run`: the run fails."""
-    on_max_turns: NotRequired[MaxTurnsMode | FixedOutputInput]
+    on_max_turns: NotRequired[MaxTurnsMode | MaxTurnsOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
@@ -2445,7 +1965,7 @@ class RegisterAgent(TypedDict):
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: NotRequired[HistoryInput]
+    history: NotRequired[HistoryLimitsInput]
     """How much of the session's earlier runs the model sees."""
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
@@ -2472,13 +1992,13 @@ class RegisterMcpServer(TypedDict):
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
-    approval: NotRequired[ApprovalMode | WhenInput | None]
+    approval: NotRequired[ApprovalMode | CelRuleInput | None]
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
     default."""
-    headers: NotRequired[dict[str, str | SecretRefInput]]
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every request. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     oauth: NotRequired[OAuth | None]
@@ -2511,11 +2031,11 @@ class RegisterTool(TypedDict):
     tools."""
     agent: NotRequired[str | None]
     """Name of the agent that runs the child run. Set only for tools of type `agent`."""
-    output: NotRequired[ChildOutput | OutputOfToolInput]
+    output: NotRequired[ChildOutput | ChildToolOutputInput]
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
-    headers: NotRequired[dict[str, str | SecretRefInput]]
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     strict: NotRequired[bool]
@@ -2525,21 +2045,21 @@ class RegisterTool(TypedDict):
     """Timeout of one call in seconds, including all its attempts. Null: the run's
     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
     no timeout of its own."""
-    on_timeout: NotRequired[FailureMode | TextInput]
+    on_timeout: NotRequired[FailureMode | FailureMessageInput]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
-    on_error: NotRequired[FailureMode | TextInput]
+    on_error: NotRequired[FailureMode | FailureMessageInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
     run fails. An object: the model reads its message."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     retry calls whose outcome is unknown."""
-    on_unknown: NotRequired[OnUnknown]
+    on_unknown: NotRequired[UnknownOutcomeMode]
     """What happens if it is unknown whether a call took effect. `return_error`: the model reads
     an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: NotRequired[RetryInput]
     """How often Runward retries a call and how long it waits between attempts."""
-    approval: NotRequired[ApprovalMode | WhenInput]
+    approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
     approval_expires_seconds: NotRequired[float]
@@ -2548,7 +2068,7 @@ class RegisterTool(TypedDict):
     reject_message: NotRequired[str | None]
     """Message that the model reads if an approver rejects a call without a message. Null: a
     built-in message."""
-    enabled: NotRequired[bool | WhenInput]
+    enabled: NotRequired[bool | CelRuleInput]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
     guardrails: NotRequired[list[GuardrailInput]]
@@ -2561,14 +2081,14 @@ class RegisterTool(TypedDict):
     the model and stored in full."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
-    hosted: NotRequired[HostedInput | None]
+    hosted: NotRequired[HostedToolInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
-    executes: NotRequired[ExecutorKind | None]
+    implements: NotRequired[ExecutorKind | None]
     """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
 
 
-class Reject(TypedDict):
+class RejectDecision(TypedDict):
     """Reject the call."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
@@ -2577,11 +2097,11 @@ class Reject(TypedDict):
     """`reject`: Runward never sends the call."""
     message: NotRequired[str | None]
     """Message for the model. Null: the tool's `reject_message` or a built-in message."""
-    remember: NotRequired[Remember | None]
+    remember: NotRequired[RememberOptions | None]
     """Apply the rejection also to later calls of the tool. Null: only to this call."""
 
 
-class Remember(TypedDict):
+class RememberOptions(TypedDict):
     """Apply the decision also to later calls of the same tool version by the same agent."""
     scope: RememberScope
     """Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
@@ -2636,29 +2156,7 @@ class ResolveAction(TypedDict):
     Empty if this run made the call."""
 
 
-class ResolvedCompleted(TypedDict):
-    """Record that the call took effect, and its output."""
-    resolution: Literal['completed']
-    """`completed`: the call took effect."""
-    output: JsonValue
-    """Output of the call, which the model reads."""
-
-
-class ResolvedFailed(TypedDict):
-    """Record that the call did not take effect."""
-    resolution: Literal['failed']
-    """`failed`: the call did not take effect."""
-    message: str
-    """Error message that the model reads."""
-
-
-class ResolvedRetry(TypedDict):
-    """Send the call again because it did not take effect."""
-    resolution: Literal['retry']
-    """`retry`: the call did not take effect. Runward sends it again."""
-
-
-class Respond(TypedDict):
+class RespondDecision(TypedDict):
     """Set the result of the call without calling the tool."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
@@ -2711,6 +2209,12 @@ class ResponseContentPartDoneEvent(TypedDict):
     """Current state of the part."""
 
 
+class ResponseConversation(TypedDict):
+    """A session, as an object."""
+    id: str
+    """ID of the session (`sess_…`)."""
+
+
 class ResponseCreatedEvent(TypedDict):
     """Runward created the response."""
     type: Literal['response.created']
@@ -2729,6 +2233,28 @@ class ResponseFailedEvent(TypedDict):
     """Position of the event in the stream. It increases, but may skip numbers."""
     response: ResponseObject
     """Current state of the response."""
+
+
+class ResponseFormatJsonSchema(TypedDict):
+    """Output format with a schema. If the output does not match the schema, the model may
+    correct it once."""
+    type: Literal['json_schema']
+    """Always `json_schema`."""
+    name: NotRequired[str]
+    """Name of the schema, which Runward returns unchanged."""
+    schema: JsonObject
+    """JSON Schema that the output must match."""
+    description: NotRequired[str | None]
+    """Description of the schema, which Runward returns unchanged."""
+    strict: NotRequired[bool | None]
+    """Value that Runward returns unchanged. Runward always validates the output against the
+    schema."""
+
+
+class ResponseFormatText(TypedDict):
+    """Output format without a schema."""
+    type: Literal['text']
+    """Always `text`."""
 
 
 class ResponseFunctionCallArgumentsDeltaEvent(TypedDict):
@@ -2760,6 +2286,21 @@ class ResponseFunctionCallArgumentsDoneEvent(TypedDict):
     """Name of the function."""
 
 
+class ResponseFunctionTool(TypedDict):
+    """A function that the client runs."""
+    type: Literal['function']
+    """Always `function`."""
+    name: str
+    """Name of the function that the model uses to call it."""
+    description: NotRequired[str]
+    """Description of the function for the model: what the function does and when to use it."""
+    parameters: NotRequired[JsonObject | None]
+    """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
+    arguments."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly."""
+
+
 class ResponseInProgressEvent(TypedDict):
     """A worker has started the response."""
     type: Literal['response.in_progress']
@@ -2778,6 +2319,196 @@ class ResponseIncompleteEvent(TypedDict):
     """Position of the event in the stream. It increases, but may skip numbers."""
     response: ResponseObject
     """Current state of the response."""
+
+
+class ResponseInputCompaction(TypedDict):
+    """A compacted conversation from `POST /v1/responses/compact`."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['compaction']
+    """Always `compaction`."""
+    encrypted_content: str
+    """Encrypted conversation, as the compaction returned it."""
+    created_by: NotRequired[str | None]
+    """Creator from the compaction item. Accepted but ignored."""
+
+
+class ResponseInputFile(TypedDict):
+    """A file, as a URL or as a data URL."""
+    type: Literal['input_file']
+    """Always `input_file`."""
+    file_url: NotRequired[str | None]
+    """URL from which the model's provider loads the file. Null if the file is in `file_data`."""
+    file_data: NotRequired[str | None]
+    """The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
+    `file_url`."""
+    filename: NotRequired[str | None]
+    """File name that the model sees."""
+
+
+class ResponseInputFunctionCall(TypedDict):
+    """A function call that an earlier response requested."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['function_call']
+    """Always `function_call`."""
+    call_id: str
+    """ID of the function call."""
+    name: str
+    """Name of the function."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class ResponseInputFunctionCallOutput(TypedDict):
+    """The result of a function call that the client has run."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['function_call_output']
+    """Always `function_call_output`."""
+    call_id: str
+    """ID of the function call that the result belongs to."""
+    output: str | list[ResponseInputPart]
+    """Result of the call: a text, or a list of parts."""
+
+
+class ResponseInputImage(TypedDict):
+    """An image, as a URL or as a data URL."""
+    type: Literal['input_image']
+    """Always `input_image`."""
+    image_url: str
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    detail: NotRequired[Literal['auto']]
+    """Level of detail of the image. Runward supports only `auto`."""
+
+
+class ResponseInputItemList(TypedDict):
+    """The input items of a response."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[JsonObject]
+    """Input items in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
+class ResponseInputMcpApprovalRequest(TypedDict):
+    """An approval request of an earlier response. Accepted but ignored, because the call's own
+    item contains its outcome."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['mcp_approval_request']
+    """Always `mcp_approval_request`."""
+    server_label: str
+    """Label of the server from the earlier response."""
+    name: str
+    """Name of the registered tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class ResponseInputMcpApprovalResponse(TypedDict):
+    """A decision about a call that needs approval. The API key needs the scope
+    `approvals:decide`."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['mcp_approval_response']
+    """Always `mcp_approval_response`."""
+    approval_request_id: str
+    """ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`)."""
+    approve: bool
+    """Whether the approver approves the call."""
+    reason: NotRequired[str | None]
+    """Reason for a rejection, which the model reads. Null: a built-in message."""
+
+
+class ResponseInputMcpCall(TypedDict):
+    """A call of a registered tool that Runward ran in an earlier response."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['mcp_call']
+    """Always `mcp_call`."""
+    server_label: str
+    """Label of the server from the earlier response."""
+    name: str
+    """Name of the registered tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+    output: NotRequired[str | None]
+    """Result of the call. Null if the call failed."""
+    error: NotRequired[JsonValue]
+    """Error of the call. Null if the call succeeded."""
+    approval_request_id: NotRequired[str | None]
+    """ID of the approval request from the earlier response. Null if there was none."""
+
+
+class ResponseInputMessage(TypedDict):
+    """A message of the conversation."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: NotRequired[Literal['message']]
+    """`message`. It may be left out."""
+    role: ItemRole
+    """Role of the message's author. `developer` has the same meaning as `system`."""
+    content: str | list[ResponseInputPart]
+    """Content of the message: a text, or a list of parts."""
+    phase: NotRequired[MessagePhase | None]
+    """Phase of an assistant message from an earlier response. Accepted but ignored."""
+
+
+class ResponseInputReasoning(TypedDict):
+    """Reasoning of an earlier response. Accepted, but the model does not read it again."""
+    id: NotRequired[str | None]
+    """ID of the item from an earlier response. Not required, and ignored."""
+    status: NotRequired[str | None]
+    """Status of the item from an earlier response. Not required, and ignored."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    summary: NotRequired[list[JsonObject]]
+    """Summary from the earlier response. Accepted but ignored."""
+    content: NotRequired[list[JsonObject]]
+    """Content from the earlier response. Accepted but ignored."""
+    encrypted_content: NotRequired[str | None]
+    """Encrypted content from the earlier response. Accepted but ignored."""
+
+
+class ResponseInputRefusal(TypedDict):
+    """A refusal of the assistant."""
+    type: Literal['refusal']
+    """Always `refusal`."""
+    refusal: str
+    """Text of the refusal."""
+
+
+class ResponseInputText(TypedDict):
+    """A text part of a message or a result."""
+    type: ResponseTextPartType
+    """Kind of the text part: `output_text` for messages of the assistant, `input_text`
+    otherwise."""
+    text: str
+    """Text of the part."""
+    annotations: NotRequired[list[JsonObject]]
+    """Annotations from an earlier response. Accepted but ignored."""
+    logprobs: NotRequired[list[JsonObject]]
+    """Log probabilities from an earlier response. Accepted but ignored."""
 
 
 class ResponseMcpCallArgumentsDeltaEvent(TypedDict):
@@ -2842,6 +2573,17 @@ class ResponseMcpCallInProgressEvent(TypedDict):
     """ID of the item."""
     output_index: int
     """Position of the item in `output`."""
+
+
+class ResponseMcpTool(TypedDict):
+    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label`
+    is `runward`."""
+    type: Literal['mcp']
+    """Always `mcp`."""
+    server_label: Literal['runward']
+    """Always `runward`."""
+    allowed_tools: list[str] | AllowedTools
+    """Names of the registered tools that the model may call."""
 
 
 class ResponseObject(TypedDict):
@@ -3084,33 +2826,23 @@ class ResponseRefusalDoneEvent(TypedDict):
     """Complete text of the part."""
 
 
-class RestartedData(TypedDict):
-    """Data of a `message.restarted` event."""
-    turn: int
-    """Number of the turn."""
-    agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+class ResponseTextConfig(TypedDict):
+    """Settings of the model's text output."""
+    format: NotRequired[ResponseFormat | None]
+    """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
+    verbosity: NotRequired[Verbosity | None]
+    """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
+    provider's default."""
 
 
-class ResultAction(TypedDict):
-    """A tool call that needs a result or input from the client. Submit it with `POST
-    /v1/runs/{run_id}/tool_calls/{call_id}/result`."""
-    type: Literal['tool_result']
-    """Always `tool_result`."""
-    run_id: str
-    """ID of the run that made the call: this run or a run below it."""
-    call_id: str
-    """ID of the tool call. Unique within its run."""
-    tool: str
-    """Name of the client tool to run, or of the tool that requests input."""
-    arguments: JsonObject
-    """Arguments of the call."""
-    requests: JsonValue
-    """Input that a webhook tool requests, in the tool's own format. Null for a tool that the
-    client runs."""
-    path: list[str]
-    """Agents of the child runs on the way down from this run to the run that made the call.
-    Empty if this run made the call."""
+class ResponseToolChoice(TypedDict):
+    """The tool that the model must call."""
+    type: ResponseToolKind
+    """Kind of the tool: `function` for a client's function, `mcp` for a registered tool."""
+    name: str
+    """Name of the tool."""
+    server_label: NotRequired[Literal['runward'] | None]
+    """`runward` for a registered tool. Null for a function."""
 
 
 class Retry(TypedDict):
@@ -3137,6 +2869,26 @@ class RetryInput(TypedDict):
     """Maximum delay between two attempts, in seconds."""
     on: NotRequired[list[int]]
     """HTTP status codes that Runward retries even if the tool is not idempotent."""
+
+
+class RetryResolution(TypedDict):
+    """Send the call again because it did not take effect."""
+    resolution: Literal['retry']
+    """`retry`: the call did not take effect. Runward sends it again."""
+
+
+class RootRun(TypedDict):
+    """The run that a client started: the run that made the call, or the topmost run above it."""
+    id: str
+    """ID of the run."""
+    agent: str | None
+    """Name of the agent that the run was started with. Null if the run uses no registered agent."""
+    created_by: Actor | None
+    """API key that started the run."""
+    created_at: str
+    """When the run was accepted."""
+    input: str | None
+    """Text of the last user message of the run, up to 2,000 characters. Null if there is none."""
 
 
 class Run(TypedDict):
@@ -3284,9 +3036,9 @@ class RunEndedData(TypedDict):
     """Final output of the run. A longer output is truncated to 32 KiB."""
     truncated: NotRequired[Literal[True]]
     """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full."""
-    error: NotRequired[ErrorSaid]
+    error: NotRequired[RunError]
     """The error that the run failed with. Set only for failed runs."""
-    incomplete_details: NotRequired[LimitSaid]
+    incomplete_details: NotRequired[IncompleteDetails]
     """The limit that ended the run. Set only if a limit ended it."""
 
 
@@ -3377,6 +3129,21 @@ class RunIncompleteEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
+class RunItemList(TypedDict):
+    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls
+    that the model's provider ran. `native` contains data that only one provider understands."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[RunItem]
+    """Items in the requested order. Tool calls are followed by their results."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
 class RunList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -3405,13 +3172,13 @@ class RunMessageItem(TypedDict):
     """Number of the turn that the item belongs to. 0 for items before the first turn."""
     type: Literal['message']
     """Always `message`."""
-    role: Role
+    role: MessageRole
     """Role of the message's author."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
-    refusal: NotRequired[Literal[True]]
+    refusal: Literal[True]
     """True if the message is a refusal of the model."""
-    native: NotRequired[NativePart]
+    native: ProviderData
     """Provider-specific data of the message. Missing if there is none."""
 
 
@@ -3444,7 +3211,7 @@ class RunResumedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: NothingData
+    data: EmptyData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -3461,7 +3228,7 @@ class RunStartedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: NothingData
+    data: EmptyData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -3483,7 +3250,7 @@ class RunToolCallItem(TypedDict):
     """Arguments of the call. Empty if the model's text is not a JSON object."""
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
-    native: NotRequired[NativePart]
+    native: NotRequired[ProviderData]
     """Provider-specific data of the call. Missing if there is none."""
 
 
@@ -3507,9 +3274,25 @@ class RunToolResultItem(TypedDict):
     """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
 
 
+class RunWaitingCall(TypedDict):
+    """A tool call that the run waits for."""
+    type: WaitingKind
+    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
+    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+    `child_run`: a child run."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that the call is for."""
+    approval_id: NotRequired[str]
+    """ID of the approval. Set only for the type `approval`."""
+    run_id: NotRequired[str]
+    """ID of the child run. Set only for the type `child_run`."""
+
+
 class RunWaitingData(TypedDict):
     """Data of a `run.waiting` event."""
-    waiting_for: list[WaitingFor]
+    waiting_for: list[RunWaitingCall]
     """Tool calls that the run waits for."""
 
 
@@ -3529,17 +3312,6 @@ class RunWaitingEvent(TypedDict):
     """When the event was committed, according to the database's clock."""
     data: RunWaitingData
     """Data of the event. Its fields depend on the event's type."""
-
-
-class RunwardToolsIn(TypedDict):
-    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label`
-    is `runward`."""
-    type: Literal['mcp']
-    """Always `mcp`."""
-    server_label: Literal['runward']
-    """Always `runward`."""
-    allowed_tools: list[str] | AllowedTools
-    """Names of the registered tools that the model may call."""
 
 
 class Secret(TypedDict):
@@ -3575,7 +3347,7 @@ class SecretList(TypedDict):
     before this page."""
 
 
-class SecretRef(TypedDict):
+class SecretReference(TypedDict):
     """A reference to a secret of the project."""
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
@@ -3583,7 +3355,7 @@ class SecretRef(TypedDict):
     """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
 
 
-class SecretRefInput(TypedDict):
+class SecretReferenceInput(TypedDict):
     """A reference to a secret of the project."""
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
@@ -3610,7 +3382,7 @@ class Session(TypedDict):
     """Custom metadata of the session."""
     state: JsonObject
     """Current state that the session's runs and their tools share."""
-    on_conflict: OnConflict
+    on_conflict: ConflictMode
     """What happens to a run that is started while another run of the session is open."""
     forked_from: str | None
     """ID of the session that this session was forked from. Null if it is not a fork."""
@@ -3646,7 +3418,7 @@ class SessionHostedCallItem(TypedDict):
     """The call in the provider's format, unchanged."""
 
 
-class SessionItemPage(TypedDict):
+class SessionItemList(TypedDict):
     """A page of a session's conversation: the items of the runs that have ended. Each item has
     its own `id` and the `run_id` of its run."""
     object: Literal['list']
@@ -3687,13 +3459,13 @@ class SessionMessageItem(TypedDict):
     """ID of the run that the item belongs to."""
     type: Literal['message']
     """Always `message`."""
-    role: Role
+    role: MessageRole
     """Role of the message's author."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
-    refusal: NotRequired[Literal[True]]
+    refusal: Literal[True]
     """True if the message is a refusal of the model."""
-    native: NotRequired[NativePart]
+    native: ProviderData
     """Provider-specific data of the message. Missing if there is none."""
 
 
@@ -3727,7 +3499,7 @@ class SessionToolCallItem(TypedDict):
     """Arguments of the call. Empty if the model's text is not a JSON object."""
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
-    native: NotRequired[NativePart]
+    native: NotRequired[ProviderData]
     """Provider-specific data of the call. Missing if there is none."""
 
 
@@ -3747,42 +3519,6 @@ class SessionToolResultItem(TypedDict):
     """Whether the model reads the output as an error."""
     content: NotRequired[list[ItemPart]]
     """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
-
-
-class ShownFile(TypedDict):
-    """A file, as a URL or as base64 data."""
-    type: Literal['file']
-    """Always `file`."""
-    url: NotRequired[str]
-    """URL of the file. Missing if the file is in `data`."""
-    data: NotRequired[str]
-    """The file in base64. Missing if the file has a `url`."""
-    media_type: NotRequired[str]
-    """Media type of the file, such as `application/pdf`."""
-    filename: NotRequired[str]
-    """Name of the file."""
-
-
-class ShownImage(TypedDict):
-    """An image, as a URL or as base64 data."""
-    type: Literal['image']
-    """Always `image`."""
-    url: NotRequired[str]
-    """URL of the image. Missing if the image is in `data`."""
-    data: NotRequired[str]
-    """The image in base64. Missing if the image has a `url`."""
-    media_type: NotRequired[str]
-    """Media type of the image, such as `image/png`."""
-    filename: NotRequired[str]
-    """Name of the image file."""
-
-
-class ShownText(TypedDict):
-    """A text part of a message or a result."""
-    type: Literal['text']
-    """Always `text`."""
-    text: str
-    """Text of the part."""
 
 
 class SkippedTool(TypedDict):
@@ -3819,7 +3555,7 @@ class StartRun(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedToolInput]
+    tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: NotRequired[bool]
@@ -3832,17 +3568,17 @@ class StartRun(TypedDict):
     output_schema: NotRequired[JsonObject | None]
     """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
     the output is free text."""
-    repair_attempts: NotRequired[int]
+    output_retries: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
-    tool_use_behavior: NotRequired[ToolUseMode | StopAtInput]
+    tool_use_behavior: NotRequired[ToolUseMode | StopAtToolsInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
     `stop_on_first_tool`: the first successful result becomes the run's output. An object:
     only results of the tools in `stop_at` do."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
     reads an error. `fail_run`: the run fails."""
-    on_max_turns: NotRequired[MaxTurnsMode | FixedOutputInput]
+    on_max_turns: NotRequired[MaxTurnsMode | MaxTurnsOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
@@ -3852,32 +3588,18 @@ class StartRun(TypedDict):
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: NotRequired[HistoryInput]
+    history: NotRequired[HistoryLimitsInput]
     """How much of the session's earlier runs the model sees."""
     session_id: NotRequired[str | None]
     """ID of the session that the run belongs to. The model sees the session's earlier
     conversation."""
-    on_conflict: NotRequired[OnConflict | None]
+    on_conflict: NotRequired[ConflictMode | None]
     """What happens if another run of the session is open. Null: the session's `on_conflict`
     applies."""
     context: NotRequired[JsonObject | None]
     """Context for rules and tools. The model never sees it."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON."""
-
-
-class StartedRun(TypedDict):
-    """The run that a client started: the run that made the call, or the topmost run above it."""
-    id: str
-    """ID of the run."""
-    agent: str | None
-    """Name of the agent that the run was started with. Null if the run uses no registered agent."""
-    created_by: Actor | None
-    """API key that started the run."""
-    created_at: str
-    """When the run was accepted."""
-    input: str | None
-    """Text of the last user message of the run, up to 2,000 characters. Null if there is none."""
 
 
 class StateUpdatedData(TypedDict):
@@ -3911,14 +3633,14 @@ class StateUpdatedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
-class StopAt(TypedDict):
+class StopAtTools(TypedDict):
     """Tools whose first successful result ends the run."""
     stop_at: list[str]
     """Names of tools. The first successful result of one of them ends the run and becomes its
     output."""
 
 
-class StopAtInput(TypedDict):
+class StopAtToolsInput(TypedDict):
     """Tools whose first successful result ends the run."""
     stop_at: list[str]
     """Names of tools. The first successful result of one of them ends the run and becomes its
@@ -3931,6 +3653,16 @@ class StreamOptions(TypedDict):
     """Whether events have random padding. Runward supports only false."""
 
 
+class SubmitToolResult(TypedDict):
+    """The result of a tool that the client runs, or the input that a tool requests. Set either
+    `output` or `error`."""
+    output: NotRequired[JsonValue]
+    """Output of the call: any JSON value, including null. The model reads text unchanged and
+    other values as JSON."""
+    error: NotRequired[str | None]
+    """Error message that the model reads."""
+
+
 class SummaryText(TypedDict):
     """A part of the model's reasoning."""
     type: Literal['summary_text']
@@ -3939,38 +3671,23 @@ class SummaryText(TypedDict):
     """Text of the part."""
 
 
-class Text(TypedDict):
-    """A custom message for the model that replaces the built-in one."""
-    message: str
-    """Message that the model reads."""
+class TestTool(TypedDict):
+    """A test call of a tool, outside of any run."""
+    arguments: JsonObject
+    """Arguments of the call. They must match the tool's schema."""
+    context: NotRequired[JsonObject | None]
+    """Context that the tool receives, like the `context` of a run. Null: no context."""
 
 
-class TextConfig(TypedDict):
-    """Settings of the model's text output."""
-    format: NotRequired[FormatIn | None]
-    """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
-    verbosity: NotRequired[Verbosity | None]
-    """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
-    provider's default."""
-
-
-class TextIn(TypedDict):
-    """A text part of a message or a result."""
-    type: TextPartKind
-    """Kind of the text part: `output_text` for messages of the assistant, `input_text`
-    otherwise."""
+class TextDeltaData(TypedDict):
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
     text: str
-    """Text of the part."""
-    annotations: NotRequired[list[JsonObject]]
-    """Annotations from an earlier response. Accepted but ignored."""
-    logprobs: NotRequired[list[JsonObject]]
-    """Log probabilities from an earlier response. Accepted but ignored."""
-
-
-class TextInput(TypedDict):
-    """A custom message for the model that replaces the built-in one."""
-    message: str
-    """Message that the model reads."""
+    """Text of this piece."""
+    offset: int
+    """Number of characters of the same text that precede this piece."""
 
 
 class Tool(TypedDict):
@@ -3995,11 +3712,11 @@ class Tool(TypedDict):
     tools."""
     agent: str | None
     """Name of the agent that runs the child run. Set only for tools of type `agent`."""
-    output: ChildOutput | OutputOfTool
+    output: ChildOutput | ChildToolOutput
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
-    headers: dict[str, str | SecretRef]
+    headers: dict[str, str | SecretReference]
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
     to secrets are shown unchanged."""
     strict: bool
@@ -4009,21 +3726,21 @@ class Tool(TypedDict):
     """Timeout of one call in seconds, including all its attempts. Null: the run's
     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
     no timeout of its own."""
-    on_timeout: FailureMode | Text
+    on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
-    on_error: FailureMode | Text
+    on_error: FailureMode | FailureMessage
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
     run fails. An object: the model reads its message."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     retry calls whose outcome is unknown."""
-    on_unknown: OnUnknown
+    on_unknown: UnknownOutcomeMode
     """What happens if it is unknown whether a call took effect. `return_error`: the model reads
     an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry
     """How often Runward retries a call and how long it waits between attempts."""
-    approval: ApprovalMode | When | ByCallable
+    approval: ApprovalMode | CelRule | CallableRule
     """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
     approval_expires_seconds: float
@@ -4032,7 +3749,7 @@ class Tool(TypedDict):
     reject_message: str | None
     """Message that the model reads if an approver rejects a call without a message. Null: a
     built-in message."""
-    enabled: bool | When | ByCallable
+    enabled: bool | CelRule | CallableRule
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
     guardrails: list[Guardrail]
@@ -4048,12 +3765,12 @@ class Tool(TypedDict):
     code: str | None
     """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
     creates a new version of the tool. Null for other tools."""
-    mcp: FromServer | None
+    mcp: McpToolSource | None
     """MCP server of the tool, and the tool's name on that server. Set only for tools of type
     `mcp`."""
-    hosted: Hosted | None
+    hosted: HostedTool | None
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
-    executes: ExecutorKind | None
+    implements: ExecutorKind | None
     """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
     id: str
@@ -4107,7 +3824,7 @@ class ToolCall(TypedDict):
     """ID of the child run that executes the call. Set only for tools of type `agent`."""
     outcome: CallOutcome | None
     """Outcome of the call. Null until `phase` is `settled`."""
-    reason: Reason | None
+    reason: CallReason | None
     """Why the call failed, was rejected, or was not run. Null for other calls."""
     output: JsonValue
     """Full output of the call. The model may read a truncated version."""
@@ -4166,17 +3883,32 @@ class ToolCallApprovalRequestedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
+class ToolCallArgumentsDeltaData(TypedDict):
+    turn: int
+    """Number of the turn."""
+    agent: str | None
+    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    text: str
+    """Text of this piece."""
+    offset: int
+    """Number of characters of the same text that precede this piece."""
+    call_id: str | None
+    """ID of the tool call. Null until the model has generated it."""
+    tool: str | None
+    """Name of the tool. Null until the model has generated it."""
+
+
 class ToolCallArgumentsDeltaEvent(TypedDict):
     """A piece of a call's arguments, streamed while the model generates it."""
     type: Literal['tool_call.arguments.delta']
     """Always `tool_call.arguments.delta`."""
     run_id: str
     """ID of the run."""
-    data: ArgumentsPieceData
+    data: ToolCallArgumentsDeltaData
     """Data of the event. Its fields depend on the event's type."""
 
 
-class ToolCallCancelled(TypedDict):
+class ToolCallCancellation(TypedDict):
     """A notification that Runward no longer waits for the result of a call."""
     type: Literal['tool_call.cancelled']
     """Always `tool_call.cancelled`."""
@@ -4212,7 +3944,7 @@ class ToolCallCancelledEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallEndedData
+    data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -4229,8 +3961,39 @@ class ToolCallCompletedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallEndedData
+    data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallCreatedData(TypedDict):
+    """Data of a `tool_call.created` event."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool, as the model wrote it."""
+    tool_version: NotRequired[int | None]
+    """Version of the tool. Null if the tool does not exist."""
+    tool_type: NotRequired[ToolType | None]
+    """Type of the tool. Null if the tool does not exist."""
+    hosted: NotRequired[str]
+    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
+    for calls that the provider ran."""
+    turn: int
+    """Number of the turn whose response requested the call."""
+    agent: str | None
+    """Name of the agent that requested the call. Null if the run uses no registered agent."""
+    arguments: JsonObject | None
+    """Exact arguments of the call. Null if they are larger than 32 KiB."""
+    arguments_bytes: NotRequired[int]
+    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    arguments_text: NotRequired[str | None]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if
+    it is larger than 32 KiB."""
+    arguments_text_bytes: NotRequired[int]
+    """Size of `arguments_text` in bytes. Set only if the text is too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
+    returns them in full."""
 
 
 class ToolCallCreatedEvent(TypedDict):
@@ -4246,8 +4009,38 @@ class ToolCallCreatedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallCreatedData
+    data: ToolCallCreatedData
     """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallEndedData(TypedDict):
+    """Data of the events of a tool call that has ended, such as `tool_call.completed`."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that the call is for."""
+    hosted: NotRequired[str]
+    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
+    for calls that the provider ran."""
+    attempt: NotRequired[int]
+    """Number of attempts."""
+    output: NotRequired[JsonValue]
+    """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
+    output_bytes: NotRequired[int]
+    """Size of the full output in bytes. Set only if the output is too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns
+    it in full."""
+    is_error: NotRequired[bool]
+    """Whether the model reads the output as an error."""
+    reason: NotRequired[CallReason]
+    """Why the call failed, was rejected, or was not run."""
+    detail: NotRequired[str | None]
+    """Technical details of the outcome, for operators. The model does not see them."""
+    metadata: NotRequired[JsonObject]
+    """Metadata that the tool returned together with its output. The model does not see it."""
+    awaiting_resolution: NotRequired[Literal[True]]
+    """True if the outcome is unknown and a person must record it."""
 
 
 class ToolCallFailedEvent(TypedDict):
@@ -4263,7 +4056,7 @@ class ToolCallFailedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallEndedData
+    data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -4279,7 +4072,7 @@ class ToolCallItem(TypedDict):
     """Arguments of the call. Empty if the model's text is not a JSON object."""
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
-    native: NotRequired[NativePart]
+    native: NotRequired[ProviderData]
     """Provider-specific data of the call. Missing if there is none."""
 
 
@@ -4314,8 +4107,31 @@ class ToolCallOutcomeUnknownEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallEndedData
+    data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolCallProgressData(TypedDict):
+    """Data of a `tool_call.progress` event."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    status: CallProgress
+    """What happened to the call."""
+    progress: NotRequired[float | None]
+    """Progress from 0 to 1, as the tool reported it."""
+    message: NotRequired[str | None]
+    """Progress message of the tool. The model does not see it."""
+    requests: NotRequired[JsonValue]
+    """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
+    requests_bytes: NotRequired[int]
+    """Size of `requests` in bytes. Set only if the value is too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if `requests` is too large for the event. The run's `required_actions` contain it in
+    full."""
+    run_id: NotRequired[str]
+    """ID of the child run. Set only for the status `child_started`."""
+    agent: NotRequired[str | None]
+    """Name of the child run's agent. Set only for the status `child_started`."""
 
 
 class ToolCallProgressEvent(TypedDict):
@@ -4332,7 +4148,7 @@ class ToolCallProgressEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallProgressData
+    data: ToolCallProgressData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -4349,7 +4165,7 @@ class ToolCallRejectedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallEndedData
+    data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -4385,6 +4201,23 @@ class ToolCallRequest(TypedDict):
     tool's `state`."""
 
 
+class ToolCallStartedData(TypedDict):
+    """Data of a `tool_call.started` event."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the tool that the call is for."""
+    attempt: int
+    """Number of the attempt, counted from 1 for each call."""
+    digest: str
+    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    webhook_id: str
+    """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool.
+    The same for every attempt."""
+    timeout_seconds: float | None
+    """Time limit of the call in seconds. Null if only the end of the run limits the call."""
+
+
 class ToolCallStartedEvent(TypedDict):
     """An attempt at the call is about to start. Runward commits this event before it sends the
     first byte."""
@@ -4399,7 +4232,7 @@ class ToolCallStartedEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallStartedData
+    data: ToolCallStartedData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -4416,18 +4249,8 @@ class ToolCallTimedOutEvent(TypedDict):
     """ID of the run."""
     created_at: str
     """When the event was committed, according to the database's clock."""
-    data: CallEndedData
+    data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
-
-
-class ToolChoiceIn(TypedDict):
-    """The tool that the model must call."""
-    type: ResponseToolKind
-    """Kind of the tool: `function` for a client's function, `mcp` for a registered tool."""
-    name: str
-    """Name of the tool."""
-    server_label: NotRequired[Literal['runward'] | None]
-    """`runward` for a registered tool. Null for a function."""
 
 
 class ToolFilter(TypedDict):
@@ -4464,6 +4287,27 @@ class ToolList(TypedDict):
     before this page."""
 
 
+class ToolResultAction(TypedDict):
+    """A tool call that needs a result or input from the client. Submit it with `POST
+    /v1/runs/{run_id}/tool_calls/{call_id}/result`."""
+    type: Literal['tool_result']
+    """Always `tool_result`."""
+    run_id: str
+    """ID of the run that made the call: this run or a run below it."""
+    call_id: str
+    """ID of the tool call. Unique within its run."""
+    tool: str
+    """Name of the client tool to run, or of the tool that requests input."""
+    arguments: JsonObject
+    """Arguments of the call."""
+    requests: JsonValue
+    """Input that a webhook tool requests, in the tool's own format. Null for a tool that the
+    client runs."""
+    path: list[str]
+    """Agents of the child runs on the way down from this run to the run that made the call.
+    Empty if this run made the call."""
+
+
 class ToolResultItem(TypedDict):
     """The result of a tool call, as the model reads it."""
     type: Literal['tool_result']
@@ -4484,9 +4328,9 @@ class ToolSecret(TypedDict):
     """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
-class ToolTrial(TypedDict):
+class ToolTestResult(TypedDict):
     """The result of a test call."""
-    outcome: TrialOutcome
+    outcome: ToolTestOutcome
     """Outcome of the test call. `accepted`: the tool returned 202 and would submit the result
     later."""
     output: JsonValue
@@ -4500,12 +4344,184 @@ class ToolTrial(TypedDict):
     """Duration of the call in seconds."""
 
 
-class TryTool(TypedDict):
-    """A test call of a tool, outside of any run."""
-    arguments: JsonObject
-    """Arguments of the call. They must match the tool's schema."""
-    context: NotRequired[JsonObject | None]
-    """Context that the tool receives, like the `context` of a run. Null: no context."""
+class UpdateAgent(TypedDict):
+    """The fields to update. A field that is given replaces the previous value completely. Other
+    fields keep their values."""
+    kind: NotRequired[AgentKind]
+    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+    run the agents in `agents` and have no model."""
+    model: NotRequired[str | list[str] | None]
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
+    model is used if the ones before it fail."""
+    instructions: NotRequired[str]
+    """Instructions that the model reads before the input."""
+    tools: NotRequired[list[str]]
+    """Names of registered tools that the model may call. If there are more than 64, the model
+    gets a tool that searches them."""
+    handoffs: NotRequired[list[str]]
+    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
+    each of them."""
+    agents: NotRequired[list[str]]
+    """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+    `parallel`, and `loop`."""
+    max_iterations: NotRequired[int]
+    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object `{"name": …}` names the tool that the model must call."""
+    reset_tool_choice: NotRequired[bool]
+    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+    finish."""
+    parallel_tool_calls: NotRequired[bool]
+    """Whether the model may request several tool calls in one turn."""
+    model_settings: NotRequired[dict[str, JsonValue]]
+    """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
+    the output is free text."""
+    output_retries: NotRequired[int]
+    """Maximum number of times that the model may correct an output that does not match
+    `output_schema`. The run then ends as `incomplete`."""
+    tool_use_behavior: NotRequired[ToolUseMode | StopAtToolsInput]
+    """What happens after tool calls. `run_llm_again`: the model reads the results.
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
+    only results of the tools in `stop_at` do."""
+    on_unknown_tool: NotRequired[FailureMode]
+    """What happens if the model calls a tool that does not exist. `return_error`: the model
+    reads an error. `fail_run`: the run fails."""
+    on_max_turns: NotRequired[MaxTurnsMode | MaxTurnsOutputInput]
+    """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+    `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
+    fails. An object: the run completes with its `output`."""
+    limits: NotRequired[LimitsInput]
+    """Limits of the run."""
+    hooks: NotRequired[list[HookInput]]
+    """Hooks that Runward calls before and after each model request and each tool call."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails that check the run's input, its tool calls, and its final output."""
+    history: NotRequired[HistoryLimitsInput]
+    """How much of the session's earlier runs the model sees."""
+    description: NotRequired[str | None]
+    """Description of the agent, for people and for agents that may hand over a run to it."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata: up to 64 keys and 16 KiB as JSON."""
+
+
+class UpdateMcpServer(TypedDict):
+    """The fields to update. A field that is given replaces the previous value completely. A new
+    `url` also requires new `headers` and `oauth`, unless they contain only references to
+    secrets."""
+    url: NotRequired[str | None]
+    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    `command`."""
+    command: NotRequired[str | None]
+    """Command that starts the MCP server, which Runward then calls over standard input and
+    output. The operator must allow the command. Set either `url` or `command`."""
+    args: NotRequired[list[str]]
+    """Arguments of the command."""
+    tools: NotRequired[ToolFilterInput]
+    """Filter for the tools of the server. By default, all tools are used."""
+    prefix: NotRequired[str | None]
+    """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
+    server."""
+    approval: NotRequired[ApprovalMode | CelRuleInput | None]
+    """Whether calls of the server's tools need approval. Null: `never` for tools that the server
+    marks with `readOnlyHint`, and `always` for all others."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+    default."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every request. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    oauth: NotRequired[OAuth | None]
+    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
+    request."""
+
+
+class UpdateSession(TypedDict):
+    """The fields to update. `state` is merged: its keys replace keys of the same name, null
+    removes a key, and other keys stay."""
+    name: NotRequired[str | None]
+    """Name of the session, for people. Null removes the name."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB
+    as JSON."""
+    state: NotRequired[JsonObject]
+    """Changes to the shared state, merged by top-level key. Null removes a key."""
+    on_conflict: NotRequired[ConflictMode]
+    """What happens to a run that is started while another run of the session is open. Applies to
+    runs that are started from now on."""
+
+
+class UpdateTool(TypedDict):
+    """The fields to update. A field that is given replaces the previous value completely. For
+    tools of plugins and MCP servers, only settings such as `approval` and `timeout_seconds`
+    can be updated. Null then restores the original value."""
+    description: NotRequired[str]
+    """Description of the tool for the model: what the tool does and when to use it."""
+    parameters: NotRequired[JsonObject]
+    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+    arguments do not match it."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+    tools."""
+    agent: NotRequired[str | None]
+    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    output: NotRequired[ChildOutput | ChildToolOutputInput]
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Optional properties become nullable."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
+    no timeout of its own."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput | None]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    on_error: NotRequired[FailureMode | FailureMessageInput | None]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads its message."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    retry calls whose outcome is unknown."""
+    on_unknown: NotRequired[UnknownOutcomeMode | None]
+    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
+    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    retry: NotRequired[RetryInput]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRuleInput | None]
+    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    approval_expires_seconds: NotRequired[float | None]
+    """Number of seconds until an approval expires. The model then reads that nobody decided.
+    Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null: a
+    built-in message."""
+    enabled: NotRequired[bool | CelRuleInput | None]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    guardrails: NotRequired[list[GuardrailInput] | None]
+    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
+    the tool's secret."""
+    concurrency: NotRequired[ConcurrencyInput | None]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int | None]
+    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
+    the model and stored in full."""
+    metadata: NotRequired[dict[str, JsonValue] | None]
+    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    hosted: NotRequired[HostedToolInput | None]
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
 
 
 class Usage(TypedDict):
@@ -4562,26 +4578,10 @@ class UsageUpdatedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
-class WaitingFor(TypedDict):
-    """A tool call that the run waits for."""
-    type: WaitingKind
-    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
-    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
-    `child_run`: a child run."""
-    call_id: str
-    """ID of the tool call. Unique within its run."""
-    tool: str
-    """Name of the tool that the call is for."""
-    approval_id: NotRequired[str]
-    """ID of the approval. Set only for the type `approval`."""
-    run_id: NotRequired[str]
-    """ID of the child run. Set only for the type `child_run`."""
-
-
 class WebhookGuardrail(TypedDict):
     """A guardrail that Runward calls with a signed POST request. The response contains the
     verdict."""
-    stage: ToolStage | RunStage
+    stage: ToolGuardrailStage | RunGuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -4597,7 +4597,7 @@ class WebhookGuardrail(TypedDict):
 class WebhookGuardrailInput(TypedDict):
     """A guardrail that Runward calls with a signed POST request. The response contains the
     verdict."""
-    stage: ToolStage | RunStage
+    stage: ToolGuardrailStage | RunGuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -4613,7 +4613,7 @@ class WebhookGuardrailInput(TypedDict):
 class WebhookHook(TypedDict):
     """A hook that Runward calls with a signed POST request. The response may replace the message
     of the model or the output of the tool."""
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook: before or after a model request, or before or after
     a tool call."""
     type: Literal['webhook']
@@ -4628,7 +4628,7 @@ class WebhookHook(TypedDict):
 class WebhookHookInput(TypedDict):
     """A hook that Runward calls with a signed POST request. The response may replace the message
     of the model or the output of the tool."""
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook: before or after a model request, or before or after
     a tool call."""
     type: Literal['webhook']
@@ -4638,22 +4638,6 @@ class WebhookHookInput(TypedDict):
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
     out fails."""
-
-
-class When(TypedDict):
-    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and
-    `tool`, and must evaluate to true or false."""
-    when: str
-    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
-    `tool`."""
-
-
-class WhenInput(TypedDict):
-    """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and
-    `tool`, and must evaluate to true or false."""
-    when: str
-    """CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
-    `tool`."""
 
 
 class StartRunQuery(TypedDict):
@@ -4672,7 +4656,7 @@ class ListRunsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
     status: NotRequired[str]
@@ -4712,7 +4696,7 @@ class ListItemsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the items. `asc`: oldest first. `desc`: newest first."""
 
 
@@ -4724,7 +4708,7 @@ class ListToolCallsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the items. `asc`: oldest first. `desc`: newest first."""
 
 
@@ -4746,7 +4730,7 @@ class ListInputItemsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4759,7 +4743,7 @@ class ListSessionsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4772,7 +4756,7 @@ class ListSessionItemsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the items. `asc`: oldest first. `desc`: newest first."""
 
 
@@ -4780,8 +4764,8 @@ class ListEventsQuery(TypedDict):
     """The query of `list_events`."""
     limit: NotRequired[int]
     """Maximum number of events to return."""
-    until: NotRequired[Literal['settled']]
-    """`settled` also ends the stream when the run waits for a person or a client."""
+    until: NotRequired[Literal['idle']]
+    """`idle` also ends the stream when the run waits for a person or a client."""
     include: NotRequired[Literal['children']]
     """`children` adds the events of all child runs at any depth, in the order in which they
     happened."""
@@ -4813,7 +4797,7 @@ class ListApprovalsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4848,20 +4832,20 @@ class ListToolsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
 
-class ListCallsOfToolQuery(TypedDict):
-    """The query of `list_calls_of_tool`."""
+class ListRecentCallsQuery(TypedDict):
+    """The query of `list_recent_calls`."""
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4874,7 +4858,7 @@ class ListMcpServersQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4887,7 +4871,7 @@ class ListSecretsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4900,7 +4884,7 @@ class ListAgentsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4929,7 +4913,7 @@ class ListKeysQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4942,7 +4926,7 @@ class ListProjectsQuery(TypedDict):
     """`last_id` of a page. Returns the page that follows it."""
     before: NotRequired[str]
     """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
-    order: NotRequired[Order]
+    order: NotRequired[SortOrder]
     """Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`:
     the reverse."""
 
@@ -4958,7 +4942,7 @@ agents. Later versions may add values."""
 ApprovalMode: TypeAlias = "Literal['never', 'always']"
 """Whether calls of a tool need approval. Later versions may add values."""
 
-ApprovalStatus: TypeAlias = "Literal['pending', 'approved', 'rejected', 'edited', 'responded', 'expired', 'withdrawn', 'void']"
+ApprovalStatus: TypeAlias = "Literal['pending', 'approved', 'rejected', 'edited', 'responded', 'expired', 'cancelled', 'superseded']"
 """Later versions may add values."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
@@ -4982,7 +4966,10 @@ client submitted the input. `received`: a result arrived and is being checked. `
 the tool reported progress. `retried_by_person`: a person chose to send the call again.
 `child_started`: a child run was started. Later versions may add values."""
 
-Callback: TypeAlias = 'Progress | CallbackCompleted | CallbackFailed | InputRequired'
+CallReason: TypeAlias = "Literal['tool_error', 'not_sent', 'invalid_response', 'invalid_output', 'invalid_arguments', 'truncated_response', 'unknown_tool', 'repeated_call', 'max_tool_calls', 'declined', 'declined_before', 'approval_expired', 'guardrail', 'responded', 'resolved', 'run_ended', 'run_cancelled']"
+"""Why a call failed or was not run, as a stable code. Later versions may add values."""
+
+Callback: TypeAlias = 'CallbackProgress | CallbackCompleted | CallbackFailed | CallbackInputRequired'
 """The body of a callback: progress, a result, a failure, or a request for input."""
 
 CancelMode: TypeAlias = "Literal['immediate', 'after_turn']"
@@ -4992,16 +4979,20 @@ ChildOutput: TypeAlias = "Literal['final', 'json']"
 """Which part of a child run becomes the result of the tool call. Later versions may add
 values."""
 
-Decision: TypeAlias = 'Approve | Reject | Edit | Respond'
+ConflictMode: TypeAlias = "Literal['queue', 'reject', 'cancel_previous']"
+"""What happens to a run that is started while another run of its session is open. Later
+versions may add values."""
+
+Decision: TypeAlias = 'ApproveDecision | RejectDecision | EditDecision | RespondDecision'
 """A person's decision about a tool call."""
 
 DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
 """Kind of a decision about a tool call. Later versions may add values."""
 
-ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'name_taken', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'bad_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
-Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | AgentChangedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelDowngradedEvent'
+Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent'
 """An event of a run's log. Polling and streaming return the same events. Later versions may
 add types. Ignore those that you do not know."""
 
@@ -5017,18 +5008,15 @@ FailureMode: TypeAlias = "Literal['return_error', 'fail_run']"
 """What happens after a failure: the model reads an error, or the run fails. Later versions
 may add values."""
 
-FormatIn: TypeAlias = 'PlainText | JsonSchemaIn'
-"""Format of the model's output: text, or JSON that matches a schema."""
-
 Guardrail: TypeAlias = 'WebhookGuardrail | PluginGuardrail'
 """A check that may reject a tool call, a run's input, or a run's output. Later versions may
 add types. Ignore those that you do not know."""
 
-GuardrailAnswer: TypeAlias = 'GuardrailAllows | GuardrailRejects | GuardrailFails'
-"""The verdict of a guardrail."""
-
 GuardrailInput: TypeAlias = 'WebhookGuardrailInput | PluginGuardrailInput'
 """A check that may reject a tool call, a run's input, or a run's output."""
+
+GuardrailResponse: TypeAlias = 'GuardrailAllow | GuardrailReject | GuardrailFail'
+"""The verdict of a guardrail."""
 
 Hook: TypeAlias = 'WebhookHook | PluginHook'
 """A callback before or after a model request or a tool call, which may replace data. Later
@@ -5037,7 +5025,11 @@ versions may add types. Ignore those that you do not know."""
 HookInput: TypeAlias = 'WebhookHookInput | PluginHookInput'
 """A callback before or after a model request or a tool call, which may replace data."""
 
-HostedKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp']"
+HookPoint: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
+"""Point at which a hook is called: before or after a model request, or before or after a
+tool call. Later versions may add values."""
+
+HostedToolKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp']"
 """Kind of tool that model providers run. Later versions may add values."""
 
 Input: TypeAlias = 'str | list[InputMessage]'
@@ -5050,10 +5042,7 @@ Item: TypeAlias = 'MessageItem | ToolCallItem | ToolResultItem | ReasoningItem |
 """An item of a conversation. Later versions may add types. Ignore those that you do not
 know."""
 
-ItemIn: TypeAlias = 'MessageIn | FunctionCallIn | FunctionCallOutputIn | ReasoningIn | McpCallIn | McpApprovalRequestIn | McpApprovalResponseIn | CompactionIn'
-"""An item of a conversation, in OpenAI's format."""
-
-ItemPart: TypeAlias = 'ShownText | ShownImage | ShownFile'
+ItemPart: TypeAlias = 'ItemText | ItemImage | ItemFile'
 """A part of an item: text, an image, or a file. Later versions may add types. Ignore those
 that you do not know."""
 
@@ -5074,19 +5063,8 @@ values."""
 MessagePhase: TypeAlias = "Literal['commentary', 'final_answer']"
 """Whether a message is the final answer or an intermediate comment."""
 
-Moment: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
-"""Point at which a hook is called: before or after a model request, or before or after a
-tool call. Later versions may add values."""
-
-OnConflict: TypeAlias = "Literal['queue', 'reject', 'cancel_previous']"
-"""What happens to a run that is started while another run of its session is open. Later
-versions may add values."""
-
-OnUnknown: TypeAlias = "Literal['return_error', 'ask', 'fail_run']"
-"""What happens if it is unknown whether a call took effect. Later versions may add values."""
-
-Order: TypeAlias = "Literal['asc', 'desc']"
-"""Order of a list: ascending or descending."""
+MessageRole: TypeAlias = "Literal['user', 'assistant', 'system']"
+"""Role of a message's author. Later versions may add values."""
 
 OutputItem: TypeAlias = 'OutputMessage | OutputReasoning | OutputFunctionCall | OutputMcpCall | OutputApprovalRequest'
 """An item of a response. Later versions may add types. Ignore those that you do not know."""
@@ -5098,12 +5076,6 @@ OutputPart: TypeAlias = 'OutputText | OutputRefusal'
 """A part of a message of a response. Later versions may add types. Ignore those that you do
 not know."""
 
-PartIn: TypeAlias = 'TextIn | RefusalIn | ImageIn | FileIn'
-"""A part of a message, in OpenAI's format."""
-
-Reason: TypeAlias = "Literal['tool_error', 'not_sent', 'invalid_response', 'invalid_output', 'invalid_arguments', 'truncated_response', 'unknown_tool', 'repeated_call', 'max_tool_calls', 'declined', 'declined_before', 'approval_expired', 'guardrail', 'responded', 'resolved', 'run_ended', 'run_cancelled']"
-"""Why a call failed or was not run, as a stable code. Later versions may add values."""
-
 RegisteredToolType: TypeAlias = "Literal['webhook', 'agent', 'client', 'hosted']"
 """How Runward executes a tool that a project registers."""
 
@@ -5111,12 +5083,21 @@ RememberScope: TypeAlias = "Literal['run', 'session']"
 """Where a remembered decision applies: the rest of the run, or also later runs of the
 session."""
 
-RequiredAction: TypeAlias = 'ApprovalAction | ResolveAction | ResultAction'
+RequiredAction: TypeAlias = 'ApprovalAction | ResolveAction | ToolResultAction'
 """An action that a person or a client must perform for a run. Later versions may add types.
 Ignore those that you do not know."""
 
-Resolution: TypeAlias = 'ResolvedCompleted | ResolvedFailed | ResolvedRetry'
+Resolution: TypeAlias = 'CompletedResolution | FailedResolution | RetryResolution'
 """A person's record of a tool call's outcome."""
+
+ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonSchema'
+"""Format of the model's output: text, or JSON that matches a schema."""
+
+ResponseInputItem: TypeAlias = 'ResponseInputMessage | ResponseInputFunctionCall | ResponseInputFunctionCallOutput | ResponseInputReasoning | ResponseInputMcpCall | ResponseInputMcpApprovalRequest | ResponseInputMcpApprovalResponse | ResponseInputCompaction'
+"""An item of a conversation, in OpenAI's format."""
+
+ResponseInputPart: TypeAlias = 'ResponseInputText | ResponseInputRefusal | ResponseInputImage | ResponseInputFile'
+"""A part of a message, in OpenAI's format."""
 
 ResponseStatus: TypeAlias = "Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']"
 """Status of a response. Later versions may add values."""
@@ -5129,22 +5110,26 @@ ResponseStreamEvent: TypeAlias = 'ResponseCreatedEvent | ResponseQueuedEvent | R
 """An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that
 you do not know."""
 
+ResponseTextPartType: TypeAlias = "Literal['input_text', 'output_text']"
+"""Kind of a text part: `input_text` for text sent to the model, `output_text` for text of
+the assistant."""
+
+ResponseTool: TypeAlias = 'ResponseFunctionTool | ResponseMcpTool'
+"""A function that the client runs, or registered tools, in OpenAI's format."""
+
 ResponseToolKind: TypeAlias = "Literal['function', 'mcp']"
 """Kind of a tool: a function that the client runs, or a registered tool (`mcp`)."""
-
-Role: TypeAlias = "Literal['user', 'assistant', 'system']"
-"""Role of a message's author. Later versions may add values."""
 
 RunErrorCode: TypeAlias = "Literal['model_unreachable', 'model_timeout', 'model_stream_broken', 'model_unavailable', 'model_rate_limited', 'model_circuit_open', 'model_unauthorized', 'model_not_found', 'model_misconfigured', 'model_refused_request', 'model_invalid_response', 'model_response_too_large', 'model_failed', 'unknown_model', 'call_id_reused', 'tool_error', 'invalid_arguments', 'tool_timeout', 'guardrail', 'hook_failed', 'max_turns', 'step_failed', 'crash_loop', 'run_unreadable', 'internal_error']"
 """Stable code of the error that a run failed with. Later versions may add values."""
 
+RunGuardrailStage: TypeAlias = "Literal['run_input', 'run_output']"
+"""Stage at which a guardrail checks a run: its input or its final output. Later versions may
+add values."""
+
 RunItem: TypeAlias = 'RunMessageItem | RunToolCallItem | RunToolResultItem | RunReasoningItem | RunHostedCallItem'
 """An item of a conversation. Later versions may add types. Ignore those that you do not
 know."""
-
-RunStage: TypeAlias = "Literal['run_input', 'run_output']"
-"""Stage at which a guardrail checks a run: its input or its final output. Later versions may
-add values."""
 
 RunStatus: TypeAlias = "Literal['queued', 'in_progress', 'requires_action', 'completed', 'failed', 'cancelled', 'incomplete', 'expired']"
 """Status of a run. `queued`: the run waits for a worker, an earlier run of its session, or a
@@ -5163,28 +5148,28 @@ SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionTool
 """An item of a conversation. Later versions may add types. Ignore those that you do not
 know."""
 
-StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | AgentChangedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelDowngradedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
+SortOrder: TypeAlias = "Literal['asc', 'desc']"
+"""Order of a list: ascending or descending."""
+
+StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
 """An event in a stream. Events without a `sequence` are pieces of a later event and are
 never stored. Later versions may add types. Ignore those that you do not know."""
-
-TextPartKind: TypeAlias = "Literal['input_text', 'output_text']"
-"""Kind of a text part: `input_text` for text sent to the model, `output_text` for text of
-the assistant."""
 
 ToolChoiceMode: TypeAlias = "Literal['auto', 'none', 'required']"
 """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later
 versions may add values."""
 
-ToolIn: TypeAlias = 'FunctionIn | RunwardToolsIn'
-"""A function that the client runs, or registered tools, in OpenAI's format."""
+ToolGuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output']"
+"""Stage at which a guardrail checks a tool call: before its approval, before the call, or
+after it. Later versions may add values."""
 
-ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancelled'
+ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
 """A request to a webhook tool. Later versions may add types. Ignore those that you do not
 know."""
 
-ToolStage: TypeAlias = "Literal['pre_approval', 'input', 'output']"
-"""Stage at which a guardrail checks a tool call: before its approval, before the call, or
-after it. Later versions may add values."""
+ToolTestOutcome: TypeAlias = "Literal['completed', 'accepted', 'failed']"
+"""Outcome of a test call. `accepted`: the tool returned 202 and would submit the result
+later. Later versions may add values."""
 
 ToolType: TypeAlias = "Literal['webhook', 'plugin', 'agent', 'client', 'mcp', 'hosted', 'builtin', 'handoff']"
 """How Runward executes a tool. Later versions may add values."""
@@ -5193,12 +5178,11 @@ ToolUseMode: TypeAlias = "Literal['run_llm_again', 'stop_on_first_tool']"
 """Whether the model reads the results of tool calls or the first result ends the run. Later
 versions may add values."""
 
-TrialOutcome: TypeAlias = "Literal['completed', 'accepted', 'failed']"
-"""Outcome of a test call. `accepted`: the tool returned 202 and would submit the result
-later. Later versions may add values."""
-
 Truncation: TypeAlias = "Literal['auto', 'disabled']"
 """Truncation setting of OpenAI's API. Runward supports only `disabled`."""
+
+UnknownOutcomeMode: TypeAlias = "Literal['return_error', 'ask', 'fail_run']"
+"""What happens if it is unknown whether a call took effect. Later versions may add values."""
 
 Verbosity: TypeAlias = "Literal['low', 'medium', 'high']"
 """How detailed the model's answer should be."""

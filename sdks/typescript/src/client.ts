@@ -10,9 +10,9 @@ import type {
   Decision,
   ForkSession,
   NewTool,
-  PatchAgent,
-  PatchSession,
-  PatchTool,
+  UpdateAgent,
+  UpdateSession,
+  UpdateTool,
   paths,
   RegisterAgent,
   RegisterTool,
@@ -20,8 +20,8 @@ import type {
   SessionItem,
   Tool,
   ToolSecret,
-  ToolTrial,
-  TryTool,
+  ToolTestResult,
+  TestTool,
 } from "./types.js";
 
 export type ApprovalQuery = NonNullable<paths["/v1/approvals"]["get"]["parameters"]["query"]>;
@@ -35,7 +35,7 @@ export interface RunwardOptions extends TransportOptions {
 }
 
 /** The fields of a tool that can also be updated, with its name and type. */
-export type UpsertTool = Pick<RegisterTool, "name" | "type" | (keyof RegisterTool & keyof PatchTool)>;
+export type UpsertTool = Pick<RegisterTool, "name" | "type" | (keyof RegisterTool & keyof UpdateTool)>;
 
 const DEFAULT_URL = "http://127.0.0.1:8080";
 
@@ -139,7 +139,7 @@ class Collection<Item, NewItem, Body, Patch> {
   }
 }
 
-export class Sessions extends Collection<Session, Session, CreateSession, PatchSession> {
+export class Sessions extends Collection<Session, Session, CreateSession, UpdateSession> {
   /** Yield the messages and tool calls of all runs of a session. */
   items(id: string, query: ListQuery = {}, options: RequestOptions = {}): AsyncGenerator<SessionItem> {
     return this.api.list(this.path + path`/${id}/items`, query, options);
@@ -152,7 +152,7 @@ export class Sessions extends Collection<Session, Session, CreateSession, PatchS
 }
 
 /** Only the response of `create` has the signing secret of a webhook tool. */
-export class Tools extends Collection<Tool, NewTool, RegisterTool, PatchTool> {
+export class Tools extends Collection<Tool, NewTool, RegisterTool, UpdateTool> {
   /** Register a tool, or update the one of this name. It has a `secret` only if it is new. */
   async upsert(body: UpsertTool, options: RequestOptions = {}): Promise<Tool & { secret?: string }> {
     const { name, type: _, ...fields } = body;
@@ -170,12 +170,12 @@ export class Tools extends Collection<Tool, NewTool, RegisterTool, PatchTool> {
   }
 
   /** Call a tool once, outside of any run. It is not retried. */
-  test(name: string, body: TryTool, options: RequestOptions = {}): Promise<ToolTrial> {
+  test(name: string, body: TestTool, options: RequestOptions = {}): Promise<ToolTestResult> {
     return this.api.post(this.path + path`/${name}/test`, body, { ...options, maxRetries: 0 });
   }
 }
 
-export class Agents extends Collection<Agent, Agent, RegisterAgent, PatchAgent> {
+export class Agents extends Collection<Agent, Agent, RegisterAgent, UpdateAgent> {
   /** Register an agent, or update the one of this name. */
   async upsert(body: RegisterAgent, options: RequestOptions = {}): Promise<Agent> {
     const { name, ...fields } = body;

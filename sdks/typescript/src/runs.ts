@@ -6,7 +6,7 @@ import { readFrames } from "./sse.js";
 import type { Frame } from "./sse.js";
 import type {
   CancelRun,
-  ClientResult,
+  SubmitToolResult,
   ContinueRun,
   EventList,
   paths,
@@ -127,7 +127,7 @@ export class Runs {
   }
 
   /** Give the result of a call of a client tool, or the answer that a tool asks for. */
-  submitToolResult(id: string, callId: string, body: ClientResult, options: RequestOptions = {}): Promise<ToolCall> {
+  submitToolResult(id: string, callId: string, body: SubmitToolResult, options: RequestOptions = {}): Promise<ToolCall> {
     return this.#api.create<ToolCall>(path`/v1/runs/${id}/tool_calls/${callId}/result`, body, options);
   }
 

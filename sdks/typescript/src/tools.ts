@@ -4,10 +4,10 @@ import { RunwardError } from "./errors.js";
 import { readSecrets, SignatureError, verifySignature } from "./signature.js";
 import type { SignatureOptions } from "./signature.js";
 import { Transport } from "./transport.js";
-import type { Callback, JsonObject, RegisterTool, ToolCallCancelled, ToolCallRequest } from "./types.js";
+import type { Callback, JsonObject, RegisterTool, ToolCallCancellation, ToolCallRequest } from "./types.js";
 
 export { SignatureError, verifySignature };
-export type { SignatureOptions, ToolCallCancelled, ToolCallRequest };
+export type { SignatureOptions, ToolCallCancellation, ToolCallRequest };
 
 /** Return this from `execute` to give the result later, with `CallbackClient`. */
 export const LATER: unique symbol = Symbol("later");
@@ -35,7 +35,7 @@ export interface Tool extends ToolOptions<never> {
 
 export interface ToolServerOptions extends SignatureOptions {
   /** Called when a call is closed without its response, for example because its run was cancelled. */
-  onCancelled?: (call: ToolCallCancelled) => unknown;
+  onCancelled?: (call: ToolCallCancellation) => unknown;
   /** Called with an error of a tool that is not a ToolError. The default is `console.error`. */
   onError?: (error: unknown, call: ToolCall) => unknown;
 }
@@ -72,7 +72,7 @@ export function toolServer(tools: readonly Tool[], options: ToolServerOptions): 
         if (error instanceof SignatureError) return problem(401, error.message);
         throw error;
       }
-      const message = JSON.parse(new TextDecoder().decode(body)) as ToolCallRequest | ToolCallCancelled;
+      const message = JSON.parse(new TextDecoder().decode(body)) as ToolCallRequest | ToolCallCancellation;
       if (message.type === "tool_call.cancelled") await options.onCancelled?.(message);
       if (message.type !== "tool_call") return new Response(null, { status: 204 });
       const id = request.headers.get("webhook-id") ?? "";

@@ -346,13 +346,13 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a session
+         * Update a session
          * @description Update a session. The state is merged with changes that the session's runs make at the same
          *     time.
          *
          *     Requires the scope `runs:write`.
          */
-        patch: operations["change_session"];
+        patch: operations["update_session"];
         trace?: never;
     };
     "/v1/sessions/{session_id}/items": {
@@ -580,7 +580,7 @@ export interface paths {
          *
          *     Requires the scope `runs:write`.
          */
-        post: operations["give_tool_result"];
+        post: operations["submit_tool_result"];
         delete?: never;
         options?: never;
         head?: never;
@@ -603,7 +603,7 @@ export interface paths {
          *     wins: repeating it has no effect, and a different result is refused with 409. A result for a
          *     call that has already ended is stored and answered with 410.
          */
-        post: operations["call_back"];
+        post: operations["submit_callback"];
         delete?: never;
         options?: never;
         head?: never;
@@ -666,13 +666,13 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a tool
+         * Update a tool
          * @description Update a tool. The update creates a new version. Runward closes the pending approvals of the
          *     previous version and creates new ones.
          *
          *     Requires the scope `tools:write`.
          */
-        patch: operations["change_tool"];
+        patch: operations["update_tool"];
         trace?: never;
     };
     "/v1/tools/{name}/rotate_secret": {
@@ -707,14 +707,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Try a tool
+         * Test a tool
          * @description Call a tool once, outside of any run. Runward requires no approval, does not retry, and
          *     records nothing. The arguments must match the tool's schema. Tools of the types `agent`,
          *     `client`, and `hosted` cannot be tested this way.
          *
          *     Requires the scope `tools:write`.
          */
-        post: operations["try_tool"];
+        post: operations["test_tool"];
         delete?: never;
         options?: never;
         head?: never;
@@ -735,7 +735,7 @@ export interface paths {
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
-        get: operations["list_calls_of_tool"];
+        get: operations["list_recent_calls"];
         put?: never;
         post?: never;
         delete?: never;
@@ -799,13 +799,13 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an MCP server
+         * Update an MCP server
          * @description Update an MCP server. Runward connects to the server with the new configuration. If the
          *     server cannot be reached, nothing changes. Tools that change get a new version.
          *
          *     Requires the scope `tools:write`.
          */
-        patch: operations["change_mcp_server"];
+        patch: operations["update_mcp_server"];
         trace?: never;
     };
     "/v1/mcp_servers/{name}/refresh": {
@@ -943,13 +943,13 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an agent
+         * Update an agent
          * @description Update an agent. The update creates a new version. Runs that have already started keep their
          *     version.
          *
          *     Requires the scope `tools:write`.
          */
-        patch: operations["change_agent"];
+        patch: operations["update_agent"];
         trace?: never;
     };
     "/v1/agents/{name}/versions": {
@@ -1145,7 +1145,7 @@ export interface paths {
          * @description Get the capabilities of this deployment. `plugins` lists the plugin functions of the
          *     responding process only.
          */
-        get: operations["capabilities"];
+        get: operations["get_capabilities"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1165,7 +1165,7 @@ export interface paths {
          * Check liveness
          * @description Check that the process is alive.
          */
-        get: operations["healthz"];
+        get: operations["check_health"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1187,7 +1187,7 @@ export interface paths {
          *     accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
          *     the response is 503.
          */
-        get: operations["readyz"];
+        get: operations["check_readiness"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1207,7 +1207,7 @@ export interface paths {
          * Get metrics
          * @description Get metrics in the Prometheus text format.
          */
-        get: operations["metrics"];
+        get: operations["get_metrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1282,19 +1282,6 @@ export interface webhooks {
 export interface components {
     schemas: {
         /**
-         * @description Runward has accepted the callback.
-         * @example {
-         *       "accepted": true
-         *     }
-         */
-        Accepted: {
-            /**
-             * @description Always true.
-             * @constant
-             */
-            accepted: true;
-        };
-        /**
          * @description What a tool call waits for: a decision (`approval`), a record of its outcome (`resolve`), or a result (`tool_result`). Later versions may add values.
          * @enum {string}
          */
@@ -1329,7 +1316,7 @@ export interface components {
          *       "parallel_tool_calls": true,
          *       "model_settings": {},
          *       "output_schema": null,
-         *       "repair_attempts": 1,
+         *       "output_retries": 1,
          *       "tool_use_behavior": "run_llm_again",
          *       "on_unknown_tool": "return_error",
          *       "on_max_turns": "incomplete",
@@ -1345,7 +1332,7 @@ export interface components {
          *       "hooks": [],
          *       "guardrails": [],
          *       "history": {
-         *         "max_turns": null,
+         *         "max_exchanges": null,
          *         "max_tokens": null,
          *         "trim_tool_outputs": null
          *       },
@@ -1403,7 +1390,7 @@ export interface components {
              *     object `{"name": …}` names the tool that the model must call.
              * @default auto
              */
-            tool_choice: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedTool"];
+            tool_choice: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoice"];
             /**
              * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
              *     finish.
@@ -1429,14 +1416,14 @@ export interface components {
              *     `output_schema`. The run then ends as `incomplete`.
              * @default 1
              */
-            repair_attempts: number;
+            output_retries: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
              *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
              *     results of the tools in `stop_at` do.
              * @default run_llm_again
              */
-            tool_use_behavior: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAt"];
+            tool_use_behavior: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtTools"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
              *     an error. `fail_run`: the run fails.
@@ -1449,7 +1436,7 @@ export interface components {
              *     An object: the run completes with its `output`.
              * @default incomplete
              */
-            on_max_turns: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutput"];
+            on_max_turns: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutput"];
             /**
              * @description Limits of the run.
              * @default {
@@ -1473,7 +1460,7 @@ export interface components {
              * @description How much of the session's earlier runs the model sees.
              * @default {}
              */
-            history: components["schemas"]["History"];
+            history: components["schemas"]["HistoryLimits"];
             /** @description Name of the agent. Unique in the project. Runs use it to refer to the agent. */
             name: string;
             /** @description Description of the agent, for people and for agents that may hand over a run to it. */
@@ -1501,38 +1488,6 @@ export interface components {
              */
             updated_at: string;
         };
-        AgentChangedData: {
-            /** @description Name of the agent that had the run before the handoff. Null if the run was started without a registered agent. */
-            from: string | null;
-            /** @description Name of the agent that has the run after the handoff. */
-            to: string;
-            /** @description Number of turns that the run has had so far. */
-            turn: number;
-        };
-        /** @description An agent handed the run over to another agent. The data contains both names. */
-        AgentChangedEvent: {
-            /** @description ID of the event. Globally unique. */
-            id: string;
-            /**
-             * @description Always `agent.changed`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "agent.changed";
-            /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
-             */
-            sequence: number;
-            /** @description ID of the run. */
-            run_id: string;
-            /**
-             * Format: date-time
-             * @description When the event was committed, according to the database's clock.
-             */
-            created_at: string;
-            /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["AgentChangedData"];
-        };
         /**
          * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents. Later versions may add values.
          * @enum {string}
@@ -1559,7 +1514,7 @@ export interface components {
          *           "parallel_tool_calls": true,
          *           "model_settings": {},
          *           "output_schema": null,
-         *           "repair_attempts": 1,
+         *           "output_retries": 1,
          *           "tool_use_behavior": "run_llm_again",
          *           "on_unknown_tool": "return_error",
          *           "on_max_turns": "incomplete",
@@ -1575,7 +1530,7 @@ export interface components {
          *           "hooks": [],
          *           "guardrails": [],
          *           "history": {
-         *             "max_turns": null,
+         *             "max_exchanges": null,
          *             "max_tokens": null,
          *             "trim_tool_outputs": null
          *           },
@@ -1608,19 +1563,6 @@ export interface components {
             last_id: string | null;
             /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
-        };
-        /**
-         * @description The process is alive.
-         * @example {
-         *       "status": "ok"
-         *     }
-         */
-        Alive: {
-            /**
-             * @description Always `ok`.
-             * @constant
-             */
-            status: "ok";
         };
         /** @description A filter that lists registered tools. */
         AllowedTools: {
@@ -1717,7 +1659,7 @@ export interface components {
             /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
             agent: string | null;
             /** @description The run that a client started: the run that made the call, or the topmost run above it. */
-            run: components["schemas"]["StartedRun"] | null;
+            run: components["schemas"]["RootRun"] | null;
             /**
              * @description Text of the model response that requested the call, up to 2,000 characters. Null if the
              *     response has no text.
@@ -1923,9 +1865,9 @@ export interface components {
          * @description Later versions may add values.
          * @enum {string}
          */
-        ApprovalStatus: "pending" | "approved" | "rejected" | "edited" | "responded" | "expired" | "withdrawn" | "void";
+        ApprovalStatus: "pending" | "approved" | "rejected" | "edited" | "responded" | "expired" | "cancelled" | "superseded";
         /** @description Approve the call. */
-        Approve: {
+        ApproveDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
              *     the decision with 409. Null: Runward does not compare.
@@ -1937,109 +1879,13 @@ export interface components {
              */
             decision: "approve";
             /** @description Apply the approval also to later calls of the tool. Null: only to this call. */
-            remember?: components["schemas"]["Remember"] | null;
-        };
-        ArgumentsPieceData: {
-            /** @description Number of the turn. */
-            turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
-            agent: string | null;
-            /** @description Text of this piece. */
-            text: string;
-            /** @description Number of characters of the same text that precede this piece. */
-            offset: number;
-            /** @description ID of the tool call. Null until the model has generated it. */
-            call_id: string | null;
-            /** @description Name of the tool. Null until the model has generated it. */
-            tool: string | null;
+            remember?: components["schemas"]["RememberOptions"] | null;
         };
         /**
          * @description How a client secret is sent to an authorization server.
          * @enum {string}
          */
         AuthMethod: "client_secret_basic" | "client_secret_post";
-        /**
-         * @description A function of a plugin that decides, as `package.module:function`. Only the plugin's code can
-         *     set it.
-         */
-        ByCallable: {
-            /** @description Path of the plugin's function, as `package.module:function`. */
-            callable: string;
-        };
-        /** @description Data of a `tool_call.created` event. */
-        CallCreatedData: {
-            /** @description ID of the tool call. Unique within its run. */
-            call_id: string;
-            /** @description Name of the tool, as the model wrote it. */
-            tool: string;
-            /** @description Version of the tool. Null if the tool does not exist. */
-            tool_version?: number | null;
-            /** @description Type of the tool. Null if the tool does not exist. */
-            tool_type?: components["schemas"]["ToolType"] | null;
-            /**
-             * @description Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
-             *     calls that the provider ran.
-             */
-            hosted?: string;
-            /** @description Number of the turn whose response requested the call. */
-            turn: number;
-            /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
-            agent: string | null;
-            /** @description Exact arguments of the call. Null if they are larger than 32 KiB. */
-            arguments: components["schemas"]["JsonObject"] | null;
-            /** @description Size of `arguments` in bytes. Set only if the arguments are too large for the event. */
-            arguments_bytes?: number;
-            /**
-             * @description Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if it
-             *     is larger than 32 KiB.
-             */
-            arguments_text?: string | null;
-            /** @description Size of `arguments_text` in bytes. Set only if the text is too large for the event. */
-            arguments_text_bytes?: number;
-            /**
-             * @description True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls` returns
-             *     them in full.
-             * @constant
-             */
-            truncated?: true;
-        };
-        /** @description Data of the events of a tool call that has ended, such as `tool_call.completed`. */
-        CallEndedData: {
-            /** @description ID of the tool call. Unique within its run. */
-            call_id: string;
-            /** @description Name of the tool that the call is for. */
-            tool: string;
-            /**
-             * @description Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
-             *     calls that the provider ran.
-             */
-            hosted?: string;
-            /** @description Number of attempts. */
-            attempt?: number;
-            /** @description Output of the call as the model reads it. A longer output is truncated to 32 KiB. */
-            output?: components["schemas"]["JsonValue"];
-            /** @description Size of the full output in bytes. Set only if the output is too large for the event. */
-            output_bytes?: number;
-            /**
-             * @description True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns it
-             *     in full.
-             * @constant
-             */
-            truncated?: true;
-            /** @description Whether the model reads the output as an error. */
-            is_error?: boolean;
-            /** @description Why the call failed, was rejected, or was not run. */
-            reason?: components["schemas"]["Reason"];
-            /** @description Technical details of the outcome, for operators. The model does not see them. */
-            detail?: string | null;
-            /** @description Metadata that the tool returned together with its output. The model does not see it. */
-            metadata?: components["schemas"]["JsonObject"];
-            /**
-             * @description True if the outcome is unknown and a person must record it.
-             * @constant
-             */
-            awaiting_resolution?: true;
-        };
         /** @description The error of a tool call that did not succeed. */
         CallError: {
             /** @description The call's `reason`, or its `outcome` if it has no reason. */
@@ -2049,22 +1895,6 @@ export interface components {
              *     its output if it has no detail.
              */
             message: string;
-        };
-        /** @description Statistics of the tool's newest 100 calls. */
-        CallFigures: {
-            /** @description Number of calls that the statistics cover, from 0 to 100. */
-            calls: number;
-            /** @description Number of these calls that failed, timed out, or have an unknown outcome. */
-            failed: number;
-            /**
-             * @description Number of these calls that were sent and have ended. The percentiles cover only these
-             *     calls.
-             */
-            timed: number;
-            /** @description Median of `duration_ms` in milliseconds. Null if no call has a duration. */
-            p50_ms: number | null;
-            /** @description 95th percentile of `duration_ms` in milliseconds. Null if no call has a duration. */
-            p95_ms: number | null;
         };
         /**
          * @description How a tool call ended. Later versions may add values.
@@ -2086,51 +1916,37 @@ export interface components {
          * @enum {string}
          */
         CallProgress: "accepted" | "awaiting_result" | "input_required" | "input_given" | "received" | "progress" | "retried_by_person" | "child_started";
-        /** @description Data of a `tool_call.progress` event. */
-        CallProgressData: {
-            /** @description ID of the tool call. Unique within its run. */
-            call_id: string;
-            /** @description What happened to the call. */
-            status: components["schemas"]["CallProgress"];
-            /** @description Progress from 0 to 1, as the tool reported it. */
-            progress?: number | null;
-            /** @description Progress message of the tool. The model does not see it. */
-            message?: string | null;
-            /** @description Input that the tool requests from the client. Null if it is larger than 32 KiB. */
-            requests?: components["schemas"]["JsonValue"];
-            /** @description Size of `requests` in bytes. Set only if the value is too large for the event. */
-            requests_bytes?: number;
+        /**
+         * @description Why a call failed or was not run, as a stable code. Later versions may add values.
+         * @enum {string}
+         */
+        CallReason: "tool_error" | "not_sent" | "invalid_response" | "invalid_output" | "invalid_arguments" | "truncated_response" | "unknown_tool" | "repeated_call" | "max_tool_calls" | "declined" | "declined_before" | "approval_expired" | "guardrail" | "responded" | "resolved" | "run_ended" | "run_cancelled";
+        /** @description Statistics of the tool's newest 100 calls. */
+        CallStatistics: {
+            /** @description Number of calls that the statistics cover, from 0 to 100. */
+            calls: number;
+            /** @description Number of these calls that failed, timed out, or have an unknown outcome. */
+            failed: number;
             /**
-             * @description True if `requests` is too large for the event. The run's `required_actions` contain it in
-             *     full.
-             * @constant
+             * @description Number of these calls that were sent and have ended. The percentiles cover only these
+             *     calls.
              */
-            truncated?: true;
-            /** @description ID of the child run. Set only for the status `child_started`. */
-            run_id?: string;
-            /** @description Name of the child run's agent. Set only for the status `child_started`. */
-            agent?: string | null;
+            timed: number;
+            /** @description Median of `duration_ms` in milliseconds. Null if no call has a duration. */
+            p50_ms: number | null;
+            /** @description 95th percentile of `duration_ms` in milliseconds. Null if no call has a duration. */
+            p95_ms: number | null;
         };
-        /** @description Data of a `tool_call.started` event. */
-        CallStartedData: {
-            /** @description ID of the tool call. Unique within its run. */
-            call_id: string;
-            /** @description Name of the tool that the call is for. */
-            tool: string;
-            /** @description Number of the attempt, counted from 1 for each call. */
-            attempt: number;
-            /** @description Digest of the call: its tool, tool version, target URL, and arguments. */
-            digest: string;
-            /**
-             * @description Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. The
-             *     same for every attempt.
-             */
-            webhook_id: string;
-            /** @description Time limit of the call in seconds. Null if only the end of the run limits the call. */
-            timeout_seconds: number | null;
+        /**
+         * @description A function of a plugin that decides, as `package.module:function`. Only the plugin's code can
+         *     set it.
+         */
+        CallableRule: {
+            /** @description Path of the plugin's function, as `package.module:function`. */
+            callable: string;
         };
         /** @description The body of a callback: progress, a result, a failure, or a request for input. */
-        Callback: components["schemas"]["Progress"] | components["schemas"]["CallbackCompleted"] | components["schemas"]["CallbackFailed"] | components["schemas"]["InputRequired"];
+        Callback: components["schemas"]["CallbackProgress"] | components["schemas"]["CallbackCompleted"] | components["schemas"]["CallbackFailed"] | components["schemas"]["CallbackInputRequired"];
         /** @description Callback address of a call. A tool that returns 202 submits its result there. */
         CallbackAddress: {
             /** @description URL for POST requests with a Callback as body. No API key is needed. */
@@ -2157,6 +1973,49 @@ export interface components {
             status: "failed";
             /** @description Error message that the model reads. */
             message: string;
+        };
+        /** @description The tool needs more input from the client that started the run. */
+        CallbackInputRequired: {
+            /**
+             * @description `input_required`: the tool needs input from the client. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            status: "input_required";
+            /**
+             * @description Description of the input that the tool needs, as text or as JSON that the client understands.
+             *     At most 64 KiB as JSON.
+             */
+            requests: components["schemas"]["JsonValue"];
+            /**
+             * @description State that Runward returns to the tool unchanged together with the input. At most 64 KiB as
+             *     JSON.
+             */
+            state?: components["schemas"]["JsonValue"];
+        };
+        /** @description Progress of a call that the tool is still working on. */
+        CallbackProgress: {
+            /**
+             * @description `progress`: the tool is still working. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            status: "progress";
+            /** @description Progress from 0 to 1. Null if it is unknown. */
+            progress?: number | null;
+            /** @description Progress message for the event log. The model does not see it. */
+            message?: string | null;
+        };
+        /**
+         * @description Runward has accepted the callback.
+         * @example {
+         *       "accepted": true
+         *     }
+         */
+        CallbackReceipt: {
+            /**
+             * @description Always true.
+             * @constant
+             */
+            accepted: true;
         };
         /**
          * @description A tool call that waits for its tool to send the result to the callback URL. No person or
@@ -2285,16 +2144,16 @@ export interface components {
             /** @description Kinds of agents that can be registered. */
             agent_kinds: components["schemas"]["AgentKind"][];
             /** @description Stages at which guardrails can be called. */
-            guardrail_stages: (components["schemas"]["ToolStage"] | components["schemas"]["RunStage"])[];
+            guardrail_stages: (components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"])[];
             /** @description Points at which hooks can be called. */
-            hooks: components["schemas"]["Moment"][];
+            hooks: components["schemas"]["HookPoint"][];
             plugins: components["schemas"]["LoadedPlugins"];
-            mcp: components["schemas"]["McpAbilities"];
+            mcp: components["schemas"]["McpCapabilities"];
             /** @description Providers of models: the part of a model's name before the colon. */
             model_vendors: string[];
             /** @description Capabilities of the models, by provider. */
             models: {
-                [key: string]: components["schemas"]["ModelAbilities"];
+                [key: string]: components["schemas"]["ModelCapabilities"];
             };
             /** @description Whether the `/v1/responses` API is available. */
             responses_api: boolean;
@@ -2302,34 +2161,48 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
         };
         /**
+         * @description A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
+         *     and must evaluate to true or false.
+         */
+        CelRule: {
+            /**
+             * @description CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+             *     `tool`.
+             */
+            when: string;
+        };
+        /**
+         * @description A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
+         *     and must evaluate to true or false.
+         */
+        CelRuleInput: {
+            /**
+             * @description CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
+             *     `tool`.
+             */
+            when: string;
+        };
+        /**
          * @description Which part of a child run becomes the result of the tool call. Later versions may add values.
          * @enum {string}
          */
         ChildOutput: "final" | "json";
-        /**
-         * @description The result of a tool that the client runs, or the input that a tool requests. Set either
-         *     `output` or `error`.
-         * @example {
-         *       "output": {
-         *         "temperature": 21.5
-         *       }
-         *     }
-         */
-        ClientResult: {
-            /**
-             * @description Output of the call: any JSON value, including null. The model reads text unchanged and other
-             *     values as JSON.
-             */
-            output?: components["schemas"]["JsonValue"];
-            /** @description Error message that the model reads. */
-            error?: string | null;
+        /** @description Use the last successful output of one of the child run's tools as the result. */
+        ChildToolOutput: {
+            /** @description Name of the child run's tool whose output is used. */
+            tool: string;
+        };
+        /** @description Use the last successful output of one of the child run's tools as the result. */
+        ChildToolOutputInput: {
+            /** @description Name of the child run's tool whose output is used. */
+            tool: string;
         };
         /** @description A conversation to compact. */
         CompactResponse: {
             /** @description Name of a registered agent, or a model as `provider:model`. */
             model: string;
             /** @description Conversation to compact: a text, or items of a conversation. */
-            input?: string | components["schemas"]["ItemIn"][];
+            input?: string | components["schemas"]["ResponseInputItem"][];
             /** @description ID of a response whose conversation precedes the input. Null: only the input. */
             previous_response_id?: string | null;
             /** @description Key for the provider's prompt cache. Accepted but ignored. */
@@ -2371,21 +2244,15 @@ export interface components {
             /** @description Number of tokens used. All numbers are 0, because no model is called. */
             usage: components["schemas"]["JsonObject"];
         };
-        /** @description A compacted conversation from `POST /v1/responses/compact`. */
-        CompactionIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
+        /** @description Record that the call took effect, and its output. */
+        CompletedResolution: {
             /**
-             * @description Always `compaction`. (enum property replaced by openapi-typescript)
+             * @description `completed`: the call took effect. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            type: "compaction";
-            /** @description Encrypted conversation, as the compaction returned it. */
-            encrypted_content: string;
-            /** @description Creator from the compaction item. Accepted but ignored. */
-            created_by?: string | null;
+            resolution: "completed";
+            /** @description Output of the call, which the model reads. */
+            output: components["schemas"]["JsonValue"];
         };
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         Concurrency: {
@@ -2420,6 +2287,11 @@ export interface components {
             serial?: boolean;
         };
         /**
+         * @description What happens to a run that is started while another run of its session is open. Later versions may add values.
+         * @enum {string}
+         */
+        ConflictMode: "queue" | "reject" | "cancel_previous";
+        /**
          * @description How to continue a run that a limit has ended.
          * @example {
          *       "max_turns": 5
@@ -2430,11 +2302,6 @@ export interface components {
             max_turns?: number | null;
             /** @description Message that the model reads before the run continues. Null: no message. */
             input?: string | components["schemas"]["InputMessage"][] | null;
-        };
-        /** @description A session, as an object. */
-        ConversationIn: {
-            /** @description ID of the session (`sess_…`). */
-            id: string;
         };
         /**
          * @description An API key to create.
@@ -2485,7 +2352,7 @@ export interface components {
             /** @description Name of a registered agent, or a model as `provider:model`. */
             model: string;
             /** @description Input of the response: a text, or items of a conversation. */
-            input?: string | components["schemas"]["ItemIn"][];
+            input?: string | components["schemas"]["ResponseInputItem"][];
             /**
              * @description Instructions that the model reads before the input. Not allowed for a registered agent, which
              *     has its own.
@@ -2494,20 +2361,20 @@ export interface components {
             /** @description ID of the response to continue. Null: a new conversation. */
             previous_response_id?: string | null;
             /** @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session. */
-            conversation?: string | components["schemas"]["ConversationIn"] | null;
+            conversation?: string | components["schemas"]["ResponseConversation"] | null;
             /** @description Functions that the client runs, and registered tools that Runward runs. */
-            tools?: components["schemas"]["ToolIn"][] | null;
+            tools?: components["schemas"]["ResponseTool"][] | null;
             /**
              * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
              *     object names the tool that the model must call.
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["ToolChoiceIn"] | null;
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["ResponseToolChoice"] | null;
             /** @description Whether the model may request several tool calls in one turn. */
             parallel_tool_calls?: boolean | null;
             /** @description Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit. */
             max_tool_calls?: number | null;
             /** @description Settings of the model's text output. */
-            text?: components["schemas"]["TextConfig"] | null;
+            text?: components["schemas"]["ResponseTextConfig"] | null;
             /** @description Settings of the model's reasoning. */
             reasoning?: components["schemas"]["ReasoningConfig"] | null;
             /** @description Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default. */
@@ -2603,17 +2470,17 @@ export interface components {
              *     runs are cancelled.
              * @default queue
              */
-            on_conflict?: components["schemas"]["OnConflict"];
+            on_conflict?: components["schemas"]["ConflictMode"];
         };
         /** @description A person's decision about a tool call. */
-        Decision: components["schemas"]["Approve"] | components["schemas"]["Reject"] | components["schemas"]["Edit"] | components["schemas"]["Respond"];
+        Decision: components["schemas"]["ApproveDecision"] | components["schemas"]["RejectDecision"] | components["schemas"]["EditDecision"] | components["schemas"]["RespondDecision"];
         /**
          * @description Kind of a decision about a tool call. Later versions may add values.
          * @enum {string}
          */
         DecisionKind: "approve" | "reject" | "edit" | "respond";
         /** @description Approve the call with other arguments. */
-        Edit: {
+        EditDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
              *     the decision with 409. Null: Runward does not compare.
@@ -2629,18 +2496,13 @@ export interface components {
             /** @description Reason for the edit. It is recorded in the event log. */
             message?: string | null;
         };
+        /** @description Empty data. The event's type contains all the information. */
+        EmptyData: Record<string, never>;
         /**
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
          */
-        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "name_taken" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "bad_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
-        /** @description The error that a run failed with. */
-        ErrorSaid: {
-            /** @description Stable error code, for programs. */
-            code: components["schemas"]["RunErrorCode"];
-            /** @description Description of the error, for people. */
-            message: string | null;
-        };
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Ignore those that you do not know.
          * @example {
@@ -2659,7 +2521,7 @@ export interface components {
          *       "type": "tool_call.started"
          *     }
          */
-        Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["AgentChangedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelDowngradedEvent"];
+        Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"];
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -2720,38 +2582,31 @@ export interface components {
          * @enum {string}
          */
         ExecutorKind: "shell" | "apply_patch" | "computer";
+        /** @description Record that the call did not take effect. */
+        FailedResolution: {
+            /**
+             * @description `failed`: the call did not take effect. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            resolution: "failed";
+            /** @description Error message that the model reads. */
+            message: string;
+        };
+        /** @description A custom message for the model that replaces the built-in one. */
+        FailureMessage: {
+            /** @description Message that the model reads. */
+            message: string;
+        };
+        /** @description A custom message for the model that replaces the built-in one. */
+        FailureMessageInput: {
+            /** @description Message that the model reads. */
+            message: string;
+        };
         /**
          * @description What happens after a failure: the model reads an error, or the run fails. Later versions may add values.
          * @enum {string}
          */
         FailureMode: "return_error" | "fail_run";
-        /** @description A file, as a URL or as a data URL. */
-        FileIn: {
-            /**
-             * @description Always `input_file`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "input_file";
-            /** @description URL from which the model's provider loads the file. Null if the file is in `file_data`. */
-            file_url?: string | null;
-            /**
-             * @description The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
-             *     `file_url`.
-             */
-            file_data?: string | null;
-            /** @description File name that the model sees. */
-            filename?: string | null;
-        };
-        /** @description A fixed output of a run that reaches its maximum number of turns. */
-        FixedOutput: {
-            /** @description Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`. */
-            output: components["schemas"]["JsonValue"];
-        };
-        /** @description A fixed output of a run that reaches its maximum number of turns. */
-        FixedOutputInput: {
-            /** @description Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`. */
-            output: components["schemas"]["JsonValue"];
-        };
         /**
          * @description Where the fork of a session begins.
          * @example {
@@ -2765,88 +2620,18 @@ export interface components {
             /** @description Name of the fork. Null: the name of the original session. */
             name?: string | null;
         };
-        /** @description Format of the model's output: text, or JSON that matches a schema. */
-        FormatIn: components["schemas"]["PlainText"] | components["schemas"]["JsonSchemaIn"];
-        /** @description The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server. */
-        FromServer: {
-            /** @description Name of the registered MCP server. */
-            server: string;
-            /** @description Name of the tool on the MCP server. */
-            tool: string;
-        };
-        /** @description A function call that an earlier response requested. */
-        FunctionCallIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description Always `function_call`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "function_call";
-            /** @description ID of the function call. */
-            call_id: string;
-            /** @description Name of the function. */
-            name: string;
-            /** @description Arguments of the call: a JSON object as text. */
-            arguments: string;
-        };
-        /** @description The result of a function call that the client has run. */
-        FunctionCallOutputIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description Always `function_call_output`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "function_call_output";
-            /** @description ID of the function call that the result belongs to. */
-            call_id: string;
-            /** @description Result of the call: a text, or a list of parts. */
-            output: string | components["schemas"]["PartIn"][];
-        };
-        /** @description A function that the client runs. */
-        FunctionIn: {
-            /**
-             * @description Always `function`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "function";
-            /** @description Name of the function that the model uses to call it. */
-            name: string;
-            /**
-             * @description Description of the function for the model: what the function does and when to use it.
-             * @default
-             */
-            description?: string;
-            /**
-             * @description JSON Schema of the arguments. Its type must be `object`. Null: the function has no
-             *     arguments.
-             */
-            parameters?: components["schemas"]["JsonObject"] | null;
-            /**
-             * @description Whether the model must follow the schema exactly.
-             * @default false
-             */
-            strict?: boolean;
-        };
         /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Ignore those that you do not know. */
         Guardrail: components["schemas"]["WebhookGuardrail"] | components["schemas"]["PluginGuardrail"];
         /** @description The guardrail allows the call, input, or output. */
-        GuardrailAllows: {
+        GuardrailAllow: {
             /**
              * @description Always `allow`. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             action: "allow";
         };
-        /** @description The verdict of a guardrail. */
-        GuardrailAnswer: components["schemas"]["GuardrailAllows"] | components["schemas"]["GuardrailRejects"] | components["schemas"]["GuardrailFails"];
         /** @description The guardrail fails the run. */
-        GuardrailFails: {
+        GuardrailFail: {
             /**
              * @description Always `fail`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -2858,7 +2643,7 @@ export interface components {
         /** @description A check that may reject a tool call, a run's input, or a run's output. */
         GuardrailInput: components["schemas"]["WebhookGuardrailInput"] | components["schemas"]["PluginGuardrailInput"];
         /** @description The guardrail rejects the call, input, or output. */
-        GuardrailRejects: {
+        GuardrailReject: {
             /**
              * @description Always `reject`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -2878,7 +2663,7 @@ export interface components {
              */
             type: "guardrail";
             /** @description Stage at which Runward calls the guardrail. */
-            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
             /** @description ID of the run. */
             run_id: string;
             /** @description Name of the agent that currently has the run. Null if the run uses no registered agent. */
@@ -2905,16 +2690,63 @@ export interface components {
              */
             content?: components["schemas"]["ItemPart"][];
         };
+        /** @description The verdict of a guardrail. */
+        GuardrailResponse: components["schemas"]["GuardrailAllow"] | components["schemas"]["GuardrailReject"] | components["schemas"]["GuardrailFail"];
+        HandoffCompletedData: {
+            /** @description Name of the agent that had the run before the handoff. Null if the run was started without a registered agent. */
+            from: string | null;
+            /** @description Name of the agent that has the run after the handoff. */
+            to: string;
+            /** @description Number of turns that the run has had so far. */
+            turn: number;
+        };
+        /** @description An agent handed the run over to another agent. The data contains both names. */
+        HandoffCompletedEvent: {
+            /** @description ID of the event. Globally unique. */
+            id: string;
+            /**
+             * @description Always `handoff.completed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "handoff.completed";
+            /**
+             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+             *     the server-sent event.
+             */
+            sequence: number;
+            /** @description ID of the run. */
+            run_id: string;
+            /**
+             * Format: date-time
+             * @description When the event was committed, according to the database's clock.
+             */
+            created_at: string;
+            /** @description Data of the event. Its fields depend on the event's type. */
+            data: components["schemas"]["HandoffCompletedData"];
+        };
+        /**
+         * @description The process is alive.
+         * @example {
+         *       "status": "ok"
+         *     }
+         */
+        Health: {
+            /**
+             * @description Always `ok`.
+             * @constant
+             */
+            status: "ok";
+        };
         /**
          * @description How much of a session's earlier runs the model sees. By default, the model sees everything
          *     that the session stores.
          */
-        History: {
+        HistoryLimits: {
             /**
              * @description Maximum number of exchanges to show, counted from the newest. An exchange is one user message
              *     and everything that follows it. Null: no limit.
              */
-            max_turns?: number | null;
+            max_exchanges?: number | null;
             /**
              * @description Maximum number of tokens of history. Runward shows the newest exchanges that fit and
              *     estimates four bytes per token. Null: no limit.
@@ -2930,12 +2762,12 @@ export interface components {
          * @description How much of a session's earlier runs the model sees. By default, the model sees everything
          *     that the session stores.
          */
-        HistoryInput: {
+        HistoryLimitsInput: {
             /**
              * @description Maximum number of exchanges to show, counted from the newest. An exchange is one user message
              *     and everything that follows it. Null: no limit.
              */
-            max_turns?: number | null;
+            max_exchanges?: number | null;
             /**
              * @description Maximum number of tokens of history. Runward shows the newest exchanges that fit and
              *     estimates four bytes per token. Null: no limit.
@@ -2949,26 +2781,13 @@ export interface components {
         };
         /** @description A callback before or after a model request or a tool call, which may replace data. Later versions may add types. Ignore those that you do not know. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
-        /** @description The response of a hook. An empty object changes nothing. */
-        HookAnswer: {
-            /**
-             * @description Output that replaces the call's output: any JSON value. Only for `before_tool` and
-             *     `after_tool`.
-             */
-            output?: components["schemas"]["JsonValue"];
-            /**
-             * @description Message that replaces the model's response, including its tool calls. Only for `before_model`
-             *     and `after_model`.
-             */
-            message?: string;
-            /**
-             * @description Metadata of the call, which Runward stores and never shows to the model. Only for
-             *     `before_tool` and `after_tool`.
-             */
-            metadata?: components["schemas"]["JsonObject"];
-        };
         /** @description A callback before or after a model request or a tool call, which may replace data. */
         HookInput: components["schemas"]["WebhookHookInput"] | components["schemas"]["PluginHookInput"];
+        /**
+         * @description Point at which a hook is called: before or after a model request, or before or after a tool call. Later versions may add values.
+         * @enum {string}
+         */
+        HookPoint: "before_model" | "after_model" | "before_tool" | "after_tool";
         /** @description The request to a hook. Its fields depend on `on`. */
         HookRequest: {
             /**
@@ -2977,7 +2796,7 @@ export interface components {
              */
             type: "hook";
             /** @description Point at which Runward calls the hook. */
-            on: components["schemas"]["Moment"];
+            on: components["schemas"]["HookPoint"];
             /** @description ID of the run. */
             run_id: string;
             /** @description Name of the agent that currently has the run. Null if the run uses no registered agent. */
@@ -3012,21 +2831,23 @@ export interface components {
              */
             content?: components["schemas"]["ItemPart"][];
         };
-        /** @description A tool that the model's provider runs. */
-        Hosted: {
-            /** @description Kind of the hosted tool. */
-            kind: components["schemas"]["HostedKind"];
-            /** @description Options of the hosted tool in the provider's format. Runward passes them on unchanged. */
-            settings?: {
-                [key: string]: components["schemas"]["JsonValue"];
-            };
+        /** @description The response of a hook. An empty object changes nothing. */
+        HookResponse: {
             /**
-             * @description Options of the hosted tool whose values are secrets. Maps the name of each option to the name
-             *     of a secret of the project.
+             * @description Output that replaces the call's output: any JSON value. Only for `before_tool` and
+             *     `after_tool`.
              */
-            secrets?: {
-                [key: string]: string;
-            };
+            output?: components["schemas"]["JsonValue"];
+            /**
+             * @description Message that replaces the model's response, including its tool calls. Only for `before_model`
+             *     and `after_model`.
+             */
+            message?: string;
+            /**
+             * @description Metadata of the call, which Runward stores and never shows to the model. Only for
+             *     `before_tool` and `after_tool`.
+             */
+            metadata?: components["schemas"]["JsonObject"];
         };
         /** @description A call of a hosted tool, which the model's provider ran, and its result. */
         HostedCallItem: {
@@ -3053,9 +2874,25 @@ export interface components {
             data: components["schemas"]["JsonObject"];
         };
         /** @description A tool that the model's provider runs. */
-        HostedInput: {
+        HostedTool: {
             /** @description Kind of the hosted tool. */
-            kind: components["schemas"]["HostedKind"];
+            kind: components["schemas"]["HostedToolKind"];
+            /** @description Options of the hosted tool in the provider's format. Runward passes them on unchanged. */
+            settings?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description Options of the hosted tool whose values are secrets. Maps the name of each option to the name
+             *     of a secret of the project.
+             */
+            secrets?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A tool that the model's provider runs. */
+        HostedToolInput: {
+            /** @description Kind of the hosted tool. */
+            kind: components["schemas"]["HostedToolKind"];
             /** @description Options of the hosted tool in the provider's format. Runward passes them on unchanged. */
             settings?: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -3072,23 +2909,7 @@ export interface components {
          * @description Kind of tool that model providers run. Later versions may add values.
          * @enum {string}
          */
-        HostedKind: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "mcp";
-        /** @description An image, as a URL or as a data URL. */
-        ImageIn: {
-            /**
-             * @description Always `input_image`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "input_image";
-            /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
-            image_url: string;
-            /**
-             * @description Level of detail of the image. Runward supports only `auto`.
-             * @default auto
-             * @constant
-             */
-            detail?: "auto";
-        };
+        HostedToolKind: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "mcp";
         /** @description The limit that ended a run. */
         IncompleteDetails: {
             /**
@@ -3137,49 +2958,10 @@ export interface components {
              */
             type: "image";
         };
-        /**
-         * @description The input items of a response.
-         * @example {
-         *       "object": "list",
-         *       "data": [
-         *         {
-         *           "content": [
-         *             {
-         *               "text": "Please pay(amount=500)",
-         *               "type": "input_text"
-         *             }
-         *           ],
-         *           "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-         *           "role": "user",
-         *           "status": "completed",
-         *           "type": "message"
-         *         }
-         *       ],
-         *       "first_id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-         *       "last_id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-         *       "has_more": false
-         *     }
-         */
-        InputItems: {
-            /**
-             * @description Always `list`.
-             * @default list
-             * @constant
-             */
-            object: "list";
-            /** @description Input items in the requested order. */
-            data: components["schemas"]["JsonObject"][];
-            /** @description ID of the first item. Null if the page is empty. */
-            first_id: string | null;
-            /** @description ID of the last item. Null if the page is empty. */
-            last_id: string | null;
-            /** @description Whether there are more items after this page. */
-            has_more: boolean;
-        };
         /** @description A message of the conversation. */
         InputMessage: {
             /** @description Role of the message's author. */
-            role: components["schemas"]["Role"];
+            role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["InputPart"][];
         };
@@ -3216,24 +2998,6 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["InputReceivedData"];
         };
-        /** @description The tool needs more input from the client that started the run. */
-        InputRequired: {
-            /**
-             * @description `input_required`: the tool needs input from the client. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            status: "input_required";
-            /**
-             * @description Description of the input that the tool needs, as text or as JSON that the client understands.
-             *     At most 64 KiB as JSON.
-             */
-            requests: components["schemas"]["JsonValue"];
-            /**
-             * @description State that Runward returns to the tool unchanged together with the input. At most 64 KiB as
-             *     JSON.
-             */
-            state?: components["schemas"]["JsonValue"];
-        };
         /** @description A text part of a message. */
         InputText: {
             /**
@@ -3246,79 +3010,58 @@ export interface components {
         };
         /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
         Item: components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"];
-        /** @description An item of a conversation, in OpenAI's format. */
-        ItemIn: components["schemas"]["MessageIn"] | components["schemas"]["FunctionCallIn"] | components["schemas"]["FunctionCallOutputIn"] | components["schemas"]["ReasoningIn"] | components["schemas"]["McpCallIn"] | components["schemas"]["McpApprovalRequestIn"] | components["schemas"]["McpApprovalResponseIn"] | components["schemas"]["CompactionIn"];
-        /**
-         * @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
-         *     the model's provider ran. `native` contains data that only one provider understands.
-         * @example {
-         *       "object": "list",
-         *       "data": [
-         *         {
-         *           "agent": null,
-         *           "content": "Please pay(amount=500)",
-         *           "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-         *           "role": "user",
-         *           "turn": 0,
-         *           "type": "message"
-         *         }
-         *       ],
-         *       "first_id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-         *       "last_id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
-         *       "has_more": false
-         *     }
-         */
-        ItemPage: {
+        /** @description A file, as a URL or as base64 data. */
+        ItemFile: {
             /**
-             * @description Always `list`.
-             * @default list
-             * @constant
+             * @description Always `file`. (enum property replaced by openapi-typescript)
+             * @enum {string}
              */
-            object: "list";
-            /** @description Items in the requested order. Tool calls are followed by their results. */
-            data: components["schemas"]["RunItem"][];
-            /** @description ID of the first item. Null if the page is empty. */
-            first_id: string | null;
-            /** @description ID of the last item. Null if the page is empty. */
-            last_id: string | null;
-            /** @description Whether there are more items after this page. */
-            has_more: boolean;
+            type: "file";
+            /** @description URL of the file. Missing if the file is in `data`. */
+            url?: string;
+            /** @description The file in base64. Missing if the file has a `url`. */
+            data?: string;
+            /** @description Media type of the file, such as `application/pdf`. */
+            media_type?: string;
+            /** @description Name of the file. */
+            filename?: string;
+        };
+        /** @description An image, as a URL or as base64 data. */
+        ItemImage: {
+            /**
+             * @description Always `image`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "image";
+            /** @description URL of the image. Missing if the image is in `data`. */
+            url?: string;
+            /** @description The image in base64. Missing if the image has a `url`. */
+            data?: string;
+            /** @description Media type of the image, such as `image/png`. */
+            media_type?: string;
+            /** @description Name of the image file. */
+            filename?: string;
         };
         /** @description A part of an item: text, an image, or a file. Later versions may add types. Ignore those that you do not know. */
-        ItemPart: components["schemas"]["ShownText"] | components["schemas"]["ShownImage"] | components["schemas"]["ShownFile"];
+        ItemPart: components["schemas"]["ItemText"] | components["schemas"]["ItemImage"] | components["schemas"]["ItemFile"];
         /**
          * @description Role of a message's author, in OpenAI's format. `developer` has the same meaning as `system`.
          * @enum {string}
          */
         ItemRole: "user" | "assistant" | "system" | "developer";
+        /** @description A text part of a message or a result. */
+        ItemText: {
+            /**
+             * @description Always `text`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "text";
+            /** @description Text of the part. */
+            text: string;
+        };
         /** @description Any JSON object. */
         JsonObject: {
             [key: string]: components["schemas"]["JsonValue"];
-        };
-        /**
-         * @description Output format with a schema. If the output does not match the schema, the model may correct
-         *     it once.
-         */
-        JsonSchemaIn: {
-            /**
-             * @description Always `json_schema`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "json_schema";
-            /**
-             * @description Name of the schema, which Runward returns unchanged.
-             * @default
-             */
-            name?: string;
-            /** @description JSON Schema that the output must match. */
-            schema: components["schemas"]["JsonObject"];
-            /** @description Description of the schema, which Runward returns unchanged. */
-            description?: string | null;
-            /**
-             * @description Value that Runward returns unchanged. Runward always validates the output against the
-             *     schema.
-             */
-            strict?: boolean | null;
         };
         /** @description Any JSON value. */
         JsonValue: unknown;
@@ -3404,13 +3147,6 @@ export interface components {
             /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description The limit that ended a run. */
-        LimitSaid: {
-            /** @description Code of the limit, such as `max_turns` or `deadline`. */
-            reason: string;
-            /** @description Description of the limit, for people. */
-            message: string | null;
-        };
         /** @description Limits of one run. They apply to its whole life, including the time after it resumes. */
         Limits: {
             /**
@@ -3489,78 +3225,22 @@ export interface components {
          * @enum {string}
          */
         MaxTurnsMode: "incomplete" | "summarise" | "fail";
+        /** @description A fixed output of a run that reaches its maximum number of turns. */
+        MaxTurnsOutput: {
+            /** @description Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`. */
+            output: components["schemas"]["JsonValue"];
+        };
+        /** @description A fixed output of a run that reaches its maximum number of turns. */
+        MaxTurnsOutputInput: {
+            /** @description Fixed output of the run when it reaches `max_turns`. The run then ends as `completed`. */
+            output: components["schemas"]["JsonValue"];
+        };
         /** @description Support for MCP servers. */
-        McpAbilities: {
+        McpCapabilities: {
             /** @description Whether the MCP SDK is installed. */
             installed: boolean;
             /** @description Commands that the operator allows for starting MCP servers. */
             commands: string[];
-        };
-        /**
-         * @description An approval request of an earlier response. Accepted but ignored, because the call's own item
-         *     contains its outcome.
-         */
-        McpApprovalRequestIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "mcp_approval_request";
-            /** @description Label of the server from the earlier response. */
-            server_label: string;
-            /** @description Name of the registered tool. */
-            name: string;
-            /** @description Arguments of the call: a JSON object as text. */
-            arguments: string;
-        };
-        /**
-         * @description A decision about a call that needs approval. The API key needs the scope
-         *     `approvals:decide`.
-         */
-        McpApprovalResponseIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description Always `mcp_approval_response`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "mcp_approval_response";
-            /** @description ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`). */
-            approval_request_id: string;
-            /** @description Whether the approver approves the call. */
-            approve: boolean;
-            /** @description Reason for a rejection, which the model reads. Null: a built-in message. */
-            reason?: string | null;
-        };
-        /** @description A call of a registered tool that Runward ran in an earlier response. */
-        McpCallIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "mcp_call";
-            /** @description Label of the server from the earlier response. */
-            server_label: string;
-            /** @description Name of the registered tool. */
-            name: string;
-            /** @description Arguments of the call: a JSON object as text. */
-            arguments: string;
-            /** @description Result of the call. Null if the call failed. */
-            output?: string | null;
-            /** @description Error of the call. Null if the call succeeded. */
-            error?: components["schemas"]["JsonValue"];
-            /** @description ID of the approval request from the earlier response. Null if there was none. */
-            approval_request_id?: string | null;
         };
         /**
          * @description OAuth credentials of an MCP server. Runward hides the values of secrets and shows references
@@ -3570,12 +3250,12 @@ export interface components {
             /** @description Client ID of Runward at the authorization server. */
             client_id: string;
             /** @description Client secret, or a reference to a secret of the project. Null if there is none. */
-            client_secret: string | components["schemas"]["SecretRef"] | null;
+            client_secret: string | components["schemas"]["SecretReference"] | null;
             /**
              * @description Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
              *     project. Null if there is none.
              */
-            refresh_token: string | components["schemas"]["SecretRef"] | null;
+            refresh_token: string | components["schemas"]["SecretReference"] | null;
             /** @description URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata. */
             token_url: string | null;
             /**
@@ -3652,7 +3332,7 @@ export interface components {
              *     to secrets are shown unchanged.
              */
             headers: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretReference"];
             };
             /** @description OAuth credentials of the MCP server. Null if it has none. */
             oauth: components["schemas"]["McpOAuth"] | null;
@@ -3753,6 +3433,13 @@ export interface components {
             /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
+        /** @description The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server. */
+        McpToolSource: {
+            /** @description Name of the registered MCP server. */
+            server: string;
+            /** @description Name of the tool on the MCP server. */
+            tool: string;
+        };
         /** @description Data of a `message.completed` event. */
         MessageCompletedData: {
             /** @description Number of the turn. */
@@ -3798,25 +3485,7 @@ export interface components {
             /** @description ID of the run. */
             run_id: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["PieceData"];
-        };
-        /** @description A message of the conversation. */
-        MessageIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description `message`. It may be left out. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "message";
-            /** @description Role of the message's author. `developer` has the same meaning as `system`. */
-            role: components["schemas"]["ItemRole"];
-            /** @description Content of the message: a text, or a list of parts. */
-            content: string | components["schemas"]["PartIn"][];
-            /** @description Phase of an assistant message from an earlier response. Accepted but ignored. */
-            phase?: components["schemas"]["MessagePhase"] | null;
+            data: components["schemas"]["TextDeltaData"];
         };
         /** @description A message of a user, a model, or the system. */
         MessageItem: {
@@ -3826,22 +3495,29 @@ export interface components {
              */
             type: "message";
             /** @description Role of the message's author. */
-            role: components["schemas"]["Role"];
+            role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["ItemPart"][];
             /**
              * @description True if the message is a refusal of the model.
              * @constant
              */
-            refusal?: true;
+            refusal: true;
             /** @description Provider-specific data of the message. Missing if there is none. */
-            native?: components["schemas"]["NativePart"];
+            native: components["schemas"]["ProviderData"];
         };
         /**
          * @description Whether a message is the final answer or an intermediate comment.
          * @enum {string}
          */
         MessagePhase: "commentary" | "final_answer";
+        /** @description Data of a `message.restarted` event. */
+        MessageRestartedData: {
+            /** @description Number of the turn. */
+            turn: number;
+            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            agent: string | null;
+        };
         /** @description The model's stream was interrupted and starts again. Discard the pieces of this turn. */
         MessageRestartedEvent: {
             /**
@@ -3852,46 +3528,19 @@ export interface components {
             /** @description ID of the run. */
             run_id: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["RestartedData"];
+            data: components["schemas"]["MessageRestartedData"];
         };
+        /**
+         * @description Role of a message's author. Later versions may add values.
+         * @enum {string}
+         */
+        MessageRole: "user" | "assistant" | "system";
         /** @description Capabilities of the models of one provider. */
-        ModelAbilities: {
+        ModelCapabilities: {
             /** @description Kinds of hosted tools that the provider can run. */
             hosted: string[];
             /** @description Kinds of provider tools that a webhook or plugin tool can run in place of the provider. */
             executors: string[];
-        };
-        ModelDowngradedData: {
-            /** @description Model that does not support the part. */
-            model: string;
-            /** @description Name of the part of the request that was left out, such as a setting. */
-            what: string;
-            /** @description Explanation of why the part was left out, for people. */
-            why: string;
-        };
-        /** @description The model does not support a part of the request, so Runward leaves that part out. */
-        ModelDowngradedEvent: {
-            /** @description ID of the event. Globally unique. */
-            id: string;
-            /**
-             * @description Always `model.downgraded`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "model.downgraded";
-            /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
-             */
-            sequence: number;
-            /** @description ID of the run. */
-            run_id: string;
-            /**
-             * Format: date-time
-             * @description When the event was committed, according to the database's clock.
-             */
-            created_at: string;
-            /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["ModelDowngradedData"];
         };
         /** @description Data of a `model.retried` event. */
         ModelRetriedData: {
@@ -3928,27 +3577,47 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["ModelRetriedData"];
         };
-        /**
-         * @description Point at which a hook is called: before or after a model request, or before or after a tool call. Later versions may add values.
-         * @enum {string}
-         */
-        Moment: "before_model" | "after_model" | "before_tool" | "after_tool";
+        ModelSettingDroppedData: {
+            /** @description Model that does not support the part. */
+            model: string;
+            /** @description Name of the part of the request that was left out, such as a setting. */
+            what: string;
+            /** @description Explanation of why the part was left out, for people. */
+            why: string;
+        };
+        /** @description The model does not support a part of the request, so Runward leaves that part out. */
+        ModelSettingDroppedEvent: {
+            /** @description ID of the event. Globally unique. */
+            id: string;
+            /**
+             * @description Always `model.setting_dropped`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "model.setting_dropped";
+            /**
+             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
+             *     the server-sent event.
+             */
+            sequence: number;
+            /** @description ID of the run. */
+            run_id: string;
+            /**
+             * Format: date-time
+             * @description When the event was committed, according to the database's clock.
+             */
+            created_at: string;
+            /** @description Data of the event. Its fields depend on the event's type. */
+            data: components["schemas"]["ModelSettingDroppedData"];
+        };
         /** @description The tool that the model must call. */
-        NamedTool: {
+        NamedToolChoice: {
             /** @description Name of the tool that the model must call. */
             name: string;
         };
         /** @description The tool that the model must call. */
-        NamedToolInput: {
+        NamedToolChoiceInput: {
             /** @description Name of the tool that the model must call. */
             name: string;
-        };
-        /** @description Provider-specific data of an item, in the provider's format. */
-        NativePart: {
-            /** @description Name of the provider that can read the data. */
-            vendor: string;
-            /** @description Data in the provider's format, unchanged. */
-            data: components["schemas"]["JsonObject"];
         };
         /**
          * @description An API key that was just created, with its secret.
@@ -4045,7 +3714,7 @@ export interface components {
          *       "code": null,
          *       "mcp": null,
          *       "hosted": null,
-         *       "executes": null,
+         *       "implements": null,
          *       "id": "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f",
          *       "object": "tool",
          *       "version": 1,
@@ -4093,13 +3762,13 @@ export interface components {
              *     named tool.
              * @default final
              */
-            output: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfTool"];
+            output: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutput"];
             /**
              * @description HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
              *     secrets are shown unchanged.
              */
             headers: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretReference"];
             };
             /**
              * @description Whether the model must follow the schema exactly: all properties are required, and no others
@@ -4118,13 +3787,13 @@ export interface components {
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["Text"];
+            on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_error: components["schemas"]["FailureMode"] | components["schemas"]["Text"];
+            on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
              *     calls whose outcome is unknown.
@@ -4136,7 +3805,7 @@ export interface components {
              *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              * @default return_error
              */
-            on_unknown: components["schemas"]["OnUnknown"];
+            on_unknown: components["schemas"]["UnknownOutcomeMode"];
             /**
              * @description How often Runward retries a call and how long it waits between attempts.
              * @default {
@@ -4152,7 +3821,7 @@ export interface components {
              *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
              * @default never
              */
-            approval: components["schemas"]["ApprovalMode"] | components["schemas"]["When"] | components["schemas"]["ByCallable"];
+            approval: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
              * @description Number of seconds until an approval expires. The model then reads that nobody decided.
              *     Default: 7 days. Maximum: 365 days.
@@ -4169,7 +3838,7 @@ export interface components {
              *     A plugin's tool can also use a function of the plugin.
              * @default true
              */
-            enabled: boolean | components["schemas"]["When"] | components["schemas"]["ByCallable"];
+            enabled: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
              * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
              *     the tool's secret.
@@ -4203,14 +3872,14 @@ export interface components {
              * @description MCP server of the tool, and the tool's name on that server. Set only for tools of type
              *     `mcp`.
              */
-            mcp: components["schemas"]["FromServer"] | null;
+            mcp: components["schemas"]["McpToolSource"] | null;
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
-            hosted: components["schemas"]["Hosted"] | null;
+            hosted: components["schemas"]["HostedTool"] | null;
             /**
              * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
-            executes: components["schemas"]["ExecutorKind"] | null;
+            implements: components["schemas"]["ExecutorKind"] | null;
             /** @description ID of the tool. Globally unique. */
             id: string;
             /**
@@ -4237,8 +3906,6 @@ export interface components {
             /** @description Signing secret of the tool's calls (`whsec_…`). Runward returns it only once. */
             secret: string;
         };
-        /** @description Empty data. The event's type contains all the information. */
-        NothingData: Record<string, never>;
         /**
          * @description OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The grant
          *     is `client_credentials`, or `refresh_token` if a refresh token is given.
@@ -4247,12 +3914,12 @@ export interface components {
             /** @description Client ID of Runward at the authorization server. */
             client_id: string;
             /** @description Client secret, or a reference to a secret of the project. Needed without a refresh token. */
-            client_secret?: string | components["schemas"]["SecretRefInput"] | null;
+            client_secret?: string | components["schemas"]["SecretReferenceInput"] | null;
             /**
              * @description Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
              *     `client_credentials`.
              */
-            refresh_token?: string | components["schemas"]["SecretRefInput"] | null;
+            refresh_token?: string | components["schemas"]["SecretReferenceInput"] | null;
             /** @description URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata. */
             token_url?: string | null;
             /**
@@ -4275,16 +3942,6 @@ export interface components {
             /** @description Size of the argument in bytes of JSON. */
             bytes: number;
         };
-        /**
-         * @description What happens to a run that is started while another run of its session is open. Later versions may add values.
-         * @enum {string}
-         */
-        OnConflict: "queue" | "reject" | "cancel_previous";
-        /**
-         * @description What happens if it is unknown whether a call took effect. Later versions may add values.
-         * @enum {string}
-         */
-        OnUnknown: "return_error" | "ask" | "fail_run";
         /** @description An error in OpenAI's format. */
         OpenAIError: {
             /** @description Details of the error. */
@@ -4304,11 +3961,6 @@ export interface components {
             /** @description Stable error code, for programs. */
             code: string | null;
         };
-        /**
-         * @description Order of a list: ascending or descending.
-         * @enum {string}
-         */
-        Order: "asc" | "desc";
         /** @description A tool call that needs approval. */
         OutputApprovalRequest: {
             /**
@@ -4393,16 +4045,6 @@ export interface components {
             /** @description Parts of the message. */
             content: components["schemas"]["OutputPart"][];
         };
-        /** @description Use the last successful output of one of the child run's tools as the result. */
-        OutputOfTool: {
-            /** @description Name of the child run's tool whose output is used. */
-            tool: string;
-        };
-        /** @description Use the last successful output of one of the child run's tools as the result. */
-        OutputOfToolInput: {
-            /** @description Name of the child run's tool whose output is used. */
-            tool: string;
-        };
         /** @description A part of a message of a response. Later versions may add types. Ignore those that you do not know. */
         OutputPart: components["schemas"]["OutputText"] | components["schemas"]["OutputRefusal"];
         /** @description The model's reasoning, if the provider returns it. */
@@ -4441,287 +4083,6 @@ export interface components {
             /** @description List that is always empty. */
             logprobs: components["schemas"]["JsonObject"][];
         };
-        /** @description A part of a message, in OpenAI's format. */
-        PartIn: components["schemas"]["TextIn"] | components["schemas"]["RefusalIn"] | components["schemas"]["ImageIn"] | components["schemas"]["FileIn"];
-        /**
-         * @description The fields to update. A field that is given replaces the previous value completely. Other
-         *     fields keep their values.
-         */
-        PatchAgent: {
-            /**
-             * @description Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-             *     run the agents in `agents` and have no model.
-             */
-            kind?: components["schemas"]["AgentKind"];
-            /**
-             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
-             *     is used if the ones before it fail.
-             */
-            model?: string | string[] | null;
-            /** @description Instructions that the model reads before the input. */
-            instructions?: string;
-            /**
-             * @description Names of registered tools that the model may call. If there are more than 64, the model gets
-             *     a tool that searches them.
-             */
-            tools?: string[];
-            /**
-             * @description Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
-             *     of them.
-             */
-            handoffs?: string[];
-            /**
-             * @description Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
-             *     `parallel`, and `loop`.
-             */
-            agents?: string[];
-            /** @description Maximum number of times that a workflow of kind `loop` runs its agents. */
-            max_iterations?: number;
-            /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-             *     object `{"name": …}` names the tool that the model must call.
-             */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolInput"];
-            /**
-             * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-             *     finish.
-             */
-            reset_tool_choice?: boolean;
-            /** @description Whether the model may request several tool calls in one turn. */
-            parallel_tool_calls?: boolean;
-            /** @description Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`. */
-            model_settings?: {
-                [key: string]: components["schemas"]["JsonValue"];
-            };
-            /**
-             * @description JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
-             *     output is free text.
-             */
-            output_schema?: components["schemas"]["JsonObject"] | null;
-            /**
-             * @description Maximum number of times that the model may correct an output that does not match
-             *     `output_schema`. The run then ends as `incomplete`.
-             */
-            repair_attempts?: number;
-            /**
-             * @description What happens after tool calls. `run_llm_again`: the model reads the results.
-             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
-             *     results of the tools in `stop_at` do.
-             */
-            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtInput"];
-            /**
-             * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
-             *     an error. `fail_run`: the run fails.
-             */
-            on_unknown_tool?: components["schemas"]["FailureMode"];
-            /**
-             * @description What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
-             *     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
-             *     An object: the run completes with its `output`.
-             */
-            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutputInput"];
-            /** @description Limits of the run. */
-            limits?: components["schemas"]["LimitsInput"];
-            /** @description Hooks that Runward calls before and after each model request and each tool call. */
-            hooks?: components["schemas"]["HookInput"][];
-            /** @description Guardrails that check the run's input, its tool calls, and its final output. */
-            guardrails?: components["schemas"]["GuardrailInput"][];
-            /** @description How much of the session's earlier runs the model sees. */
-            history?: components["schemas"]["HistoryInput"];
-            /** @description Description of the agent, for people and for agents that may hand over a run to it. */
-            description?: string | null;
-            /** @description Custom metadata: up to 64 keys and 16 KiB as JSON. */
-            metadata?: {
-                [key: string]: components["schemas"]["JsonValue"];
-            };
-        };
-        /**
-         * @description The fields to update. A field that is given replaces the previous value completely. A new
-         *     `url` also requires new `headers` and `oauth`, unless they contain only references to
-         *     secrets.
-         */
-        PatchMcpServer: {
-            /**
-             * @description URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
-             *     `command`.
-             */
-            url?: string | null;
-            /**
-             * @description Command that starts the MCP server, which Runward then calls over standard input and output.
-             *     The operator must allow the command. Set either `url` or `command`.
-             */
-            command?: string | null;
-            /** @description Arguments of the command. */
-            args?: string[];
-            /** @description Filter for the tools of the server. By default, all tools are used. */
-            tools?: components["schemas"]["ToolFilterInput"];
-            /**
-             * @description Prefix of the tool names in this project, followed by an underscore. Null: the name of the
-             *     server.
-             */
-            prefix?: string | null;
-            /**
-             * @description Whether calls of the server's tools need approval. Null: `never` for tools that the server
-             *     marks with `readOnlyHint`, and `always` for all others.
-             */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"] | null;
-            /**
-             * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-             *     default.
-             */
-            timeout_seconds?: number | null;
-            /**
-             * @description HTTP headers that Runward sends with every request. A string is stored encrypted and never
-             *     shown again. An object refers to a secret of the project.
-             */
-            headers?: {
-                [key: string]: string | components["schemas"]["SecretRefInput"];
-            };
-            /**
-             * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-             *     request.
-             */
-            oauth?: components["schemas"]["OAuth"] | null;
-        };
-        /**
-         * @description The fields to update. `state` is merged: its keys replace keys of the same name, null removes
-         *     a key, and other keys stay.
-         * @example {
-         *       "name": "Order A-1018",
-         *       "state": {
-         *         "topic": "refund"
-         *       }
-         *     }
-         */
-        PatchSession: {
-            /** @description Name of the session, for people. Null removes the name. */
-            name?: string | null;
-            /**
-             * @description Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB as
-             *     JSON.
-             */
-            metadata?: {
-                [key: string]: components["schemas"]["JsonValue"];
-            };
-            /** @description Changes to the shared state, merged by top-level key. Null removes a key. */
-            state?: components["schemas"]["JsonObject"];
-            /**
-             * @description What happens to a run that is started while another run of the session is open. Applies to
-             *     runs that are started from now on.
-             * @default queue
-             */
-            on_conflict?: components["schemas"]["OnConflict"];
-        };
-        /**
-         * @description The fields to update. A field that is given replaces the previous value completely. For tools
-         *     of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
-         *     updated. Null then restores the original value.
-         */
-        PatchTool: {
-            /** @description Description of the tool for the model: what the tool does and when to use it. */
-            description?: string;
-            /**
-             * @description JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-             *     arguments do not match it.
-             */
-            parameters?: components["schemas"]["JsonObject"];
-            /**
-             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
-             *     results are not validated.
-             */
-            output_schema?: components["schemas"]["JsonObject"] | null;
-            /**
-             * @description URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-             *     tools.
-             */
-            url?: string | null;
-            /** @description Name of the agent that runs the child run. Set only for tools of type `agent`. */
-            agent?: string | null;
-            /**
-             * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
-             *     output. `json`: the final output parsed as JSON. An object: the last successful output of the
-             *     named tool.
-             */
-            output?: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfToolInput"];
-            /**
-             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
-             *     again. An object refers to a secret of the project.
-             */
-            headers?: {
-                [key: string]: string | components["schemas"]["SecretRefInput"];
-            };
-            /**
-             * @description Whether the model must follow the schema exactly: all properties are required, and no others
-             *     are allowed. Optional properties become nullable.
-             */
-            strict?: boolean;
-            /**
-             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
-             *     timeout of its own.
-             */
-            timeout_seconds?: number | null;
-            /**
-             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
-             */
-            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"] | null;
-            /**
-             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
-             */
-            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"] | null;
-            /**
-             * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
-             *     calls whose outcome is unknown.
-             */
-            idempotent?: boolean;
-            /**
-             * @description What happens if it is unknown whether a call took effect. `return_error`: the model reads an
-             *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
-             */
-            on_unknown?: components["schemas"]["OnUnknown"] | null;
-            /** @description How often Runward retries a call and how long it waits between attempts. */
-            retry?: components["schemas"]["RetryInput"];
-            /**
-             * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-             *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
-             */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"] | null;
-            /**
-             * @description Number of seconds until an approval expires. The model then reads that nobody decided.
-             *     Default: 7 days. Maximum: 365 days.
-             */
-            approval_expires_seconds?: number | null;
-            /**
-             * @description Message that the model reads if an approver rejects a call without a message. Null: a
-             *     built-in message.
-             */
-            reject_message?: string | null;
-            /**
-             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
-             *     A plugin's tool can also use a function of the plugin.
-             */
-            enabled?: boolean | components["schemas"]["WhenInput"] | null;
-            /**
-             * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
-             *     the tool's secret.
-             */
-            guardrails?: components["schemas"]["GuardrailInput"][] | null;
-            /** @description How many calls of the tool may run at the same time within one run. */
-            concurrency?: components["schemas"]["ConcurrencyInput"] | null;
-            /**
-             * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
-             *     model and stored in full.
-             */
-            max_output_bytes?: number | null;
-            /** @description Custom metadata of the tool. Rules can read it as `tool.metadata`. */
-            metadata?: {
-                [key: string]: components["schemas"]["JsonValue"];
-            } | null;
-            /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
-            hosted?: components["schemas"]["HostedInput"] | null;
-        };
         /** @description A tool call that waits for a person or a client, without its arguments. */
         PendingAction: {
             /**
@@ -4758,28 +4119,10 @@ export interface components {
             /** @description Number of calls that need a result or input from the client. */
             tool_result: number;
         };
-        PieceData: {
-            /** @description Number of the turn. */
-            turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
-            agent: string | null;
-            /** @description Text of this piece. */
-            text: string;
-            /** @description Number of characters of the same text that precede this piece. */
-            offset: number;
-        };
-        /** @description Output format without a schema. */
-        PlainText: {
-            /**
-             * @description Always `text`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "text";
-        };
         /** @description A guardrail that is a function of a plugin. */
         PluginGuardrail: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -4796,7 +4139,7 @@ export interface components {
         /** @description A guardrail that is a function of a plugin. */
         PluginGuardrailInput: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -4816,7 +4159,7 @@ export interface components {
              * @description Point at which Runward calls the hook: before or after a model request, or before or after a
              *     tool call.
              */
-            on: components["schemas"]["Moment"];
+            on: components["schemas"]["HookPoint"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -4836,7 +4179,7 @@ export interface components {
              * @description Point at which Runward calls the hook: before or after a model request, or before or after a
              *     tool call.
              */
-            on: components["schemas"]["Moment"];
+            on: components["schemas"]["HookPoint"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -4956,18 +4299,6 @@ export interface components {
             /** @description What the value must be. The message never repeats the value. */
             message: string;
         };
-        /** @description Progress of a call that the tool is still working on. */
-        Progress: {
-            /**
-             * @description `progress`: the tool is still working. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            status: "progress";
-            /** @description Progress from 0 to 1. Null if it is unknown. */
-            progress?: number | null;
-            /** @description Progress message for the event log. The model does not see it. */
-            message?: string | null;
-        };
         /**
          * @description A project, which has its own tools, runs, and API keys.
          * @example {
@@ -5028,6 +4359,13 @@ export interface components {
             /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
+        /** @description Provider-specific data of an item, in the provider's format. */
+        ProviderData: {
+            /** @description Name of the provider that can read the data. */
+            vendor: string;
+            /** @description Data in the provider's format, unchanged. */
+            data: components["schemas"]["JsonObject"];
+        };
         /**
          * @description The complete policy of the project. Fields that are left out become empty.
          * @example {
@@ -5077,18 +4415,13 @@ export interface components {
          *       "status": "ready"
          *     }
          */
-        Ready: {
+        Readiness: {
             /**
              * @description Always `ready`.
              * @constant
              */
             status: "ready";
         };
-        /**
-         * @description Why a call failed or was not run, as a stable code. Later versions may add values.
-         * @enum {string}
-         */
-        Reason: "tool_error" | "not_sent" | "invalid_response" | "invalid_output" | "invalid_arguments" | "truncated_response" | "unknown_tool" | "repeated_call" | "max_tool_calls" | "declined" | "declined_before" | "approval_expired" | "guardrail" | "responded" | "resolved" | "run_ended" | "run_cancelled";
         /** @description Data of a `reasoning.completed` event. */
         ReasoningCompletedData: {
             /** @description Number of the turn. */
@@ -5137,25 +4470,7 @@ export interface components {
             /** @description ID of the run. */
             run_id: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["PieceData"];
-        };
-        /** @description Reasoning of an earlier response. Accepted, but the model does not read it again. */
-        ReasoningIn: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
-            id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
-            status?: string | null;
-            /**
-             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "reasoning";
-            /** @description Summary from the earlier response. Accepted but ignored. */
-            summary?: components["schemas"]["JsonObject"][];
-            /** @description Content from the earlier response. Accepted but ignored. */
-            content?: components["schemas"]["JsonObject"][];
-            /** @description Encrypted content from the earlier response. Accepted but ignored. */
-            encrypted_content?: string | null;
+            data: components["schemas"]["TextDeltaData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
         ReasoningItem: {
@@ -5276,7 +4591,7 @@ export interface components {
          *       }
          *     }
          */
-        RecentCallPage: {
+        RecentCallList: {
             /**
              * @description Always `list`.
              * @default list
@@ -5292,17 +4607,7 @@ export interface components {
             /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
             /** @description Statistics of the tool's newest 100 calls. They do not depend on the page. */
-            summary: components["schemas"]["CallFigures"];
-        };
-        /** @description A refusal of the assistant. */
-        RefusalIn: {
-            /**
-             * @description Always `refusal`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "refusal";
-            /** @description Text of the refusal. */
-            refusal: string;
+            summary: components["schemas"]["CallStatistics"];
         };
         /**
          * @description An agent to register: a name and the configuration of its runs.
@@ -5362,7 +4667,7 @@ export interface components {
              *     object `{"name": …}` names the tool that the model must call.
              * @default auto
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolInput"];
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
             /**
              * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
              *     finish.
@@ -5388,14 +4693,14 @@ export interface components {
              *     `output_schema`. The run then ends as `incomplete`.
              * @default 1
              */
-            repair_attempts?: number;
+            output_retries?: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
              *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
              *     results of the tools in `stop_at` do.
              * @default run_llm_again
              */
-            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtInput"];
+            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtToolsInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
              *     an error. `fail_run`: the run fails.
@@ -5408,7 +4713,7 @@ export interface components {
              *     An object: the run completes with its `output`.
              * @default incomplete
              */
-            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutputInput"];
+            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
             /**
              * @description Limits of the run.
              * @default {
@@ -5432,7 +4737,7 @@ export interface components {
              * @description How much of the session's earlier runs the model sees.
              * @default {}
              */
-            history?: components["schemas"]["HistoryInput"];
+            history?: components["schemas"]["HistoryLimitsInput"];
             /** @description Name of the agent. Unique in the project. Runs use it to refer to the agent. */
             name: string;
             /** @description Description of the agent, for people and for agents that may hand over a run to it. */
@@ -5494,7 +4799,7 @@ export interface components {
              * @description Whether calls of the server's tools need approval. Null: `never` for tools that the server
              *     marks with `readOnlyHint`, and `always` for all others.
              */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"] | null;
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
             /**
              * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
              *     default.
@@ -5505,7 +4810,7 @@ export interface components {
              *     shown again. An object refers to a secret of the project.
              */
             headers?: {
-                [key: string]: string | components["schemas"]["SecretRefInput"];
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
             };
             /**
              * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
@@ -5579,13 +4884,13 @@ export interface components {
              *     named tool.
              * @default final
              */
-            output?: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfToolInput"];
+            output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutputInput"];
             /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
              */
             headers?: {
-                [key: string]: string | components["schemas"]["SecretRefInput"];
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
             };
             /**
              * @description Whether the model must follow the schema exactly: all properties are required, and no others
@@ -5604,13 +4909,13 @@ export interface components {
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"];
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["TextInput"];
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
              *     calls whose outcome is unknown.
@@ -5622,7 +4927,7 @@ export interface components {
              *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              * @default return_error
              */
-            on_unknown?: components["schemas"]["OnUnknown"];
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
              * @description How often Runward retries a call and how long it waits between attempts.
              * @default {
@@ -5638,7 +4943,7 @@ export interface components {
              *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
              * @default never
              */
-            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["WhenInput"];
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
             /**
              * @description Number of seconds until an approval expires. The model then reads that nobody decided.
              *     Default: 7 days. Maximum: 365 days.
@@ -5655,7 +4960,7 @@ export interface components {
              *     A plugin's tool can also use a function of the plugin.
              * @default true
              */
-            enabled?: boolean | components["schemas"]["WhenInput"];
+            enabled?: boolean | components["schemas"]["CelRuleInput"];
             /**
              * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
              *     the tool's secret.
@@ -5681,12 +4986,12 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
-            hosted?: components["schemas"]["HostedInput"] | null;
+            hosted?: components["schemas"]["HostedToolInput"] | null;
             /**
              * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
-            executes?: components["schemas"]["ExecutorKind"] | null;
+            implements?: components["schemas"]["ExecutorKind"] | null;
         };
         /**
          * @description How Runward executes a tool that a project registers.
@@ -5694,7 +4999,7 @@ export interface components {
          */
         RegisteredToolType: "webhook" | "agent" | "client" | "hosted";
         /** @description Reject the call. */
-        Reject: {
+        RejectDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
              *     the decision with 409. Null: Runward does not compare.
@@ -5708,10 +5013,10 @@ export interface components {
             /** @description Message for the model. Null: the tool's `reject_message` or a built-in message. */
             message?: string | null;
             /** @description Apply the rejection also to later calls of the tool. Null: only to this call. */
-            remember?: components["schemas"]["Remember"] | null;
+            remember?: components["schemas"]["RememberOptions"] | null;
         };
         /** @description Apply the decision also to later calls of the same tool version by the same agent. */
-        Remember: {
+        RememberOptions: {
             /**
              * @description Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
              *     session.
@@ -5742,7 +5047,7 @@ export interface components {
             arguments_text?: string;
         };
         /** @description An action that a person or a client must perform for a run. Later versions may add types. Ignore those that you do not know. */
-        RequiredAction: components["schemas"]["ApprovalAction"] | components["schemas"]["ResolveAction"] | components["schemas"]["ResultAction"];
+        RequiredAction: components["schemas"]["ApprovalAction"] | components["schemas"]["ResolveAction"] | components["schemas"]["ToolResultAction"];
         /**
          * @description The tool calls of a project that wait for a person or a client, most urgent first.
          * @example {
@@ -5785,7 +5090,7 @@ export interface components {
             has_more: boolean;
         };
         /** @description A person's record of a tool call's outcome. */
-        Resolution: components["schemas"]["ResolvedCompleted"] | components["schemas"]["ResolvedFailed"] | components["schemas"]["ResolvedRetry"];
+        Resolution: components["schemas"]["CompletedResolution"] | components["schemas"]["FailedResolution"] | components["schemas"]["RetryResolution"];
         /**
          * @description A tool call whose outcome is unknown. A person must find it out and record it with `POST
          *     /v1/runs/{run_id}/tool_calls/{call_id}/resolve`.
@@ -5810,36 +5115,8 @@ export interface components {
              */
             path: string[];
         };
-        /** @description Record that the call took effect, and its output. */
-        ResolvedCompleted: {
-            /**
-             * @description `completed`: the call took effect. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            resolution: "completed";
-            /** @description Output of the call, which the model reads. */
-            output: components["schemas"]["JsonValue"];
-        };
-        /** @description Record that the call did not take effect. */
-        ResolvedFailed: {
-            /**
-             * @description `failed`: the call did not take effect. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            resolution: "failed";
-            /** @description Error message that the model reads. */
-            message: string;
-        };
-        /** @description Send the call again because it did not take effect. */
-        ResolvedRetry: {
-            /**
-             * @description `retry`: the call did not take effect. Runward sends it again. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            resolution: "retry";
-        };
         /** @description Set the result of the call without calling the tool. */
-        Respond: {
+        RespondDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
              *     the decision with 409. Null: Runward does not compare.
@@ -5901,6 +5178,11 @@ export interface components {
             /** @description Current state of the part. */
             part: components["schemas"]["OutputPart"];
         };
+        /** @description A session, as an object. */
+        ResponseConversation: {
+            /** @description ID of the session (`sess_…`). */
+            id: string;
+        };
         /** @description Runward created the response. */
         ResponseCreatedEvent: {
             /**
@@ -5924,6 +5206,41 @@ export interface components {
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
+        };
+        /** @description Format of the model's output: text, or JSON that matches a schema. */
+        ResponseFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["ResponseFormatJsonSchema"];
+        /**
+         * @description Output format with a schema. If the output does not match the schema, the model may correct
+         *     it once.
+         */
+        ResponseFormatJsonSchema: {
+            /**
+             * @description Always `json_schema`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "json_schema";
+            /**
+             * @description Name of the schema, which Runward returns unchanged.
+             * @default
+             */
+            name?: string;
+            /** @description JSON Schema that the output must match. */
+            schema: components["schemas"]["JsonObject"];
+            /** @description Description of the schema, which Runward returns unchanged. */
+            description?: string | null;
+            /**
+             * @description Value that Runward returns unchanged. Runward always validates the output against the
+             *     schema.
+             */
+            strict?: boolean | null;
+        };
+        /** @description Output format without a schema. */
+        ResponseFormatText: {
+            /**
+             * @description Always `text`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "text";
         };
         /** @description A piece of a call's arguments. */
         ResponseFunctionCallArgumentsDeltaEvent: {
@@ -5958,6 +5275,31 @@ export interface components {
             /** @description Name of the function. */
             name: string;
         };
+        /** @description A function that the client runs. */
+        ResponseFunctionTool: {
+            /**
+             * @description Always `function`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function";
+            /** @description Name of the function that the model uses to call it. */
+            name: string;
+            /**
+             * @description Description of the function for the model: what the function does and when to use it.
+             * @default
+             */
+            description?: string;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. Null: the function has no
+             *     arguments.
+             */
+            parameters?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Whether the model must follow the schema exactly.
+             * @default false
+             */
+            strict?: boolean;
+        };
         /** @description A worker has started the response. */
         ResponseInProgressEvent: {
             /**
@@ -5981,6 +5323,259 @@ export interface components {
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
+        };
+        /** @description A compacted conversation from `POST /v1/responses/compact`. */
+        ResponseInputCompaction: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `compaction`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "compaction";
+            /** @description Encrypted conversation, as the compaction returned it. */
+            encrypted_content: string;
+            /** @description Creator from the compaction item. Accepted but ignored. */
+            created_by?: string | null;
+        };
+        /** @description A file, as a URL or as a data URL. */
+        ResponseInputFile: {
+            /**
+             * @description Always `input_file`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "input_file";
+            /** @description URL from which the model's provider loads the file. Null if the file is in `file_data`. */
+            file_url?: string | null;
+            /**
+             * @description The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
+             *     `file_url`.
+             */
+            file_data?: string | null;
+            /** @description File name that the model sees. */
+            filename?: string | null;
+        };
+        /** @description A function call that an earlier response requested. */
+        ResponseInputFunctionCall: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `function_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function_call";
+            /** @description ID of the function call. */
+            call_id: string;
+            /** @description Name of the function. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+        };
+        /** @description The result of a function call that the client has run. */
+        ResponseInputFunctionCallOutput: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `function_call_output`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function_call_output";
+            /** @description ID of the function call that the result belongs to. */
+            call_id: string;
+            /** @description Result of the call: a text, or a list of parts. */
+            output: string | components["schemas"]["ResponseInputPart"][];
+        };
+        /** @description An image, as a URL or as a data URL. */
+        ResponseInputImage: {
+            /**
+             * @description Always `input_image`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "input_image";
+            /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
+            image_url: string;
+            /**
+             * @description Level of detail of the image. Runward supports only `auto`.
+             * @default auto
+             * @constant
+             */
+            detail?: "auto";
+        };
+        /** @description An item of a conversation, in OpenAI's format. */
+        ResponseInputItem: components["schemas"]["ResponseInputMessage"] | components["schemas"]["ResponseInputFunctionCall"] | components["schemas"]["ResponseInputFunctionCallOutput"] | components["schemas"]["ResponseInputReasoning"] | components["schemas"]["ResponseInputMcpCall"] | components["schemas"]["ResponseInputMcpApprovalRequest"] | components["schemas"]["ResponseInputMcpApprovalResponse"] | components["schemas"]["ResponseInputCompaction"];
+        /**
+         * @description The input items of a response.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "content": [
+         *             {
+         *               "text": "Please pay(amount=500)",
+         *               "type": "input_text"
+         *             }
+         *           ],
+         *           "id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+         *           "role": "user",
+         *           "status": "completed",
+         *           "type": "message"
+         *         }
+         *       ],
+         *       "first_id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+         *       "last_id": "msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+         *       "has_more": false
+         *     }
+         */
+        ResponseInputItemList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Input items in the requested order. */
+            data: components["schemas"]["JsonObject"][];
+            /** @description ID of the first item. Null if the page is empty. */
+            first_id: string | null;
+            /** @description ID of the last item. Null if the page is empty. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description An approval request of an earlier response. Accepted but ignored, because the call's own item
+         *     contains its outcome.
+         */
+        ResponseInputMcpApprovalRequest: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_approval_request";
+            /** @description Label of the server from the earlier response. */
+            server_label: string;
+            /** @description Name of the registered tool. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+        };
+        /**
+         * @description A decision about a call that needs approval. The API key needs the scope
+         *     `approvals:decide`.
+         */
+        ResponseInputMcpApprovalResponse: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `mcp_approval_response`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_approval_response";
+            /** @description ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`). */
+            approval_request_id: string;
+            /** @description Whether the approver approves the call. */
+            approve: boolean;
+            /** @description Reason for a rejection, which the model reads. Null: a built-in message. */
+            reason?: string | null;
+        };
+        /** @description A call of a registered tool that Runward ran in an earlier response. */
+        ResponseInputMcpCall: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_call";
+            /** @description Label of the server from the earlier response. */
+            server_label: string;
+            /** @description Name of the registered tool. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+            /** @description Result of the call. Null if the call failed. */
+            output?: string | null;
+            /** @description Error of the call. Null if the call succeeded. */
+            error?: components["schemas"]["JsonValue"];
+            /** @description ID of the approval request from the earlier response. Null if there was none. */
+            approval_request_id?: string | null;
+        };
+        /** @description A message of the conversation. */
+        ResponseInputMessage: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description `message`. It may be left out. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "message";
+            /** @description Role of the message's author. `developer` has the same meaning as `system`. */
+            role: components["schemas"]["ItemRole"];
+            /** @description Content of the message: a text, or a list of parts. */
+            content: string | components["schemas"]["ResponseInputPart"][];
+            /** @description Phase of an assistant message from an earlier response. Accepted but ignored. */
+            phase?: components["schemas"]["MessagePhase"] | null;
+        };
+        /** @description A part of a message, in OpenAI's format. */
+        ResponseInputPart: components["schemas"]["ResponseInputText"] | components["schemas"]["ResponseInputRefusal"] | components["schemas"]["ResponseInputImage"] | components["schemas"]["ResponseInputFile"];
+        /** @description Reasoning of an earlier response. Accepted, but the model does not read it again. */
+        ResponseInputReasoning: {
+            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            id?: string | null;
+            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            status?: string | null;
+            /**
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "reasoning";
+            /** @description Summary from the earlier response. Accepted but ignored. */
+            summary?: components["schemas"]["JsonObject"][];
+            /** @description Content from the earlier response. Accepted but ignored. */
+            content?: components["schemas"]["JsonObject"][];
+            /** @description Encrypted content from the earlier response. Accepted but ignored. */
+            encrypted_content?: string | null;
+        };
+        /** @description A refusal of the assistant. */
+        ResponseInputRefusal: {
+            /**
+             * @description Always `refusal`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "refusal";
+            /** @description Text of the refusal. */
+            refusal: string;
+        };
+        /** @description A text part of a message or a result. */
+        ResponseInputText: {
+            /**
+             * @description Kind of the text part: `output_text` for messages of the assistant, `input_text`
+             *     otherwise. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "input_text" | "output_text";
+            /** @description Text of the part. */
+            text: string;
+            /** @description Annotations from an earlier response. Accepted but ignored. */
+            annotations?: components["schemas"]["JsonObject"][];
+            /** @description Log probabilities from an earlier response. Accepted but ignored. */
+            logprobs?: components["schemas"]["JsonObject"][];
         };
         /** @description A piece of a call's arguments. */
         ResponseMcpCallArgumentsDeltaEvent: {
@@ -6055,6 +5650,24 @@ export interface components {
             item_id: string;
             /** @description Position of the item in `output`. */
             output_index: number;
+        };
+        /**
+         * @description A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
+         *     `runward`.
+         */
+        ResponseMcpTool: {
+            /**
+             * @description Always `mcp`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp";
+            /**
+             * @description Always `runward`.
+             * @constant
+             */
+            server_label: "runward";
+            /** @description Names of the registered tools that the model may call. */
+            allowed_tools: string[] | components["schemas"]["AllowedTools"];
         };
         /**
          * @description A response in OpenAI's format. It covers a run until the run ends or waits for the client.
@@ -6386,47 +5999,37 @@ export interface components {
         ResponseStream: string;
         /** @description An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that you do not know. */
         ResponseStreamEvent: components["schemas"]["ResponseCreatedEvent"] | components["schemas"]["ResponseQueuedEvent"] | components["schemas"]["ResponseInProgressEvent"] | components["schemas"]["ResponseCompletedEvent"] | components["schemas"]["ResponseIncompleteEvent"] | components["schemas"]["ResponseFailedEvent"] | components["schemas"]["ResponseOutputItemAddedEvent"] | components["schemas"]["ResponseOutputItemDoneEvent"] | components["schemas"]["ResponseContentPartAddedEvent"] | components["schemas"]["ResponseContentPartDoneEvent"] | components["schemas"]["ResponseOutputTextDeltaEvent"] | components["schemas"]["ResponseOutputTextDoneEvent"] | components["schemas"]["ResponseRefusalDeltaEvent"] | components["schemas"]["ResponseRefusalDoneEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDeltaEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallArgumentsDeltaEvent"] | components["schemas"]["ResponseMcpCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallInProgressEvent"] | components["schemas"]["ResponseMcpCallCompletedEvent"] | components["schemas"]["ResponseMcpCallFailedEvent"] | components["schemas"]["ResponseReasoningSummaryPartAddedEvent"] | components["schemas"]["ResponseReasoningSummaryPartDoneEvent"] | components["schemas"]["ResponseReasoningSummaryTextDeltaEvent"] | components["schemas"]["ResponseReasoningSummaryTextDoneEvent"];
+        /** @description Settings of the model's text output. */
+        ResponseTextConfig: {
+            /** @description Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text. */
+            format?: components["schemas"]["ResponseFormat"] | null;
+            /**
+             * @description How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
+             *     provider's default.
+             */
+            verbosity?: components["schemas"]["Verbosity"] | null;
+        };
+        /**
+         * @description Kind of a text part: `input_text` for text sent to the model, `output_text` for text of the assistant.
+         * @enum {string}
+         */
+        ResponseTextPartType: "input_text" | "output_text";
+        /** @description A function that the client runs, or registered tools, in OpenAI's format. */
+        ResponseTool: components["schemas"]["ResponseFunctionTool"] | components["schemas"]["ResponseMcpTool"];
+        /** @description The tool that the model must call. */
+        ResponseToolChoice: {
+            /** @description Kind of the tool: `function` for a client's function, `mcp` for a registered tool. */
+            type: components["schemas"]["ResponseToolKind"];
+            /** @description Name of the tool. */
+            name: string;
+            /** @description `runward` for a registered tool. Null for a function. */
+            server_label?: "runward" | null;
+        };
         /**
          * @description Kind of a tool: a function that the client runs, or a registered tool (`mcp`).
          * @enum {string}
          */
         ResponseToolKind: "function" | "mcp";
-        /** @description Data of a `message.restarted` event. */
-        RestartedData: {
-            /** @description Number of the turn. */
-            turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
-            agent: string | null;
-        };
-        /**
-         * @description A tool call that needs a result or input from the client. Submit it with `POST
-         *     /v1/runs/{run_id}/tool_calls/{call_id}/result`.
-         */
-        ResultAction: {
-            /**
-             * @description Always `tool_result`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "tool_result";
-            /** @description ID of the run that made the call: this run or a run below it. */
-            run_id: string;
-            /** @description ID of the tool call. Unique within its run. */
-            call_id: string;
-            /** @description Name of the client tool to run, or of the tool that requests input. */
-            tool: string;
-            /** @description Arguments of the call. */
-            arguments: components["schemas"]["JsonObject"];
-            /**
-             * @description Input that a webhook tool requests, in the tool's own format. Null for a tool that the client
-             *     runs.
-             */
-            requests: components["schemas"]["JsonValue"];
-            /**
-             * @description Agents of the child runs on the way down from this run to the run that made the call. Empty
-             *     if this run made the call.
-             */
-            path: string[];
-        };
         /**
          * @description How often Runward retries a call and how long it waits between attempts. Delays are
          *     randomized (full jitter) and count toward the call's timeout.
@@ -6479,11 +6082,30 @@ export interface components {
              */
             on?: number[];
         };
-        /**
-         * @description Role of a message's author. Later versions may add values.
-         * @enum {string}
-         */
-        Role: "user" | "assistant" | "system";
+        /** @description Send the call again because it did not take effect. */
+        RetryResolution: {
+            /**
+             * @description `retry`: the call did not take effect. Runward sends it again. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            resolution: "retry";
+        };
+        /** @description The run that a client started: the run that made the call, or the topmost run above it. */
+        RootRun: {
+            /** @description ID of the run. */
+            id: string;
+            /** @description Name of the agent that the run was started with. Null if the run uses no registered agent. */
+            agent: string | null;
+            /** @description API key that started the run. */
+            created_by: components["schemas"]["Actor"] | null;
+            /**
+             * Format: date-time
+             * @description When the run was accepted.
+             */
+            created_at: string;
+            /** @description Text of the last user message of the run, up to 2,000 characters. Null if there is none. */
+            input: string | null;
+        };
         /**
          * @description One execution of an agent or a model, from its input to a final status.
          * @example {
@@ -6735,9 +6357,9 @@ export interface components {
              */
             truncated?: true;
             /** @description The error that the run failed with. Set only for failed runs. */
-            error?: components["schemas"]["ErrorSaid"];
+            error?: components["schemas"]["RunError"];
             /** @description The limit that ended the run. Set only if a limit ended it. */
-            incomplete_details?: components["schemas"]["LimitSaid"];
+            incomplete_details?: components["schemas"]["IncompleteDetails"];
         };
         /** @description The error that a run failed with. */
         RunError: {
@@ -6799,6 +6421,11 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunEndedData"];
         };
+        /**
+         * @description Stage at which a guardrail checks a run: its input or its final output. Later versions may add values.
+         * @enum {string}
+         */
+        RunGuardrailStage: "run_input" | "run_output";
         /** @description A call of a hosted tool, which the model's provider ran, and its result. */
         RunHostedCallItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
@@ -6855,6 +6482,42 @@ export interface components {
         };
         /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
         RunItem: components["schemas"]["RunMessageItem"] | components["schemas"]["RunToolCallItem"] | components["schemas"]["RunToolResultItem"] | components["schemas"]["RunReasoningItem"] | components["schemas"]["RunHostedCallItem"];
+        /**
+         * @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
+         *     the model's provider ran. `native` contains data that only one provider understands.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "agent": null,
+         *           "content": "Please pay(amount=500)",
+         *           "id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+         *           "role": "user",
+         *           "turn": 0,
+         *           "type": "message"
+         *         }
+         *       ],
+         *       "first_id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+         *       "last_id": "item_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_1",
+         *       "has_more": false
+         *     }
+         */
+        RunItemList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items in the requested order. Tool calls are followed by their results. */
+            data: components["schemas"]["RunItem"][];
+            /** @description ID of the first item. Null if the page is empty. */
+            first_id: string | null;
+            /** @description ID of the last item. Null if the page is empty. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. */
+            has_more: boolean;
+        };
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -6957,16 +6620,16 @@ export interface components {
              */
             type: "message";
             /** @description Role of the message's author. */
-            role: components["schemas"]["Role"];
+            role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["ItemPart"][];
             /**
              * @description True if the message is a refusal of the model.
              * @constant
              */
-            refusal?: true;
+            refusal: true;
             /** @description Provider-specific data of the message. Missing if there is none. */
-            native?: components["schemas"]["NativePart"];
+            native: components["schemas"]["ProviderData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
         RunReasoningItem: {
@@ -7008,13 +6671,8 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["NothingData"];
+            data: components["schemas"]["EmptyData"];
         };
-        /**
-         * @description Stage at which a guardrail checks a run: its input or its final output. Later versions may add values.
-         * @enum {string}
-         */
-        RunStage: "run_input" | "run_output";
         /** @description A worker claimed the run for the first time. */
         RunStartedEvent: {
             /** @description ID of the event. Globally unique. */
@@ -7037,7 +6695,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["NothingData"];
+            data: components["schemas"]["EmptyData"];
         };
         /**
          * @description Status of a run. `queued`: the run waits for a worker, an earlier run of its session, or a
@@ -7070,7 +6728,7 @@ export interface components {
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
             /** @description Provider-specific data of the call. Missing if there is none. */
-            native?: components["schemas"]["NativePart"];
+            native?: components["schemas"]["ProviderData"];
         };
         /** @description The result of a tool call, as the model reads it. */
         RunToolResultItem: {
@@ -7094,10 +6752,27 @@ export interface components {
             /** @description Parts of the result: texts, images, and files. Set only if the tool returned parts. */
             content?: components["schemas"]["ItemPart"][];
         };
+        /** @description A tool call that the run waits for. */
+        RunWaitingCall: {
+            /**
+             * @description What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
+             *     `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+             *     `child_run`: a child run.
+             */
+            type: components["schemas"]["WaitingKind"];
+            /** @description ID of the tool call. Unique within its run. */
+            call_id: string;
+            /** @description Name of the tool that the call is for. */
+            tool: string;
+            /** @description ID of the approval. Set only for the type `approval`. */
+            approval_id?: string;
+            /** @description ID of the child run. Set only for the type `child_run`. */
+            run_id?: string;
+        };
         /** @description Data of a `run.waiting` event. */
         RunWaitingData: {
             /** @description Tool calls that the run waits for. */
-            waiting_for: components["schemas"]["WaitingFor"][];
+            waiting_for: components["schemas"]["RunWaitingCall"][];
         };
         /** @description The run cannot continue until a person or a client acts. `waiting_for` lists the calls that wait. A run that waits only for callbacks has no such event. */
         RunWaitingEvent: {
@@ -7122,24 +6797,6 @@ export interface components {
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunWaitingData"];
-        };
-        /**
-         * @description A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
-         *     `runward`.
-         */
-        RunwardToolsIn: {
-            /**
-             * @description Always `mcp`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "mcp";
-            /**
-             * @description Always `runward`.
-             * @constant
-             */
-            server_label: "runward";
-            /** @description Names of the registered tools that the model may call. */
-            allowed_tools: string[] | components["schemas"]["AllowedTools"];
         };
         /**
          * @description Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
@@ -7220,7 +6877,7 @@ export interface components {
             has_more: boolean;
         };
         /** @description A reference to a secret of the project. */
-        SecretRef: {
+        SecretReference: {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
@@ -7230,7 +6887,7 @@ export interface components {
             prefix?: string;
         };
         /** @description A reference to a secret of the project. */
-        SecretRefInput: {
+        SecretReferenceInput: {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
@@ -7286,7 +6943,7 @@ export interface components {
             /** @description Current state that the session's runs and their tools share. */
             state: components["schemas"]["JsonObject"];
             /** @description What happens to a run that is started while another run of the session is open. */
-            on_conflict: components["schemas"]["OnConflict"];
+            on_conflict: components["schemas"]["ConflictMode"];
             /** @description ID of the session that this session was forked from. Null if it is not a fork. */
             forked_from: string | null;
             /**
@@ -7349,7 +7006,7 @@ export interface components {
          *       "has_more": false
          *     }
          */
-        SessionItemPage: {
+        SessionItemList: {
             /**
              * @description Always `list`.
              * @default list
@@ -7420,16 +7077,16 @@ export interface components {
              */
             type: "message";
             /** @description Role of the message's author. */
-            role: components["schemas"]["Role"];
+            role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["ItemPart"][];
             /**
              * @description True if the message is a refusal of the model.
              * @constant
              */
-            refusal?: true;
+            refusal: true;
             /** @description Provider-specific data of the message. Missing if there is none. */
-            native?: components["schemas"]["NativePart"];
+            native: components["schemas"]["ProviderData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
         SessionReasoningItem: {
@@ -7467,7 +7124,7 @@ export interface components {
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
             /** @description Provider-specific data of the call. Missing if there is none. */
-            native?: components["schemas"]["NativePart"];
+            native?: components["schemas"]["ProviderData"];
         };
         /** @description The result of a tool call, as the model reads it. */
         SessionToolResultItem: {
@@ -7489,48 +7146,6 @@ export interface components {
             /** @description Parts of the result: texts, images, and files. Set only if the tool returned parts. */
             content?: components["schemas"]["ItemPart"][];
         };
-        /** @description A file, as a URL or as base64 data. */
-        ShownFile: {
-            /**
-             * @description Always `file`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "file";
-            /** @description URL of the file. Missing if the file is in `data`. */
-            url?: string;
-            /** @description The file in base64. Missing if the file has a `url`. */
-            data?: string;
-            /** @description Media type of the file, such as `application/pdf`. */
-            media_type?: string;
-            /** @description Name of the file. */
-            filename?: string;
-        };
-        /** @description An image, as a URL or as base64 data. */
-        ShownImage: {
-            /**
-             * @description Always `image`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "image";
-            /** @description URL of the image. Missing if the image is in `data`. */
-            url?: string;
-            /** @description The image in base64. Missing if the image has a `url`. */
-            data?: string;
-            /** @description Media type of the image, such as `image/png`. */
-            media_type?: string;
-            /** @description Name of the image file. */
-            filename?: string;
-        };
-        /** @description A text part of a message or a result. */
-        ShownText: {
-            /**
-             * @description Always `text`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "text";
-            /** @description Text of the part. */
-            text: string;
-        };
         /** @description A tool of an MCP server that cannot become a tool of the project. */
         SkippedTool: {
             /** @description Name of the tool on the MCP server. */
@@ -7538,6 +7153,11 @@ export interface components {
             /** @description Reason why the tool cannot be used. */
             reason: string;
         };
+        /**
+         * @description Order of a list: ascending or descending.
+         * @enum {string}
+         */
+        SortOrder: "asc" | "desc";
         /**
          * @description A run to start: either with a registered `agent`, or with a `model` and its configuration.
          * @example {
@@ -7607,7 +7227,7 @@ export interface components {
              *     object `{"name": …}` names the tool that the model must call.
              * @default auto
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolInput"];
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
             /**
              * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
              *     finish.
@@ -7633,14 +7253,14 @@ export interface components {
              *     `output_schema`. The run then ends as `incomplete`.
              * @default 1
              */
-            repair_attempts?: number;
+            output_retries?: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
              *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
              *     results of the tools in `stop_at` do.
              * @default run_llm_again
              */
-            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtInput"];
+            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtToolsInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
              *     an error. `fail_run`: the run fails.
@@ -7653,7 +7273,7 @@ export interface components {
              *     An object: the run completes with its `output`.
              * @default incomplete
              */
-            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["FixedOutputInput"];
+            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
             /**
              * @description Limits of the run.
              * @default {
@@ -7677,7 +7297,7 @@ export interface components {
              * @description How much of the session's earlier runs the model sees.
              * @default {}
              */
-            history?: components["schemas"]["HistoryInput"];
+            history?: components["schemas"]["HistoryLimitsInput"];
             /**
              * @description ID of the session that the run belongs to. The model sees the session's earlier
              *     conversation.
@@ -7687,29 +7307,13 @@ export interface components {
              * @description What happens if another run of the session is open. Null: the session's `on_conflict`
              *     applies.
              */
-            on_conflict?: components["schemas"]["OnConflict"] | null;
+            on_conflict?: components["schemas"]["ConflictMode"] | null;
             /** @description Context for rules and tools. The model never sees it. */
             context?: components["schemas"]["JsonObject"] | null;
             /** @description Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON. */
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
-        };
-        /** @description The run that a client started: the run that made the call, or the topmost run above it. */
-        StartedRun: {
-            /** @description ID of the run. */
-            id: string;
-            /** @description Name of the agent that the run was started with. Null if the run uses no registered agent. */
-            agent: string | null;
-            /** @description API key that started the run. */
-            created_by: components["schemas"]["Actor"] | null;
-            /**
-             * Format: date-time
-             * @description When the run was accepted.
-             */
-            created_at: string;
-            /** @description Text of the last user message of the run, up to 2,000 characters. Null if there is none. */
-            input: string | null;
         };
         /** @description Data of a `state.updated` event. */
         StateUpdatedData: {
@@ -7754,7 +7358,7 @@ export interface components {
             data: components["schemas"]["StateUpdatedData"];
         };
         /** @description Tools whose first successful result ends the run. */
-        StopAt: {
+        StopAtTools: {
             /**
              * @description Names of tools. The first successful result of one of them ends the run and becomes its
              *     output.
@@ -7762,7 +7366,7 @@ export interface components {
             stop_at: string[];
         };
         /** @description Tools whose first successful result ends the run. */
-        StopAtInput: {
+        StopAtToolsInput: {
             /**
              * @description Names of tools. The first successful result of one of them ends the run and becomes its
              *     output.
@@ -7779,7 +7383,25 @@ export interface components {
             include_obfuscation?: false;
         };
         /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. Later versions may add types. Ignore those that you do not know. */
-        StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["AgentChangedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelDowngradedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
+        StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
+        /**
+         * @description The result of a tool that the client runs, or the input that a tool requests. Set either
+         *     `output` or `error`.
+         * @example {
+         *       "output": {
+         *         "temperature": 21.5
+         *       }
+         *     }
+         */
+        SubmitToolResult: {
+            /**
+             * @description Output of the call: any JSON value, including null. The model reads text unchanged and other
+             *     values as JSON.
+             */
+            output?: components["schemas"]["JsonValue"];
+            /** @description Error message that the model reads. */
+            error?: string | null;
+        };
         /** @description A part of the model's reasoning. */
         SummaryText: {
             /**
@@ -7790,46 +7412,30 @@ export interface components {
             /** @description Text of the part. */
             text: string;
         };
-        /** @description A custom message for the model that replaces the built-in one. */
-        Text: {
-            /** @description Message that the model reads. */
-            message: string;
-        };
-        /** @description Settings of the model's text output. */
-        TextConfig: {
-            /** @description Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text. */
-            format?: components["schemas"]["FormatIn"] | null;
-            /**
-             * @description How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
-             *     provider's default.
-             */
-            verbosity?: components["schemas"]["Verbosity"] | null;
-        };
-        /** @description A text part of a message or a result. */
-        TextIn: {
-            /**
-             * @description Kind of the text part: `output_text` for messages of the assistant, `input_text`
-             *     otherwise. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "input_text" | "output_text";
-            /** @description Text of the part. */
-            text: string;
-            /** @description Annotations from an earlier response. Accepted but ignored. */
-            annotations?: components["schemas"]["JsonObject"][];
-            /** @description Log probabilities from an earlier response. Accepted but ignored. */
-            logprobs?: components["schemas"]["JsonObject"][];
-        };
-        /** @description A custom message for the model that replaces the built-in one. */
-        TextInput: {
-            /** @description Message that the model reads. */
-            message: string;
-        };
         /**
-         * @description Kind of a text part: `input_text` for text sent to the model, `output_text` for text of the assistant.
-         * @enum {string}
+         * @description A test call of a tool, outside of any run.
+         * @example {
+         *       "arguments": {
+         *         "amount": 5
+         *       }
+         *     }
          */
-        TextPartKind: "input_text" | "output_text";
+        TestTool: {
+            /** @description Arguments of the call. They must match the tool's schema. */
+            arguments: components["schemas"]["JsonObject"];
+            /** @description Context that the tool receives, like the `context` of a run. Null: no context. */
+            context?: components["schemas"]["JsonObject"] | null;
+        };
+        TextDeltaData: {
+            /** @description Number of the turn. */
+            turn: number;
+            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            agent: string | null;
+            /** @description Text of this piece. */
+            text: string;
+            /** @description Number of characters of the same text that precede this piece. */
+            offset: number;
+        };
         /**
          * @description A registered tool. Runward never shows the values of its headers.
          * @example {
@@ -7881,7 +7487,7 @@ export interface components {
          *       "code": null,
          *       "mcp": null,
          *       "hosted": null,
-         *       "executes": null,
+         *       "implements": null,
          *       "id": "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f",
          *       "object": "tool",
          *       "version": 1,
@@ -7928,13 +7534,13 @@ export interface components {
              *     named tool.
              * @default final
              */
-            output: components["schemas"]["ChildOutput"] | components["schemas"]["OutputOfTool"];
+            output: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutput"];
             /**
              * @description HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
              *     secrets are shown unchanged.
              */
             headers: {
-                [key: string]: string | components["schemas"]["SecretRef"];
+                [key: string]: string | components["schemas"]["SecretReference"];
             };
             /**
              * @description Whether the model must follow the schema exactly: all properties are required, and no others
@@ -7953,13 +7559,13 @@ export interface components {
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["Text"];
+            on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
              *     fails. An object: the model reads its message.
              * @default return_error
              */
-            on_error: components["schemas"]["FailureMode"] | components["schemas"]["Text"];
+            on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
              *     calls whose outcome is unknown.
@@ -7971,7 +7577,7 @@ export interface components {
              *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              * @default return_error
              */
-            on_unknown: components["schemas"]["OnUnknown"];
+            on_unknown: components["schemas"]["UnknownOutcomeMode"];
             /**
              * @description How often Runward retries a call and how long it waits between attempts.
              * @default {
@@ -7987,7 +7593,7 @@ export interface components {
              *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
              * @default never
              */
-            approval: components["schemas"]["ApprovalMode"] | components["schemas"]["When"] | components["schemas"]["ByCallable"];
+            approval: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
              * @description Number of seconds until an approval expires. The model then reads that nobody decided.
              *     Default: 7 days. Maximum: 365 days.
@@ -8004,7 +7610,7 @@ export interface components {
              *     A plugin's tool can also use a function of the plugin.
              * @default true
              */
-            enabled: boolean | components["schemas"]["When"] | components["schemas"]["ByCallable"];
+            enabled: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
              * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
              *     the tool's secret.
@@ -8038,14 +7644,14 @@ export interface components {
              * @description MCP server of the tool, and the tool's name on that server. Set only for tools of type
              *     `mcp`.
              */
-            mcp: components["schemas"]["FromServer"] | null;
+            mcp: components["schemas"]["McpToolSource"] | null;
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
-            hosted: components["schemas"]["Hosted"] | null;
+            hosted: components["schemas"]["HostedTool"] | null;
             /**
              * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
-            executes: components["schemas"]["ExecutorKind"] | null;
+            implements: components["schemas"]["ExecutorKind"] | null;
             /** @description ID of the tool. Globally unique. */
             id: string;
             /**
@@ -8152,7 +7758,7 @@ export interface components {
             /** @description Outcome of the call. Null until `phase` is `settled`. */
             outcome: components["schemas"]["CallOutcome"] | null;
             /** @description Why the call failed, was rejected, or was not run. Null for other calls. */
-            reason: components["schemas"]["Reason"] | null;
+            reason: components["schemas"]["CallReason"] | null;
             /** @description Full output of the call. The model may read a truncated version. */
             output: components["schemas"]["JsonValue"];
             /**
@@ -8232,6 +7838,20 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["ApprovalRequestedData"];
         };
+        ToolCallArgumentsDeltaData: {
+            /** @description Number of the turn. */
+            turn: number;
+            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            agent: string | null;
+            /** @description Text of this piece. */
+            text: string;
+            /** @description Number of characters of the same text that precede this piece. */
+            offset: number;
+            /** @description ID of the tool call. Null until the model has generated it. */
+            call_id: string | null;
+            /** @description Name of the tool. Null until the model has generated it. */
+            tool: string | null;
+        };
         /** @description A piece of a call's arguments, streamed while the model generates it. */
         ToolCallArgumentsDeltaEvent: {
             /**
@@ -8242,10 +7862,10 @@ export interface components {
             /** @description ID of the run. */
             run_id: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["ArgumentsPieceData"];
+            data: components["schemas"]["ToolCallArgumentsDeltaData"];
         };
         /** @description A notification that Runward no longer waits for the result of a call. */
-        ToolCallCancelled: {
+        ToolCallCancellation: {
             /**
              * @description Always `tool_call.cancelled`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8293,7 +7913,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallEndedData"];
+            data: components["schemas"]["ToolCallEndedData"];
         };
         /** @description The call completed. The data contains its output. */
         ToolCallCompletedEvent: {
@@ -8317,7 +7937,44 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallEndedData"];
+            data: components["schemas"]["ToolCallEndedData"];
+        };
+        /** @description Data of a `tool_call.created` event. */
+        ToolCallCreatedData: {
+            /** @description ID of the tool call. Unique within its run. */
+            call_id: string;
+            /** @description Name of the tool, as the model wrote it. */
+            tool: string;
+            /** @description Version of the tool. Null if the tool does not exist. */
+            tool_version?: number | null;
+            /** @description Type of the tool. Null if the tool does not exist. */
+            tool_type?: components["schemas"]["ToolType"] | null;
+            /**
+             * @description Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
+             *     calls that the provider ran.
+             */
+            hosted?: string;
+            /** @description Number of the turn whose response requested the call. */
+            turn: number;
+            /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
+            agent: string | null;
+            /** @description Exact arguments of the call. Null if they are larger than 32 KiB. */
+            arguments: components["schemas"]["JsonObject"] | null;
+            /** @description Size of `arguments` in bytes. Set only if the arguments are too large for the event. */
+            arguments_bytes?: number;
+            /**
+             * @description Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if it
+             *     is larger than 32 KiB.
+             */
+            arguments_text?: string | null;
+            /** @description Size of `arguments_text` in bytes. Set only if the text is too large for the event. */
+            arguments_text_bytes?: number;
+            /**
+             * @description True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls` returns
+             *     them in full.
+             * @constant
+             */
+            truncated?: true;
         };
         /** @description The model requested a tool call. The data contains its exact arguments. */
         ToolCallCreatedEvent: {
@@ -8341,7 +7998,44 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallCreatedData"];
+            data: components["schemas"]["ToolCallCreatedData"];
+        };
+        /** @description Data of the events of a tool call that has ended, such as `tool_call.completed`. */
+        ToolCallEndedData: {
+            /** @description ID of the tool call. Unique within its run. */
+            call_id: string;
+            /** @description Name of the tool that the call is for. */
+            tool: string;
+            /**
+             * @description Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
+             *     calls that the provider ran.
+             */
+            hosted?: string;
+            /** @description Number of attempts. */
+            attempt?: number;
+            /** @description Output of the call as the model reads it. A longer output is truncated to 32 KiB. */
+            output?: components["schemas"]["JsonValue"];
+            /** @description Size of the full output in bytes. Set only if the output is too large for the event. */
+            output_bytes?: number;
+            /**
+             * @description True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns it
+             *     in full.
+             * @constant
+             */
+            truncated?: true;
+            /** @description Whether the model reads the output as an error. */
+            is_error?: boolean;
+            /** @description Why the call failed, was rejected, or was not run. */
+            reason?: components["schemas"]["CallReason"];
+            /** @description Technical details of the outcome, for operators. The model does not see them. */
+            detail?: string | null;
+            /** @description Metadata that the tool returned together with its output. The model does not see it. */
+            metadata?: components["schemas"]["JsonObject"];
+            /**
+             * @description True if the outcome is unknown and a person must record it.
+             * @constant
+             */
+            awaiting_resolution?: true;
         };
         /** @description The call failed, and the model reads an error. `reason` contains the cause. */
         ToolCallFailedEvent: {
@@ -8365,7 +8059,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallEndedData"];
+            data: components["schemas"]["ToolCallEndedData"];
         };
         /** @description A tool call that the model requested. */
         ToolCallItem: {
@@ -8383,7 +8077,7 @@ export interface components {
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
             /** @description Provider-specific data of the call. Missing if there is none. */
-            native?: components["schemas"]["NativePart"];
+            native?: components["schemas"]["ProviderData"];
         };
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
@@ -8468,7 +8162,32 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallEndedData"];
+            data: components["schemas"]["ToolCallEndedData"];
+        };
+        /** @description Data of a `tool_call.progress` event. */
+        ToolCallProgressData: {
+            /** @description ID of the tool call. Unique within its run. */
+            call_id: string;
+            /** @description What happened to the call. */
+            status: components["schemas"]["CallProgress"];
+            /** @description Progress from 0 to 1, as the tool reported it. */
+            progress?: number | null;
+            /** @description Progress message of the tool. The model does not see it. */
+            message?: string | null;
+            /** @description Input that the tool requests from the client. Null if it is larger than 32 KiB. */
+            requests?: components["schemas"]["JsonValue"];
+            /** @description Size of `requests` in bytes. Set only if the value is too large for the event. */
+            requests_bytes?: number;
+            /**
+             * @description True if `requests` is too large for the event. The run's `required_actions` contain it in
+             *     full.
+             * @constant
+             */
+            truncated?: true;
+            /** @description ID of the child run. Set only for the status `child_started`. */
+            run_id?: string;
+            /** @description Name of the child run's agent. Set only for the status `child_started`. */
+            agent?: string | null;
         };
         /** @description The tool accepted the call, requested input, or reported progress, or a child run was started. */
         ToolCallProgressEvent: {
@@ -8492,7 +8211,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallProgressData"];
+            data: components["schemas"]["ToolCallProgressData"];
         };
         /** @description A person or a guardrail rejected the call, or its approval expired. */
         ToolCallRejectedEvent: {
@@ -8516,7 +8235,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallEndedData"];
+            data: components["schemas"]["ToolCallEndedData"];
         };
         /** @description The request for one attempt at a tool call. */
         ToolCallRequest: {
@@ -8556,6 +8275,24 @@ export interface components {
              */
             input?: components["schemas"]["JsonObject"];
         };
+        /** @description Data of a `tool_call.started` event. */
+        ToolCallStartedData: {
+            /** @description ID of the tool call. Unique within its run. */
+            call_id: string;
+            /** @description Name of the tool that the call is for. */
+            tool: string;
+            /** @description Number of the attempt, counted from 1 for each call. */
+            attempt: number;
+            /** @description Digest of the call: its tool, tool version, target URL, and arguments. */
+            digest: string;
+            /**
+             * @description Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. The
+             *     same for every attempt.
+             */
+            webhook_id: string;
+            /** @description Time limit of the call in seconds. Null if only the end of the run limits the call. */
+            timeout_seconds: number | null;
+        };
         /** @description An attempt at the call is about to start. Runward commits this event before it sends the first byte. */
         ToolCallStartedEvent: {
             /** @description ID of the event. Globally unique. */
@@ -8578,7 +8315,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallStartedData"];
+            data: components["schemas"]["ToolCallStartedData"];
         };
         /** @description The tool did not return a complete response before the call timed out. */
         ToolCallTimedOutEvent: {
@@ -8602,16 +8339,7 @@ export interface components {
              */
             created_at: string;
             /** @description Data of the event. Its fields depend on the event's type. */
-            data: components["schemas"]["CallEndedData"];
-        };
-        /** @description The tool that the model must call. */
-        ToolChoiceIn: {
-            /** @description Kind of the tool: `function` for a client's function, `mcp` for a registered tool. */
-            type: components["schemas"]["ResponseToolKind"];
-            /** @description Name of the tool. */
-            name: string;
-            /** @description `runward` for a registered tool. Null for a function. */
-            server_label?: "runward" | null;
+            data: components["schemas"]["ToolCallEndedData"];
         };
         /**
          * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later versions may add values.
@@ -8638,8 +8366,11 @@ export interface components {
              */
             deny?: string[];
         };
-        /** @description A function that the client runs, or registered tools, in OpenAI's format. */
-        ToolIn: components["schemas"]["FunctionIn"] | components["schemas"]["RunwardToolsIn"];
+        /**
+         * @description Stage at which a guardrail checks a tool call: before its approval, before the call, or after it. Later versions may add values.
+         * @enum {string}
+         */
+        ToolGuardrailStage: "pre_approval" | "input" | "output";
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -8695,7 +8426,7 @@ export interface components {
          *           "code": null,
          *           "mcp": null,
          *           "hosted": null,
-         *           "executes": null,
+         *           "implements": null,
          *           "id": "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f",
          *           "object": "tool",
          *           "version": 1,
@@ -8725,7 +8456,36 @@ export interface components {
             has_more: boolean;
         };
         /** @description A request to a webhook tool. Later versions may add types. Ignore those that you do not know. */
-        ToolRequest: components["schemas"]["ToolCallRequest"] | components["schemas"]["ToolCallCancelled"];
+        ToolRequest: components["schemas"]["ToolCallRequest"] | components["schemas"]["ToolCallCancellation"];
+        /**
+         * @description A tool call that needs a result or input from the client. Submit it with `POST
+         *     /v1/runs/{run_id}/tool_calls/{call_id}/result`.
+         */
+        ToolResultAction: {
+            /**
+             * @description Always `tool_result`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "tool_result";
+            /** @description ID of the run that made the call: this run or a run below it. */
+            run_id: string;
+            /** @description ID of the tool call. Unique within its run. */
+            call_id: string;
+            /** @description Name of the client tool to run, or of the tool that requests input. */
+            tool: string;
+            /** @description Arguments of the call. */
+            arguments: components["schemas"]["JsonObject"];
+            /**
+             * @description Input that a webhook tool requests, in the tool's own format. Null for a tool that the client
+             *     runs.
+             */
+            requests: components["schemas"]["JsonValue"];
+            /**
+             * @description Agents of the child runs on the way down from this run to the run that made the call. Empty
+             *     if this run made the call.
+             */
+            path: string[];
+        };
         /** @description The result of a tool call, as the model reads it. */
         ToolResultItem: {
             /**
@@ -8753,10 +8513,10 @@ export interface components {
             secret: string;
         };
         /**
-         * @description Stage at which a guardrail checks a tool call: before its approval, before the call, or after it. Later versions may add values.
+         * @description Outcome of a test call. `accepted`: the tool returned 202 and would submit the result later. Later versions may add values.
          * @enum {string}
          */
-        ToolStage: "pre_approval" | "input" | "output";
+        ToolTestOutcome: "completed" | "accepted" | "failed";
         /**
          * @description The result of a test call.
          * @example {
@@ -8769,12 +8529,12 @@ export interface components {
          *       "seconds": 0.012
          *     }
          */
-        ToolTrial: {
+        ToolTestResult: {
             /**
              * @description Outcome of the test call. `accepted`: the tool returned 202 and would submit the result
              *     later.
              */
-            outcome: components["schemas"]["TrialOutcome"];
+            outcome: components["schemas"]["ToolTestOutcome"];
             /**
              * @description Output of the call. If the call failed, the error message that the tool returned for the
              *     model, or null.
@@ -8798,28 +8558,293 @@ export interface components {
          */
         ToolUseMode: "run_llm_again" | "stop_on_first_tool";
         /**
-         * @description Outcome of a test call. `accepted`: the tool returned 202 and would submit the result later. Later versions may add values.
-         * @enum {string}
-         */
-        TrialOutcome: "completed" | "accepted" | "failed";
-        /**
          * @description Truncation setting of OpenAI's API. Runward supports only `disabled`.
          * @enum {string}
          */
         Truncation: "auto" | "disabled";
         /**
-         * @description A test call of a tool, outside of any run.
+         * @description What happens if it is unknown whether a call took effect. Later versions may add values.
+         * @enum {string}
+         */
+        UnknownOutcomeMode: "return_error" | "ask" | "fail_run";
+        /**
+         * @description The fields to update. A field that is given replaces the previous value completely. Other
+         *     fields keep their values.
+         */
+        UpdateAgent: {
+            /**
+             * @description Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
+             *     run the agents in `agents` and have no model.
+             */
+            kind?: components["schemas"]["AgentKind"];
+            /**
+             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
+             *     is used if the ones before it fail.
+             */
+            model?: string | string[] | null;
+            /** @description Instructions that the model reads before the input. */
+            instructions?: string;
+            /**
+             * @description Names of registered tools that the model may call. If there are more than 64, the model gets
+             *     a tool that searches them.
+             */
+            tools?: string[];
+            /**
+             * @description Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
+             *     of them.
+             */
+            handoffs?: string[];
+            /**
+             * @description Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
+             *     `parallel`, and `loop`.
+             */
+            agents?: string[];
+            /** @description Maximum number of times that a workflow of kind `loop` runs its agents. */
+            max_iterations?: number;
+            /**
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             *     object `{"name": …}` names the tool that the model must call.
+             */
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
+            /**
+             * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
+             *     finish.
+             */
+            reset_tool_choice?: boolean;
+            /** @description Whether the model may request several tool calls in one turn. */
+            parallel_tool_calls?: boolean;
+            /** @description Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`. */
+            model_settings?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
+             *     output is free text.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Maximum number of times that the model may correct an output that does not match
+             *     `output_schema`. The run then ends as `incomplete`.
+             */
+            output_retries?: number;
+            /**
+             * @description What happens after tool calls. `run_llm_again`: the model reads the results.
+             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
+             *     results of the tools in `stop_at` do.
+             */
+            tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtToolsInput"];
+            /**
+             * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
+             *     an error. `fail_run`: the run fails.
+             */
+            on_unknown_tool?: components["schemas"]["FailureMode"];
+            /**
+             * @description What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
+             *     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
+             *     An object: the run completes with its `output`.
+             */
+            on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
+            /** @description Limits of the run. */
+            limits?: components["schemas"]["LimitsInput"];
+            /** @description Hooks that Runward calls before and after each model request and each tool call. */
+            hooks?: components["schemas"]["HookInput"][];
+            /** @description Guardrails that check the run's input, its tool calls, and its final output. */
+            guardrails?: components["schemas"]["GuardrailInput"][];
+            /** @description How much of the session's earlier runs the model sees. */
+            history?: components["schemas"]["HistoryLimitsInput"];
+            /** @description Description of the agent, for people and for agents that may hand over a run to it. */
+            description?: string | null;
+            /** @description Custom metadata: up to 64 keys and 16 KiB as JSON. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+        };
+        /**
+         * @description The fields to update. A field that is given replaces the previous value completely. A new
+         *     `url` also requires new `headers` and `oauth`, unless they contain only references to
+         *     secrets.
+         */
+        UpdateMcpServer: {
+            /**
+             * @description URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+             *     `command`.
+             */
+            url?: string | null;
+            /**
+             * @description Command that starts the MCP server, which Runward then calls over standard input and output.
+             *     The operator must allow the command. Set either `url` or `command`.
+             */
+            command?: string | null;
+            /** @description Arguments of the command. */
+            args?: string[];
+            /** @description Filter for the tools of the server. By default, all tools are used. */
+            tools?: components["schemas"]["ToolFilterInput"];
+            /**
+             * @description Prefix of the tool names in this project, followed by an underscore. Null: the name of the
+             *     server.
+             */
+            prefix?: string | null;
+            /**
+             * @description Whether calls of the server's tools need approval. Null: `never` for tools that the server
+             *     marks with `readOnlyHint`, and `always` for all others.
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
+            /**
+             * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
+             *     default.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description HTTP headers that Runward sends with every request. A string is stored encrypted and never
+             *     shown again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
+             *     request.
+             */
+            oauth?: components["schemas"]["OAuth"] | null;
+        };
+        /**
+         * @description The fields to update. `state` is merged: its keys replace keys of the same name, null removes
+         *     a key, and other keys stay.
          * @example {
-         *       "arguments": {
-         *         "amount": 5
+         *       "name": "Order A-1018",
+         *       "state": {
+         *         "topic": "refund"
          *       }
          *     }
          */
-        TryTool: {
-            /** @description Arguments of the call. They must match the tool's schema. */
-            arguments: components["schemas"]["JsonObject"];
-            /** @description Context that the tool receives, like the `context` of a run. Null: no context. */
-            context?: components["schemas"]["JsonObject"] | null;
+        UpdateSession: {
+            /** @description Name of the session, for people. Null removes the name. */
+            name?: string | null;
+            /**
+             * @description Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB as
+             *     JSON.
+             */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** @description Changes to the shared state, merged by top-level key. Null removes a key. */
+            state?: components["schemas"]["JsonObject"];
+            /**
+             * @description What happens to a run that is started while another run of the session is open. Applies to
+             *     runs that are started from now on.
+             * @default queue
+             */
+            on_conflict?: components["schemas"]["ConflictMode"];
+        };
+        /**
+         * @description The fields to update. A field that is given replaces the previous value completely. For tools
+         *     of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
+         *     updated. Null then restores the original value.
+         */
+        UpdateTool: {
+            /** @description Description of the tool for the model: what the tool does and when to use it. */
+            description?: string;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
+             *     arguments do not match it.
+             */
+            parameters?: components["schemas"]["JsonObject"];
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
+             *     tools.
+             */
+            url?: string | null;
+            /** @description Name of the agent that runs the child run. Set only for tools of type `agent`. */
+            agent?: string | null;
+            /**
+             * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
+             *     output. `json`: the final output parsed as JSON. An object: the last successful output of the
+             *     named tool.
+             */
+            output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutputInput"];
+            /**
+             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+             *     again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description Whether the model must follow the schema exactly: all properties are required, and no others
+             *     are allowed. Optional properties become nullable.
+             */
+            strict?: boolean;
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
+             *     timeout of its own.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads its message.
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads its message.
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
+             *     calls whose outcome is unknown.
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if it is unknown whether a call took effect. `return_error`: the model reads an
+             *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"] | null;
+            /** @description How often Runward retries a call and how long it waits between attempts. */
+            retry?: components["schemas"]["RetryInput"];
+            /**
+             * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
+             *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
+            /**
+             * @description Number of seconds until an approval expires. The model then reads that nobody decided.
+             *     Default: 7 days. Maximum: 365 days.
+             */
+            approval_expires_seconds?: number | null;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: a
+             *     built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin.
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"] | null;
+            /**
+             * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
+             *     the tool's secret.
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][] | null;
+            /** @description How many calls of the tool may run at the same time within one run. */
+            concurrency?: components["schemas"]["ConcurrencyInput"] | null;
+            /**
+             * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
+             *     model and stored in full.
+             */
+            max_output_bytes?: number | null;
+            /** @description Custom metadata of the tool. Rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
+            hosted?: components["schemas"]["HostedToolInput"] | null;
         };
         /** @description Tokens that the run has used so far, as the providers of its models reported them. */
         Usage: {
@@ -8905,23 +8930,6 @@ export interface components {
          * @enum {string}
          */
         Verbosity: "low" | "medium" | "high";
-        /** @description A tool call that the run waits for. */
-        WaitingFor: {
-            /**
-             * @description What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
-             *     `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
-             *     `child_run`: a child run.
-             */
-            type: components["schemas"]["WaitingKind"];
-            /** @description ID of the tool call. Unique within its run. */
-            call_id: string;
-            /** @description Name of the tool that the call is for. */
-            tool: string;
-            /** @description ID of the approval. Set only for the type `approval`. */
-            approval_id?: string;
-            /** @description ID of the child run. Set only for the type `child_run`. */
-            run_id?: string;
-        };
         /**
          * @description What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. `tool_result`: a result or input from the client. `resolve`: a record of the outcome. `child_run`: a child run. Later versions may add values.
          * @enum {string}
@@ -8933,7 +8941,7 @@ export interface components {
          */
         WebhookGuardrail: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8953,7 +8961,7 @@ export interface components {
          */
         WebhookGuardrailInput: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolStage"] | components["schemas"]["RunStage"];
+            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8976,7 +8984,7 @@ export interface components {
              * @description Point at which Runward calls the hook: before or after a model request, or before or after a
              *     tool call.
              */
-            on: components["schemas"]["Moment"];
+            on: components["schemas"]["HookPoint"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8999,7 +9007,7 @@ export interface components {
              * @description Point at which Runward calls the hook: before or after a model request, or before or after a
              *     tool call.
              */
-            on: components["schemas"]["Moment"];
+            on: components["schemas"]["HookPoint"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -9012,28 +9020,6 @@ export interface components {
              * @default 10
              */
             timeout_seconds?: number;
-        };
-        /**
-         * @description A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
-         *     and must evaluate to true or false.
-         */
-        When: {
-            /**
-             * @description CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
-             *     `tool`.
-             */
-            when: string;
-        };
-        /**
-         * @description A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
-         *     and must evaluate to true or false.
-         */
-        WhenInput: {
-            /**
-             * @description CEL expression that evaluates to true or false. It can use `args`, `context`, `run`, and
-             *     `tool`.
-             */
-            when: string;
         };
     };
     responses: {
@@ -9326,15 +9312,11 @@ export interface components {
     headers: never;
     pathItems: never;
 }
-export type Accepted = components['schemas']['Accepted'];
 export type ActionType = components['schemas']['ActionType'];
 export type Actor = components['schemas']['Actor'];
 export type Agent = components['schemas']['Agent'];
-export type AgentChangedData = components['schemas']['AgentChangedData'];
-export type AgentChangedEvent = components['schemas']['AgentChangedEvent'];
 export type AgentKind = components['schemas']['AgentKind'];
 export type AgentList = components['schemas']['AgentList'];
-export type Alive = components['schemas']['Alive'];
 export type AllowedTools = components['schemas']['AllowedTools'];
 export type Approval = components['schemas']['Approval'];
 export type ApprovalAction = components['schemas']['ApprovalAction'];
@@ -9343,157 +9325,140 @@ export type ApprovalList = components['schemas']['ApprovalList'];
 export type ApprovalMode = components['schemas']['ApprovalMode'];
 export type ApprovalRequestedData = components['schemas']['ApprovalRequestedData'];
 export type ApprovalStatus = components['schemas']['ApprovalStatus'];
-export type Approve = components['schemas']['Approve'];
-export type ArgumentsPieceData = components['schemas']['ArgumentsPieceData'];
+export type ApproveDecision = components['schemas']['ApproveDecision'];
 export type AuthMethod = components['schemas']['AuthMethod'];
-export type ByCallable = components['schemas']['ByCallable'];
-export type CallCreatedData = components['schemas']['CallCreatedData'];
-export type CallEndedData = components['schemas']['CallEndedData'];
 export type CallError = components['schemas']['CallError'];
-export type CallFigures = components['schemas']['CallFigures'];
 export type CallOutcome = components['schemas']['CallOutcome'];
 export type CallPhase = components['schemas']['CallPhase'];
 export type CallProgress = components['schemas']['CallProgress'];
-export type CallProgressData = components['schemas']['CallProgressData'];
-export type CallStartedData = components['schemas']['CallStartedData'];
+export type CallReason = components['schemas']['CallReason'];
+export type CallStatistics = components['schemas']['CallStatistics'];
+export type CallableRule = components['schemas']['CallableRule'];
 export type Callback = components['schemas']['Callback'];
 export type CallbackAddress = components['schemas']['CallbackAddress'];
 export type CallbackCompleted = components['schemas']['CallbackCompleted'];
 export type CallbackFailed = components['schemas']['CallbackFailed'];
+export type CallbackInputRequired = components['schemas']['CallbackInputRequired'];
+export type CallbackProgress = components['schemas']['CallbackProgress'];
+export type CallbackReceipt = components['schemas']['CallbackReceipt'];
 export type CallbackWait = components['schemas']['CallbackWait'];
 export type CancelMode = components['schemas']['CancelMode'];
 export type CancelRun = components['schemas']['CancelRun'];
 export type Capabilities = components['schemas']['Capabilities'];
+export type CelRule = components['schemas']['CelRule'];
+export type CelRuleInput = components['schemas']['CelRuleInput'];
 export type ChildOutput = components['schemas']['ChildOutput'];
-export type ClientResult = components['schemas']['ClientResult'];
+export type ChildToolOutput = components['schemas']['ChildToolOutput'];
+export type ChildToolOutputInput = components['schemas']['ChildToolOutputInput'];
 export type CompactResponse = components['schemas']['CompactResponse'];
 export type Compaction = components['schemas']['Compaction'];
-export type CompactionIn = components['schemas']['CompactionIn'];
+export type CompletedResolution = components['schemas']['CompletedResolution'];
 export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
+export type ConflictMode = components['schemas']['ConflictMode'];
 export type ContinueRun = components['schemas']['ContinueRun'];
-export type ConversationIn = components['schemas']['ConversationIn'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateResponse = components['schemas']['CreateResponse'];
 export type CreateSession = components['schemas']['CreateSession'];
 export type Decision = components['schemas']['Decision'];
 export type DecisionKind = components['schemas']['DecisionKind'];
-export type Edit = components['schemas']['Edit'];
+export type EditDecision = components['schemas']['EditDecision'];
+export type EmptyData = components['schemas']['EmptyData'];
 export type ErrorCode = components['schemas']['ErrorCode'];
-export type ErrorSaid = components['schemas']['ErrorSaid'];
 export type Event = components['schemas']['Event'];
 export type EventList = components['schemas']['EventList'];
 export type EventStream = components['schemas']['EventStream'];
 export type ExecutorKind = components['schemas']['ExecutorKind'];
+export type FailedResolution = components['schemas']['FailedResolution'];
+export type FailureMessage = components['schemas']['FailureMessage'];
+export type FailureMessageInput = components['schemas']['FailureMessageInput'];
 export type FailureMode = components['schemas']['FailureMode'];
-export type FileIn = components['schemas']['FileIn'];
-export type FixedOutput = components['schemas']['FixedOutput'];
-export type FixedOutputInput = components['schemas']['FixedOutputInput'];
 export type ForkSession = components['schemas']['ForkSession'];
-export type FormatIn = components['schemas']['FormatIn'];
-export type FromServer = components['schemas']['FromServer'];
-export type FunctionCallIn = components['schemas']['FunctionCallIn'];
-export type FunctionCallOutputIn = components['schemas']['FunctionCallOutputIn'];
-export type FunctionIn = components['schemas']['FunctionIn'];
 export type Guardrail = components['schemas']['Guardrail'];
-export type GuardrailAllows = components['schemas']['GuardrailAllows'];
-export type GuardrailAnswer = components['schemas']['GuardrailAnswer'];
-export type GuardrailFails = components['schemas']['GuardrailFails'];
+export type GuardrailAllow = components['schemas']['GuardrailAllow'];
+export type GuardrailFail = components['schemas']['GuardrailFail'];
 export type GuardrailInput = components['schemas']['GuardrailInput'];
-export type GuardrailRejects = components['schemas']['GuardrailRejects'];
+export type GuardrailReject = components['schemas']['GuardrailReject'];
 export type GuardrailRequest = components['schemas']['GuardrailRequest'];
-export type History = components['schemas']['History'];
-export type HistoryInput = components['schemas']['HistoryInput'];
+export type GuardrailResponse = components['schemas']['GuardrailResponse'];
+export type HandoffCompletedData = components['schemas']['HandoffCompletedData'];
+export type HandoffCompletedEvent = components['schemas']['HandoffCompletedEvent'];
+export type Health = components['schemas']['Health'];
+export type HistoryLimits = components['schemas']['HistoryLimits'];
+export type HistoryLimitsInput = components['schemas']['HistoryLimitsInput'];
 export type Hook = components['schemas']['Hook'];
-export type HookAnswer = components['schemas']['HookAnswer'];
 export type HookInput = components['schemas']['HookInput'];
+export type HookPoint = components['schemas']['HookPoint'];
 export type HookRequest = components['schemas']['HookRequest'];
-export type Hosted = components['schemas']['Hosted'];
+export type HookResponse = components['schemas']['HookResponse'];
 export type HostedCallItem = components['schemas']['HostedCallItem'];
-export type HostedInput = components['schemas']['HostedInput'];
-export type HostedKind = components['schemas']['HostedKind'];
-export type ImageIn = components['schemas']['ImageIn'];
+export type HostedTool = components['schemas']['HostedTool'];
+export type HostedToolInput = components['schemas']['HostedToolInput'];
+export type HostedToolKind = components['schemas']['HostedToolKind'];
 export type IncompleteDetails = components['schemas']['IncompleteDetails'];
 export type Input = components['schemas']['Input'];
 export type InputFile = components['schemas']['InputFile'];
 export type InputImage = components['schemas']['InputImage'];
-export type InputItems = components['schemas']['InputItems'];
 export type InputMessage = components['schemas']['InputMessage'];
 export type InputPart = components['schemas']['InputPart'];
 export type InputReceivedData = components['schemas']['InputReceivedData'];
 export type InputReceivedEvent = components['schemas']['InputReceivedEvent'];
-export type InputRequired = components['schemas']['InputRequired'];
 export type InputText = components['schemas']['InputText'];
 export type Item = components['schemas']['Item'];
-export type ItemIn = components['schemas']['ItemIn'];
-export type ItemPage = components['schemas']['ItemPage'];
+export type ItemFile = components['schemas']['ItemFile'];
+export type ItemImage = components['schemas']['ItemImage'];
 export type ItemPart = components['schemas']['ItemPart'];
 export type ItemRole = components['schemas']['ItemRole'];
+export type ItemText = components['schemas']['ItemText'];
 export type JsonObject = components['schemas']['JsonObject'];
-export type JsonSchemaIn = components['schemas']['JsonSchemaIn'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
-export type LimitSaid = components['schemas']['LimitSaid'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsInput = components['schemas']['LimitsInput'];
 export type LoadedPlugins = components['schemas']['LoadedPlugins'];
 export type MaxTurnsMode = components['schemas']['MaxTurnsMode'];
-export type McpAbilities = components['schemas']['McpAbilities'];
-export type McpApprovalRequestIn = components['schemas']['McpApprovalRequestIn'];
-export type McpApprovalResponseIn = components['schemas']['McpApprovalResponseIn'];
-export type McpCallIn = components['schemas']['McpCallIn'];
+export type MaxTurnsOutput = components['schemas']['MaxTurnsOutput'];
+export type MaxTurnsOutputInput = components['schemas']['MaxTurnsOutputInput'];
+export type McpCapabilities = components['schemas']['McpCapabilities'];
 export type McpOAuth = components['schemas']['McpOAuth'];
 export type McpServer = components['schemas']['McpServer'];
 export type McpServerList = components['schemas']['McpServerList'];
+export type McpToolSource = components['schemas']['McpToolSource'];
 export type MessageCompletedData = components['schemas']['MessageCompletedData'];
 export type MessageCompletedEvent = components['schemas']['MessageCompletedEvent'];
 export type MessageDeltaEvent = components['schemas']['MessageDeltaEvent'];
-export type MessageIn = components['schemas']['MessageIn'];
 export type MessageItem = components['schemas']['MessageItem'];
 export type MessagePhase = components['schemas']['MessagePhase'];
+export type MessageRestartedData = components['schemas']['MessageRestartedData'];
 export type MessageRestartedEvent = components['schemas']['MessageRestartedEvent'];
-export type ModelAbilities = components['schemas']['ModelAbilities'];
-export type ModelDowngradedData = components['schemas']['ModelDowngradedData'];
-export type ModelDowngradedEvent = components['schemas']['ModelDowngradedEvent'];
+export type MessageRole = components['schemas']['MessageRole'];
+export type ModelCapabilities = components['schemas']['ModelCapabilities'];
 export type ModelRetriedData = components['schemas']['ModelRetriedData'];
 export type ModelRetriedEvent = components['schemas']['ModelRetriedEvent'];
-export type Moment = components['schemas']['Moment'];
-export type NamedTool = components['schemas']['NamedTool'];
-export type NamedToolInput = components['schemas']['NamedToolInput'];
-export type NativePart = components['schemas']['NativePart'];
+export type ModelSettingDroppedData = components['schemas']['ModelSettingDroppedData'];
+export type ModelSettingDroppedEvent = components['schemas']['ModelSettingDroppedEvent'];
+export type NamedToolChoice = components['schemas']['NamedToolChoice'];
+export type NamedToolChoiceInput = components['schemas']['NamedToolChoiceInput'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewTool = components['schemas']['NewTool'];
-export type NothingData = components['schemas']['NothingData'];
 export type OAuth = components['schemas']['OAuth'];
 export type OmittedArgument = components['schemas']['OmittedArgument'];
-export type OnConflict = components['schemas']['OnConflict'];
-export type OnUnknown = components['schemas']['OnUnknown'];
 export type OpenAiError = components['schemas']['OpenAIError'];
 export type OpenAiErrorDetails = components['schemas']['OpenAIErrorDetails'];
-export type Order = components['schemas']['Order'];
 export type OutputApprovalRequest = components['schemas']['OutputApprovalRequest'];
 export type OutputFunctionCall = components['schemas']['OutputFunctionCall'];
 export type OutputItem = components['schemas']['OutputItem'];
 export type OutputItemStatus = components['schemas']['OutputItemStatus'];
 export type OutputMcpCall = components['schemas']['OutputMcpCall'];
 export type OutputMessage = components['schemas']['OutputMessage'];
-export type OutputOfTool = components['schemas']['OutputOfTool'];
-export type OutputOfToolInput = components['schemas']['OutputOfToolInput'];
 export type OutputPart = components['schemas']['OutputPart'];
 export type OutputReasoning = components['schemas']['OutputReasoning'];
 export type OutputRefusal = components['schemas']['OutputRefusal'];
 export type OutputText = components['schemas']['OutputText'];
-export type PartIn = components['schemas']['PartIn'];
-export type PatchAgent = components['schemas']['PatchAgent'];
-export type PatchMcpServer = components['schemas']['PatchMcpServer'];
-export type PatchSession = components['schemas']['PatchSession'];
-export type PatchTool = components['schemas']['PatchTool'];
 export type PendingAction = components['schemas']['PendingAction'];
 export type PendingCounts = components['schemas']['PendingCounts'];
-export type PieceData = components['schemas']['PieceData'];
-export type PlainText = components['schemas']['PlainText'];
 export type PluginGuardrail = components['schemas']['PluginGuardrail'];
 export type PluginGuardrailInput = components['schemas']['PluginGuardrailInput'];
 export type PluginHook = components['schemas']['PluginHook'];
@@ -9502,52 +9467,67 @@ export type Policy = components['schemas']['Policy'];
 export type PolicySecret = components['schemas']['PolicySecret'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemError = components['schemas']['ProblemError'];
-export type Progress = components['schemas']['Progress'];
 export type Project = components['schemas']['Project'];
 export type ProjectList = components['schemas']['ProjectList'];
+export type ProviderData = components['schemas']['ProviderData'];
 export type PutPolicy = components['schemas']['PutPolicy'];
 export type PutSecret = components['schemas']['PutSecret'];
-export type Ready = components['schemas']['Ready'];
-export type Reason = components['schemas']['Reason'];
+export type Readiness = components['schemas']['Readiness'];
 export type ReasoningCompletedData = components['schemas']['ReasoningCompletedData'];
 export type ReasoningCompletedEvent = components['schemas']['ReasoningCompletedEvent'];
 export type ReasoningConfig = components['schemas']['ReasoningConfig'];
 export type ReasoningDeltaEvent = components['schemas']['ReasoningDeltaEvent'];
-export type ReasoningIn = components['schemas']['ReasoningIn'];
 export type ReasoningItem = components['schemas']['ReasoningItem'];
 export type RecentCall = components['schemas']['RecentCall'];
-export type RecentCallPage = components['schemas']['RecentCallPage'];
-export type RefusalIn = components['schemas']['RefusalIn'];
+export type RecentCallList = components['schemas']['RecentCallList'];
 export type RegisterAgent = components['schemas']['RegisterAgent'];
 export type RegisterMcpServer = components['schemas']['RegisterMcpServer'];
 export type RegisterTool = components['schemas']['RegisterTool'];
 export type RegisteredToolType = components['schemas']['RegisteredToolType'];
-export type Reject = components['schemas']['Reject'];
-export type Remember = components['schemas']['Remember'];
+export type RejectDecision = components['schemas']['RejectDecision'];
+export type RememberOptions = components['schemas']['RememberOptions'];
 export type RememberScope = components['schemas']['RememberScope'];
 export type RequestedCall = components['schemas']['RequestedCall'];
 export type RequiredAction = components['schemas']['RequiredAction'];
 export type RequiredActionList = components['schemas']['RequiredActionList'];
 export type Resolution = components['schemas']['Resolution'];
 export type ResolveAction = components['schemas']['ResolveAction'];
-export type ResolvedCompleted = components['schemas']['ResolvedCompleted'];
-export type ResolvedFailed = components['schemas']['ResolvedFailed'];
-export type ResolvedRetry = components['schemas']['ResolvedRetry'];
-export type Respond = components['schemas']['Respond'];
+export type RespondDecision = components['schemas']['RespondDecision'];
 export type ResponseCompletedEvent = components['schemas']['ResponseCompletedEvent'];
 export type ResponseContentPartAddedEvent = components['schemas']['ResponseContentPartAddedEvent'];
 export type ResponseContentPartDoneEvent = components['schemas']['ResponseContentPartDoneEvent'];
+export type ResponseConversation = components['schemas']['ResponseConversation'];
 export type ResponseCreatedEvent = components['schemas']['ResponseCreatedEvent'];
 export type ResponseFailedEvent = components['schemas']['ResponseFailedEvent'];
+export type ResponseFormat = components['schemas']['ResponseFormat'];
+export type ResponseFormatJsonSchema = components['schemas']['ResponseFormatJsonSchema'];
+export type ResponseFormatText = components['schemas']['ResponseFormatText'];
 export type ResponseFunctionCallArgumentsDeltaEvent = components['schemas']['ResponseFunctionCallArgumentsDeltaEvent'];
 export type ResponseFunctionCallArgumentsDoneEvent = components['schemas']['ResponseFunctionCallArgumentsDoneEvent'];
+export type ResponseFunctionTool = components['schemas']['ResponseFunctionTool'];
 export type ResponseInProgressEvent = components['schemas']['ResponseInProgressEvent'];
 export type ResponseIncompleteEvent = components['schemas']['ResponseIncompleteEvent'];
+export type ResponseInputCompaction = components['schemas']['ResponseInputCompaction'];
+export type ResponseInputFile = components['schemas']['ResponseInputFile'];
+export type ResponseInputFunctionCall = components['schemas']['ResponseInputFunctionCall'];
+export type ResponseInputFunctionCallOutput = components['schemas']['ResponseInputFunctionCallOutput'];
+export type ResponseInputImage = components['schemas']['ResponseInputImage'];
+export type ResponseInputItem = components['schemas']['ResponseInputItem'];
+export type ResponseInputItemList = components['schemas']['ResponseInputItemList'];
+export type ResponseInputMcpApprovalRequest = components['schemas']['ResponseInputMcpApprovalRequest'];
+export type ResponseInputMcpApprovalResponse = components['schemas']['ResponseInputMcpApprovalResponse'];
+export type ResponseInputMcpCall = components['schemas']['ResponseInputMcpCall'];
+export type ResponseInputMessage = components['schemas']['ResponseInputMessage'];
+export type ResponseInputPart = components['schemas']['ResponseInputPart'];
+export type ResponseInputReasoning = components['schemas']['ResponseInputReasoning'];
+export type ResponseInputRefusal = components['schemas']['ResponseInputRefusal'];
+export type ResponseInputText = components['schemas']['ResponseInputText'];
 export type ResponseMcpCallArgumentsDeltaEvent = components['schemas']['ResponseMcpCallArgumentsDeltaEvent'];
 export type ResponseMcpCallArgumentsDoneEvent = components['schemas']['ResponseMcpCallArgumentsDoneEvent'];
 export type ResponseMcpCallCompletedEvent = components['schemas']['ResponseMcpCallCompletedEvent'];
 export type ResponseMcpCallFailedEvent = components['schemas']['ResponseMcpCallFailedEvent'];
 export type ResponseMcpCallInProgressEvent = components['schemas']['ResponseMcpCallInProgressEvent'];
+export type ResponseMcpTool = components['schemas']['ResponseMcpTool'];
 export type ResponseObject = components['schemas']['ResponseObject'];
 export type ResponseOutputItemAddedEvent = components['schemas']['ResponseOutputItemAddedEvent'];
 export type ResponseOutputItemDoneEvent = components['schemas']['ResponseOutputItemDoneEvent'];
@@ -9563,12 +9543,15 @@ export type ResponseRefusalDoneEvent = components['schemas']['ResponseRefusalDon
 export type ResponseStatus = components['schemas']['ResponseStatus'];
 export type ResponseStream = components['schemas']['ResponseStream'];
 export type ResponseStreamEvent = components['schemas']['ResponseStreamEvent'];
+export type ResponseTextConfig = components['schemas']['ResponseTextConfig'];
+export type ResponseTextPartType = components['schemas']['ResponseTextPartType'];
+export type ResponseTool = components['schemas']['ResponseTool'];
+export type ResponseToolChoice = components['schemas']['ResponseToolChoice'];
 export type ResponseToolKind = components['schemas']['ResponseToolKind'];
-export type RestartedData = components['schemas']['RestartedData'];
-export type ResultAction = components['schemas']['ResultAction'];
 export type Retry = components['schemas']['Retry'];
 export type RetryInput = components['schemas']['RetryInput'];
-export type Role = components['schemas']['Role'];
+export type RetryResolution = components['schemas']['RetryResolution'];
+export type RootRun = components['schemas']['RootRun'];
 export type Run = components['schemas']['Run'];
 export type RunCancelledEvent = components['schemas']['RunCancelledEvent'];
 export type RunCompletedEvent = components['schemas']['RunCompletedEvent'];
@@ -9580,100 +9563,101 @@ export type RunError = components['schemas']['RunError'];
 export type RunErrorCode = components['schemas']['RunErrorCode'];
 export type RunExpiredEvent = components['schemas']['RunExpiredEvent'];
 export type RunFailedEvent = components['schemas']['RunFailedEvent'];
+export type RunGuardrailStage = components['schemas']['RunGuardrailStage'];
 export type RunHostedCallItem = components['schemas']['RunHostedCallItem'];
 export type RunIncompleteEvent = components['schemas']['RunIncompleteEvent'];
 export type RunItem = components['schemas']['RunItem'];
+export type RunItemList = components['schemas']['RunItemList'];
 export type RunList = components['schemas']['RunList'];
 export type RunMessageItem = components['schemas']['RunMessageItem'];
 export type RunReasoningItem = components['schemas']['RunReasoningItem'];
 export type RunResumedEvent = components['schemas']['RunResumedEvent'];
-export type RunStage = components['schemas']['RunStage'];
 export type RunStartedEvent = components['schemas']['RunStartedEvent'];
 export type RunStatus = components['schemas']['RunStatus'];
 export type RunToolCallItem = components['schemas']['RunToolCallItem'];
 export type RunToolResultItem = components['schemas']['RunToolResultItem'];
+export type RunWaitingCall = components['schemas']['RunWaitingCall'];
 export type RunWaitingData = components['schemas']['RunWaitingData'];
 export type RunWaitingEvent = components['schemas']['RunWaitingEvent'];
-export type RunwardToolsIn = components['schemas']['RunwardToolsIn'];
 export type Scope = components['schemas']['Scope'];
 export type Secret = components['schemas']['Secret'];
 export type SecretList = components['schemas']['SecretList'];
-export type SecretRef = components['schemas']['SecretRef'];
-export type SecretRefInput = components['schemas']['SecretRefInput'];
+export type SecretReference = components['schemas']['SecretReference'];
+export type SecretReferenceInput = components['schemas']['SecretReferenceInput'];
 export type SendInput = components['schemas']['SendInput'];
 export type Session = components['schemas']['Session'];
 export type SessionHostedCallItem = components['schemas']['SessionHostedCallItem'];
 export type SessionItem = components['schemas']['SessionItem'];
-export type SessionItemPage = components['schemas']['SessionItemPage'];
+export type SessionItemList = components['schemas']['SessionItemList'];
 export type SessionList = components['schemas']['SessionList'];
 export type SessionMessageItem = components['schemas']['SessionMessageItem'];
 export type SessionReasoningItem = components['schemas']['SessionReasoningItem'];
 export type SessionToolCallItem = components['schemas']['SessionToolCallItem'];
 export type SessionToolResultItem = components['schemas']['SessionToolResultItem'];
-export type ShownFile = components['schemas']['ShownFile'];
-export type ShownImage = components['schemas']['ShownImage'];
-export type ShownText = components['schemas']['ShownText'];
 export type SkippedTool = components['schemas']['SkippedTool'];
+export type SortOrder = components['schemas']['SortOrder'];
 export type StartRun = components['schemas']['StartRun'];
-export type StartedRun = components['schemas']['StartedRun'];
 export type StateUpdatedData = components['schemas']['StateUpdatedData'];
 export type StateUpdatedEvent = components['schemas']['StateUpdatedEvent'];
-export type StopAt = components['schemas']['StopAt'];
-export type StopAtInput = components['schemas']['StopAtInput'];
+export type StopAtTools = components['schemas']['StopAtTools'];
+export type StopAtToolsInput = components['schemas']['StopAtToolsInput'];
 export type StreamOptions = components['schemas']['StreamOptions'];
 export type StreamedEvent = components['schemas']['StreamedEvent'];
+export type SubmitToolResult = components['schemas']['SubmitToolResult'];
 export type SummaryText = components['schemas']['SummaryText'];
-export type Text = components['schemas']['Text'];
-export type TextConfig = components['schemas']['TextConfig'];
-export type TextIn = components['schemas']['TextIn'];
-export type TextInput = components['schemas']['TextInput'];
-export type TextPartKind = components['schemas']['TextPartKind'];
+export type TestTool = components['schemas']['TestTool'];
+export type TextDeltaData = components['schemas']['TextDeltaData'];
 export type Tool = components['schemas']['Tool'];
 export type ToolCall = components['schemas']['ToolCall'];
 export type ToolCallApprovalDecidedEvent = components['schemas']['ToolCallApprovalDecidedEvent'];
 export type ToolCallApprovalRequestedEvent = components['schemas']['ToolCallApprovalRequestedEvent'];
+export type ToolCallArgumentsDeltaData = components['schemas']['ToolCallArgumentsDeltaData'];
 export type ToolCallArgumentsDeltaEvent = components['schemas']['ToolCallArgumentsDeltaEvent'];
-export type ToolCallCancelled = components['schemas']['ToolCallCancelled'];
+export type ToolCallCancellation = components['schemas']['ToolCallCancellation'];
 export type ToolCallCancelledEvent = components['schemas']['ToolCallCancelledEvent'];
 export type ToolCallCompletedEvent = components['schemas']['ToolCallCompletedEvent'];
+export type ToolCallCreatedData = components['schemas']['ToolCallCreatedData'];
 export type ToolCallCreatedEvent = components['schemas']['ToolCallCreatedEvent'];
+export type ToolCallEndedData = components['schemas']['ToolCallEndedData'];
 export type ToolCallFailedEvent = components['schemas']['ToolCallFailedEvent'];
 export type ToolCallItem = components['schemas']['ToolCallItem'];
 export type ToolCallList = components['schemas']['ToolCallList'];
 export type ToolCallOutcomeUnknownEvent = components['schemas']['ToolCallOutcomeUnknownEvent'];
+export type ToolCallProgressData = components['schemas']['ToolCallProgressData'];
 export type ToolCallProgressEvent = components['schemas']['ToolCallProgressEvent'];
 export type ToolCallRejectedEvent = components['schemas']['ToolCallRejectedEvent'];
 export type ToolCallRequest = components['schemas']['ToolCallRequest'];
+export type ToolCallStartedData = components['schemas']['ToolCallStartedData'];
 export type ToolCallStartedEvent = components['schemas']['ToolCallStartedEvent'];
 export type ToolCallTimedOutEvent = components['schemas']['ToolCallTimedOutEvent'];
-export type ToolChoiceIn = components['schemas']['ToolChoiceIn'];
 export type ToolChoiceMode = components['schemas']['ToolChoiceMode'];
 export type ToolFilter = components['schemas']['ToolFilter'];
 export type ToolFilterInput = components['schemas']['ToolFilterInput'];
-export type ToolIn = components['schemas']['ToolIn'];
+export type ToolGuardrailStage = components['schemas']['ToolGuardrailStage'];
 export type ToolList = components['schemas']['ToolList'];
 export type ToolRequest = components['schemas']['ToolRequest'];
+export type ToolResultAction = components['schemas']['ToolResultAction'];
 export type ToolResultItem = components['schemas']['ToolResultItem'];
 export type ToolSecret = components['schemas']['ToolSecret'];
-export type ToolStage = components['schemas']['ToolStage'];
-export type ToolTrial = components['schemas']['ToolTrial'];
+export type ToolTestOutcome = components['schemas']['ToolTestOutcome'];
+export type ToolTestResult = components['schemas']['ToolTestResult'];
 export type ToolType = components['schemas']['ToolType'];
 export type ToolUseMode = components['schemas']['ToolUseMode'];
-export type TrialOutcome = components['schemas']['TrialOutcome'];
 export type Truncation = components['schemas']['Truncation'];
-export type TryTool = components['schemas']['TryTool'];
+export type UnknownOutcomeMode = components['schemas']['UnknownOutcomeMode'];
+export type UpdateAgent = components['schemas']['UpdateAgent'];
+export type UpdateMcpServer = components['schemas']['UpdateMcpServer'];
+export type UpdateSession = components['schemas']['UpdateSession'];
+export type UpdateTool = components['schemas']['UpdateTool'];
 export type Usage = components['schemas']['Usage'];
 export type UsageUpdatedData = components['schemas']['UsageUpdatedData'];
 export type UsageUpdatedEvent = components['schemas']['UsageUpdatedEvent'];
 export type Verbosity = components['schemas']['Verbosity'];
-export type WaitingFor = components['schemas']['WaitingFor'];
 export type WaitingKind = components['schemas']['WaitingKind'];
 export type WebhookGuardrail = components['schemas']['WebhookGuardrail'];
 export type WebhookGuardrailInput = components['schemas']['WebhookGuardrailInput'];
 export type WebhookHook = components['schemas']['WebhookHook'];
 export type WebhookHookInput = components['schemas']['WebhookHookInput'];
-export type When = components['schemas']['When'];
-export type WhenInput = components['schemas']['WhenInput'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseUnauthorized = components['responses']['Unauthorized'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -9711,7 +9695,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
                 /** @description Return only runs with this status. Separate several statuses with commas. */
                 status?: string;
                 /** @description Return only runs of this agent. */
@@ -9899,7 +9883,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path: {
@@ -9920,7 +9904,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ItemPage"];
+                    "application/json": components["schemas"]["RunItemList"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -9953,7 +9937,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path: {
@@ -10262,7 +10246,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path: {
@@ -10283,7 +10267,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InputItems"];
+                    "application/json": components["schemas"]["ResponseInputItemList"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -10353,7 +10337,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -10507,7 +10491,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    change_session: {
+    update_session: {
         parameters: {
             query?: never;
             header?: never;
@@ -10519,7 +10503,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchSession"];
+                "application/json": components["schemas"]["UpdateSession"];
             };
         };
         responses: {
@@ -10558,7 +10542,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path: {
@@ -10579,7 +10563,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionItemPage"];
+                    "application/json": components["schemas"]["SessionItemList"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -10651,8 +10635,8 @@ export interface operations {
             query?: {
                 /** @description Maximum number of events to return. */
                 limit?: number;
-                /** @description `settled` also ends the stream when the run waits for a person or a client. */
-                until?: "settled";
+                /** @description `idle` also ends the stream when the run waits for a person or a client. */
+                until?: "idle";
                 /** @description `children` adds the events of all child runs at any depth, in the order in which they happened. */
                 include?: "children";
                 /** @description Sequence number of the last event that the client received. With `include=children`, the `last_id` of the previous page. */
@@ -10737,7 +10721,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -11009,7 +10993,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    give_tool_result: {
+    submit_tool_result: {
         parameters: {
             query?: never;
             header?: {
@@ -11026,7 +11010,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ClientResult"];
+                "application/json": components["schemas"]["SubmitToolResult"];
             };
         };
         responses: {
@@ -11055,7 +11039,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    call_back: {
+    submit_callback: {
         parameters: {
             query?: never;
             header?: never;
@@ -11079,7 +11063,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    "application/json": components["schemas"]["CallbackReceipt"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11104,7 +11088,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -11258,7 +11242,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    change_tool: {
+    update_tool: {
         parameters: {
             query?: never;
             header?: never;
@@ -11270,7 +11254,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchTool"];
+                "application/json": components["schemas"]["UpdateTool"];
             };
         };
         responses: {
@@ -11335,7 +11319,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    try_tool: {
+    test_tool: {
         parameters: {
             query?: never;
             header?: never;
@@ -11347,7 +11331,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TryTool"];
+                "application/json": components["schemas"]["TestTool"];
             };
         };
         responses: {
@@ -11359,7 +11343,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ToolTrial"];
+                    "application/json": components["schemas"]["ToolTestResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11376,7 +11360,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    list_calls_of_tool: {
+    list_recent_calls: {
         parameters: {
             query?: {
                 /** @description Maximum number of items to return. */
@@ -11386,7 +11370,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path: {
@@ -11407,7 +11391,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RecentCallPage"];
+                    "application/json": components["schemas"]["RecentCallList"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -11440,7 +11424,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -11595,7 +11579,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    change_mcp_server: {
+    update_mcp_server: {
         parameters: {
             query?: never;
             header?: never;
@@ -11607,7 +11591,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchMcpServer"];
+                "application/json": components["schemas"]["UpdateMcpServer"];
             };
         };
         responses: {
@@ -11810,7 +11794,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -11860,7 +11844,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -12018,7 +12002,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    change_agent: {
+    update_agent: {
         parameters: {
             query?: never;
             header?: never;
@@ -12030,7 +12014,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PatchAgent"];
+                "application/json": components["schemas"]["UpdateAgent"];
             };
         };
         responses: {
@@ -12230,7 +12214,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -12396,7 +12380,7 @@ export interface operations {
                 /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
                 before?: string;
                 /** @description Order of the list. `desc`: newest first, or Z to A if the list is ordered by name. `asc`: the reverse. */
-                order?: components["schemas"]["Order"];
+                order?: components["schemas"]["SortOrder"];
             };
             header?: never;
             path?: never;
@@ -12520,7 +12504,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    capabilities: {
+    get_capabilities: {
         parameters: {
             query?: never;
             header?: never;
@@ -12560,7 +12544,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    healthz: {
+    check_health: {
         parameters: {
             query?: never;
             header?: never;
@@ -12579,7 +12563,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Alive"];
+                    "application/json": components["schemas"]["Health"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -12597,7 +12581,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    readyz: {
+    check_readiness: {
         parameters: {
             query?: never;
             header?: never;
@@ -12616,7 +12600,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ready"];
+                    "application/json": components["schemas"]["Readiness"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -12634,7 +12618,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    metrics: {
+    get_metrics: {
         parameters: {
             query?: never;
             header?: never;
@@ -12769,7 +12753,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GuardrailAnswer"];
+                    "application/json": components["schemas"]["GuardrailResponse"];
                 };
             };
             /** @description The guardrail gave no valid verdict, which counts as a rejection. */
@@ -12816,7 +12800,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HookAnswer"];
+                    "application/json": components["schemas"]["HookResponse"];
                 };
             };
             /** @description The hook failed. */

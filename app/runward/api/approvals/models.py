@@ -23,7 +23,7 @@ from runward.domain.run.large_arguments import omit_large
 from runward.store.runs import approvals
 
 
-class StartedRun(ResponseModel):
+class RootRun(ResponseModel):
     """The run that a client started: the run that made the call, or the topmost run above it."""
 
     id: str
@@ -106,7 +106,7 @@ class Approval(ResponseModel):
     made the call. Empty if the started run made the call."""
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
-    run: StartedRun | None = None
+    run: RootRun | None = None
     """The run that a client started: the run that made the call, or the topmost run above it."""
     model_message: str | None = None
     """Text of the model response that requested the call, up to 2,000 characters. Null if the
@@ -136,7 +136,7 @@ class Approval(ResponseModel):
             arguments=arguments,
             omitted_arguments=[OmittedArgument(name=one.name, bytes=one.size) for one in omitted],
             edited_arguments=edited if isinstance(edited, dict) else None,
-            run=approval.run and StartedRun.from_row(approval.run),
+            run=approval.run and RootRun.from_row(approval.run),
             decider=Actor(id=approval.decided_by, name=approval.decider_name)
             if approval.decided_by is not None and approval.decider_name is not None
             else None,

@@ -40,10 +40,9 @@ async def list_events(  # noqa: PLR0913
         int, Query(ge=1, le=1000, description="Maximum number of events to return.")
     ] = 100,
     until: Annotated[
-        Literal["settled"] | None,
+        Literal["idle"] | None,
         Query(
-            description="`settled` also ends the stream when the run waits for a person or a "
-            "client."
+            description="`idle` also ends the stream when the run waits for a person or a client."
         ),
     ] = None,
     include: Annotated[

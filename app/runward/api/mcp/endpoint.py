@@ -66,7 +66,7 @@ class Endpoint:
         raw = await read_bytes(request, limits.max_body_bytes)
         try:
             message = strict_json.parse_body(raw) if raw else None
-        except (e.BadJsonError, e.InvalidRequestError) as error:
+        except (e.InvalidJsonError, e.InvalidRequestError) as error:
             await _refuse_body(error)(scope, receive, send)
             return
         exchange = await _read_exchange(request, services, principal, message, modern=modern)

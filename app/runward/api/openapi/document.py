@@ -27,7 +27,14 @@ from runward.api.responses.response_models import OpenAIError
 
 _DESCRIBED_LAST: Final = (
     *("Agent", "Concurrency", "Limits", "NewTool", "PluginGuardrail", "PluginHook"),
-    *("RegisterAgent", "RegisterMcpServer", "RegisterTool", "Remember", "Retry", "SecretRef"),
+    *(
+        "RegisterAgent",
+        "RegisterMcpServer",
+        "RegisterTool",
+        "RememberOptions",
+        "Retry",
+        "SecretReference",
+    ),
     *("Tool", "ToolFilter", "WebhookGuardrail", "WebhookHook"),
 )
 """Schemas whose descriptions stand after the defaults, so that openapi.json keeps its bytes."""

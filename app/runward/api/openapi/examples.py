@@ -74,10 +74,10 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
         ),
         "retry": ("Send the call again", {"resolution": "retry"}),
     },
-    "give_tool_result": {
+    "submit_tool_result": {
         "error": ("The tool failed", {"error": "The sensor does not answer."}),
     },
-    "call_back": {
+    "submit_callback": {
         "progress": ("Report progress", {"status": "progress", "progress": 0.4, "message": "4/10"}),
         "completed": ("Submit the result", {"status": "completed", "output": {"paid": True}}),
         "failed": ("Report a failure", {"status": "failed", "message": "The bank refused."}),
@@ -110,14 +110,14 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             {"name": "search", "type": "hosted", "hosted": {"kind": "web_search"}},
         ),
     },
-    "change_tool": {
+    "update_tool": {
         "approval": ("Require approval for every call", {"approval": "always"}),
         "target": (
             "Change the URL and the timeout",
             {"url": "https://tools.example.com/v2/pay", "timeout_seconds": 10},
         ),
     },
-    "change_mcp_server": {
+    "update_mcp_server": {
         "tools": ("Use fewer tools", {"tools": {"allow": ["read"]}, "timeout_seconds": 10}),
     },
     "register_agent": {
@@ -126,7 +126,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             {"name": "office", "kind": "sequential", "agents": ["clerk"]},
         ),
     },
-    "change_agent": {
+    "update_agent": {
         "instructions": (
             "Update the instructions and a limit",
             {"instructions": "Pay what is asked for, and say so.", "limits": {"max_turns": 5}},

@@ -9,22 +9,28 @@ from pydantic import Field, TypeAdapter
 
 from runward.api.openapi.tidy import Json
 from runward.api.openapi.webhook_data import Item
-from runward.api.responses.inputs import ItemIn, PartIn
-from runward.api.responses.models import JsonSchemaIn, PlainText, ToolIn
+from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
+from runward.api.responses.models import ResponseFormatJsonSchema, ResponseFormatText, ResponseTool
 from runward.api.responses.output_types import ItemStatus, OutputItem, OutputPart
 from runward.api.runs.call_models import RequiredAction
-from runward.api.runs.item_types import ShownPart
+from runward.api.runs.item_types import ItemPart
 from runward.api.runs.request_models import Input, InputPart
 from runward.domain.events.values import CallProgress, DecisionKind
 from runward.domain.json import JsonObject
-from runward.domain.registry.guards import Guardrail, Hook, Moment, RunStage, ToolStage
+from runward.domain.registry.guards import (
+    Guardrail,
+    Hook,
+    HookPoint,
+    RunGuardrailStage,
+    ToolGuardrailStage,
+)
 from runward.domain.registry.mcp_auth import AuthMethod
-from runward.domain.registry.tools import ExecutorKind, HostedKind, OnUnknown, ToolType
+from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolType, UnknownOutcomeMode
 from runward.domain.run.config import AgentKind
 from runward.domain.run.decisions import Decision
-from runward.domain.run.items import Role
+from runward.domain.run.items import MessageRole
 from runward.domain.run.resolve import Callback, Resolution
-from runward.domain.run.sessions import OnConflict
+from runward.domain.run.sessions import ConflictMode
 
 NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "AgentKind": (
@@ -77,16 +83,16 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Hook,
         "A callback before or after a model request or a tool call, which may replace data.",
     ),
-    "HostedKind": (HostedKind, "Kind of tool that model providers run."),
-    "FormatIn": (
-        Annotated[PlainText | JsonSchemaIn, Field(discriminator="type")],
+    "HostedToolKind": (HostedToolKind, "Kind of tool that model providers run."),
+    "ResponseFormat": (
+        Annotated[ResponseFormatText | ResponseFormatJsonSchema, Field(discriminator="type")],
         "Format of the model's output: text, or JSON that matches a schema.",
     ),
     "Input": (Input, "A text, or the messages of a conversation."),
     "InputPart": (InputPart, "A part of a message: text, an image, or a file."),
     "Item": (Item, "An item of a conversation."),
-    "ItemIn": (ItemIn, "An item of a conversation, in OpenAI's format."),
-    "ItemPart": (ShownPart, "A part of an item: text, an image, or a file."),
+    "ResponseInputItem": (ResponseInputItem, "An item of a conversation, in OpenAI's format."),
+    "ItemPart": (ItemPart, "A part of an item: text, an image, or a file."),
     "ItemRole": (
         Literal["user", "assistant", "system", "developer"],
         "Role of a message's author, in OpenAI's format. `developer` has the same meaning as "
@@ -101,24 +107,27 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["commentary", "final_answer"],
         "Whether a message is the final answer or an intermediate comment.",
     ),
-    "Moment": (
-        Moment,
+    "HookPoint": (
+        HookPoint,
         "Point at which a hook is called: before or after a model request, or before or after a "
         "tool call.",
     ),
-    "OnConflict": (
-        OnConflict,
+    "ConflictMode": (
+        ConflictMode,
         "What happens to a run that is started while another run of its session is open.",
     ),
-    "OnUnknown": (OnUnknown, "What happens if it is unknown whether a call took effect."),
-    "Order": (
+    "UnknownOutcomeMode": (
+        UnknownOutcomeMode,
+        "What happens if it is unknown whether a call took effect.",
+    ),
+    "SortOrder": (
         Literal["asc", "desc"],
         "Order of a list: ascending or descending.",
     ),
     "OutputItem": (OutputItem, "An item of a response."),
     "OutputItemStatus": (ItemStatus, "Status of an output item."),
     "OutputPart": (OutputPart, "A part of a message of a response."),
-    "PartIn": (PartIn, "A part of a message, in OpenAI's format."),
+    "ResponseInputPart": (ResponseInputPart, "A part of a message, in OpenAI's format."),
     "RegisteredToolType": (
         Literal["webhook", "agent", "client", "hosted"],
         "How Runward executes a tool that a project registers.",
@@ -141,12 +150,12 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["function", "mcp"],
         "Kind of a tool: a function that the client runs, or a registered tool (`mcp`).",
     ),
-    "Role": (Role, "Role of a message's author."),
-    "RunStage": (
-        RunStage,
+    "MessageRole": (MessageRole, "Role of a message's author."),
+    "RunGuardrailStage": (
+        RunGuardrailStage,
         "Stage at which a guardrail checks a run: its input or its final output.",
     ),
-    "TextPartKind": (
+    "ResponseTextPartType": (
         Literal["input_text", "output_text"],
         "Kind of a text part: `input_text` for text sent to the model, `output_text` for text of "
         "the assistant.",
@@ -155,9 +164,12 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["auto", "none", "required"],
         "Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool.",
     ),
-    "ToolIn": (ToolIn, "A function that the client runs, or registered tools, in OpenAI's format."),
-    "ToolStage": (
-        ToolStage,
+    "ResponseTool": (
+        ResponseTool,
+        "A function that the client runs, or registered tools, in OpenAI's format.",
+    ),
+    "ToolGuardrailStage": (
+        ToolGuardrailStage,
         "Stage at which a guardrail checks a tool call: before its approval, before the call, or "
         "after it.",
     ),
@@ -166,7 +178,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["run_llm_again", "stop_on_first_tool"],
         "Whether the model reads the results of tool calls or the first result ends the run.",
     ),
-    "TrialOutcome": (
+    "ToolTestOutcome": (
         Literal["completed", "accepted", "failed"],
         "Outcome of a test call. `accepted`: the tool returned 202 and would submit the result "
         "later.",

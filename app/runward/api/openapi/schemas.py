@@ -40,9 +40,9 @@ _OF_A_SESSION: Final[Json] = {
 _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "ToolRequest": webhook_data.ToolRequest,
     "GuardrailRequest": webhook_data.GuardrailRequest,
-    "GuardrailAnswer": webhook_data.GuardrailAnswer,
+    "GuardrailResponse": webhook_data.GuardrailResponse,
     "HookRequest": webhook_data.HookRequest,
-    "HookAnswer": webhook_data.HookAnswer,
+    "HookResponse": webhook_data.HookResponse,
 }
 EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
 
@@ -50,14 +50,15 @@ EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
 def add_schemas(schemas: Json) -> None:
     """Completes the components that FastAPI derived from the routes."""
     data = (_get_data_type(kind) for kind in (*STORED.values(), *TRANSIENT.values()))
-    schemas.update(build_schemas({each.__name__: each for each in (*data, *ITEMS)}))
-    schemas.update(build_schemas(_POSTED_TYPES))
+    types = {each.__name__: each for each in (*data, *ITEMS)}
+    for name, schema in build_schemas(types | _POSTED_TYPES).items():
+        schemas.setdefault(name, schema)
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
     _add_response_events(schemas)
     for page, item, about in (
-        ("ItemPage", "RunItem", _OF_A_RUN),
-        ("SessionItemPage", "SessionItem", _OF_A_SESSION),
+        ("RunItemList", "RunItem", _OF_A_RUN),
+        ("SessionItemList", "SessionItem", _OF_A_SESSION),
     ):
         schemas[item] = _add_items(schemas, item, about)
         schemas[page]["properties"]["data"]["items"] = {"$ref": _make_ref(item)}

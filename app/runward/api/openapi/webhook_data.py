@@ -8,14 +8,14 @@ from typing_extensions import TypedDict
 
 from runward.api.runs.item_types import (
     HostedCallItem,
+    ItemPart,
     MessageItem,
     ReasoningItem,
-    ShownPart,
     ToolCallItem,
     ToolResultItem,
 )
 from runward.domain.json import JsonObject, documented
-from runward.domain.registry.guards import Moment, Stage
+from runward.domain.registry.guards import HookPoint, Stage
 
 Item: TypeAlias = Annotated[
     MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem,
@@ -67,7 +67,7 @@ class ToolCallRequest(TypedDict):
 
 
 @documented
-class ToolCallCancelled(TypedDict):
+class ToolCallCancellation(TypedDict):
     """A notification that Runward no longer waits for the result of a call."""
 
     type: Literal["tool_call.cancelled"]
@@ -91,7 +91,7 @@ class ToolCallCancelled(TypedDict):
 
 
 ToolRequest: TypeAlias = Annotated[
-    ToolCallRequest | ToolCallCancelled,
+    ToolCallRequest | ToolCallCancellation,
     Field(discriminator="type", description="A request to a webhook tool."),
 ]
 
@@ -123,7 +123,7 @@ class GuardrailRequest(TypedDict):
     """Output of the call or the run. Set only for the stages `output` and `run_output`."""
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error. Set only for the stage `output`."""
-    content: NotRequired[list[ShownPart]]
+    content: NotRequired[list[ItemPart]]
     """Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
     returned parts."""
 
@@ -147,7 +147,7 @@ class HookRequest(TypedDict):
     """The request to a hook. Its fields depend on `on`."""
 
     type: Literal["hook"]
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook."""
     run_id: str
     """ID of the run."""
@@ -177,20 +177,20 @@ class HookRequest(TypedDict):
     """Output of the call. Set only for `after_tool`."""
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error. Set only for `after_tool`."""
-    content: NotRequired[list[ShownPart]]
+    content: NotRequired[list[ItemPart]]
     """Parts of the result: texts, images, and files. Set only for `after_tool` if the tool returned
     parts."""
 
 
 @documented
-class GuardrailAllows(TypedDict):
+class GuardrailAllow(TypedDict):
     """The guardrail allows the call, input, or output."""
 
     action: Literal["allow"]
 
 
 @documented
-class GuardrailRejects(TypedDict):
+class GuardrailReject(TypedDict):
     """The guardrail rejects the call, input, or output."""
 
     action: Literal["reject"]
@@ -200,7 +200,7 @@ class GuardrailRejects(TypedDict):
 
 
 @documented
-class GuardrailFails(TypedDict):
+class GuardrailFail(TypedDict):
     """The guardrail fails the run."""
 
     action: Literal["fail"]
@@ -208,14 +208,14 @@ class GuardrailFails(TypedDict):
     """Error message of the failed run. If it is missing, Runward uses a built-in message."""
 
 
-GuardrailAnswer: TypeAlias = Annotated[
-    GuardrailAllows | GuardrailRejects | GuardrailFails,
+GuardrailResponse: TypeAlias = Annotated[
+    GuardrailAllow | GuardrailReject | GuardrailFail,
     Field(discriminator="action", description="The verdict of a guardrail."),
 ]
 
 
 @documented
-class HookAnswer(TypedDict):
+class HookResponse(TypedDict):
     """The response of a hook. An empty object changes nothing."""
 
     output: NotRequired[JsonValue]

@@ -74,7 +74,7 @@ EXAMPLES: Final[Json] = {
             },
         }
     },
-    "GuardrailAnswer": {
+    "GuardrailResponse": {
         "allow": {"value": {"action": "allow"}},
         "reject": {"value": {"action": "reject", "message": "Not above 100 euros."}},
         "fail": {"value": {"action": "fail", "message": "This must not go on."}},
@@ -93,7 +93,7 @@ EXAMPLES: Final[Json] = {
             },
         }
     },
-    "HookAnswer": {
+    "HookResponse": {
         "go_on": {"summary": "Change nothing", "value": {}},
         "instead": {
             "summary": "Replace the model's message",
@@ -141,7 +141,7 @@ def build_webhooks() -> Json:
             "without a valid verdict counts as a rejection.",
             "GuardrailRequest",
             {
-                "200": _answer("The verdict of the guardrail.", "GuardrailAnswer"),
+                "200": _answer("The verdict of the guardrail.", "GuardrailResponse"),
                 "default": _NO_VERDICT,
             },
         ),
@@ -156,7 +156,7 @@ def build_webhooks() -> Json:
                 "200": _answer(
                     "The response of the hook: an empty object, or data that replaces the "
                     "original.",
-                    "HookAnswer",
+                    "HookResponse",
                 ),
                 "default": _FAILED,
             },

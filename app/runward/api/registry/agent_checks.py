@@ -6,7 +6,7 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.config import AgentConfig, NamedTool
+from runward.domain.run.config import AgentConfig, NamedToolChoice
 from runward.domain.schema.validator import check_schema
 from runward.llm.base import Abilities
 from runward.llm.capabilities import unsupported_settings
@@ -58,7 +58,7 @@ def check_agent(models: Models, config: AgentConfig) -> None:
         if problems:
             raise e.InvalidRequestError(errors=problems)
     choice = config.tool_choice
-    if isinstance(choice, NamedTool) and choice.name not in config.tools:
+    if isinstance(choice, NamedToolChoice) and choice.name not in config.tools:
         raise e.InvalidRequestError(
             errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
         )

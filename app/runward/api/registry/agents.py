@@ -93,7 +93,7 @@ _AgentPatchFields = create_request_model(
 )
 
 
-class PatchAgent(_AgentPatchFields):
+class UpdateAgent(_AgentPatchFields):
     """The fields to update. A field that is given replaces the previous value completely. Other
     fields keep their values."""
 
@@ -136,7 +136,9 @@ async def register_agent(
             replace=False,
         )
         if made is None:
-            raise e.NameTakenError(f"There is an agent '{agent.name}' already; PATCH changes it.")
+            raise e.AlreadyExistsError(
+                f"There is an agent '{agent.name}' already; PATCH changes it."
+            )
         return Agent.from_row(made)
 
     headers = {"Location": f"/v1/agents/{agent.name}"}
@@ -206,12 +208,12 @@ async def list_agent_versions(
 
 
 @routes.patch("/agents/{name}")
-async def change_agent(
+async def update_agent(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: AgentPath,
-    patch: PatchAgent,
+    patch: UpdateAgent,
 ) -> Agent:
     """Update an agent. The update creates a new version. Runs that have already started keep their
     version."""

@@ -4,7 +4,7 @@ names, and a look at the server itself."""
 from typing import Any
 from urllib.parse import urlsplit
 
-from runward.api.registry.mcp_server_models import PatchMcpServer
+from runward.api.registry.mcp_server_models import UpdateMcpServer
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
@@ -15,7 +15,7 @@ from runward.domain.registry.mcp_auth import (
     UnstoredRefreshTokens,
 )
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
-from runward.domain.registry.tools import When
+from runward.domain.registry.tools import CelRule
 from runward.egress.addresses import TargetError
 from runward.services import Registry, Storage
 from runward.store.access.secrets import read_secrets
@@ -31,7 +31,7 @@ from runward.tools.mcp.session import (
 
 
 def apply_patch(
-    storage: Storage, before: RegisteredServer, patch: PatchMcpServer
+    storage: Storage, before: RegisteredServer, patch: UpdateMcpServer
 ) -> tuple[McpServerSpec, Credentials]:
     """Secrets are for whom they were given for: another origin does not get them. A reference
     may stay, since what it names is seen by whoever changes the url. Raises
@@ -74,7 +74,7 @@ async def check_server(
         errors += await _check_http(registry, spec, spec.url, filled)
     else:
         errors += _check_command(registry, spec, credentials)
-    if isinstance(spec.approval, When):
+    if isinstance(spec.approval, CelRule):
         problem = await registry.find_rule_problem(project_id, spec.approval.when)
         if problem is not None:
             errors.append(FieldError("approval.when", problem))

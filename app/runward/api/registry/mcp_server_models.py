@@ -21,7 +21,7 @@ from runward.domain.registry.mcp_servers import (
     ToolFilter,
     offered_tools,
 )
-from runward.domain.registry.tools import SecretRef
+from runward.domain.registry.tools import SecretReference
 from runward.store.registry.mcp_servers import RegisteredServer
 
 _SERVER_EXAMPLE: Final[dict[str, Any]] = {
@@ -31,7 +31,7 @@ _SERVER_EXAMPLE: Final[dict[str, Any]] = {
     "timeout_seconds": 20,
 }
 
-Headers = Annotated[dict[str, str | SecretRef], Field(max_length=32)]
+Headers = Annotated[dict[str, str | SecretReference], Field(max_length=32)]
 
 
 class RegisterMcpServer(McpServerSpec):
@@ -72,9 +72,9 @@ class McpOAuth(ResponseModel):
 
     client_id: str
     """Client ID of Runward at the authorization server."""
-    client_secret: str | SecretRef | None
+    client_secret: str | SecretReference | None
     """Client secret, or a reference to a secret of the project. Null if there is none."""
-    refresh_token: str | SecretRef | None
+    refresh_token: str | SecretReference | None
     """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
     project. Null if there is none."""
     token_url: str | None
@@ -121,7 +121,7 @@ class McpServer(ResponseModel):
     """Command that starts the MCP server. Null if the server has a URL."""
     args: list[str]
     """Arguments of the command."""
-    headers: dict[str, str | SecretRef]
+    headers: dict[str, str | SecretReference]
     """HTTP headers that Runward sends with every request. Values are shown as `…`, and references
     to secrets are shown unchanged."""
     oauth: McpOAuth | None
@@ -178,7 +178,7 @@ def _render_oauth(credentials: OAuth) -> McpOAuth:
     return McpOAuth.model_construct(None, **{**dict(credentials), **hidden})
 
 
-def _hide_value(value: str | SecretRef | None) -> str | SecretRef | None:
+def _hide_value(value: str | SecretReference | None) -> str | SecretReference | None:
     return HIDDEN_VALUE if isinstance(value, str) else value
 
 
@@ -187,7 +187,7 @@ _ServerPatchFields = create_request_model(
 )
 
 
-class PatchMcpServer(_ServerPatchFields):
+class UpdateMcpServer(_ServerPatchFields):
     """The fields to update. A field that is given replaces the previous value completely. A new
     `url` also requires new `headers` and `oauth`, unless they contain only references to
     secrets."""

@@ -21,8 +21,8 @@ from runward.api.registry.mcp_checks import (
 )
 from runward.api.registry.mcp_server_models import (
     McpServer,
-    PatchMcpServer,
     RegisterMcpServer,
+    UpdateMcpServer,
 )
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
@@ -94,12 +94,12 @@ async def get_mcp_server(
 
 
 @routes.patch("/mcp_servers/{name}", responses=_UNREACHABLE_RESPONSE)
-async def change_mcp_server(
+async def update_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: McpServerPath,
-    patch: PatchMcpServer,
+    patch: UpdateMcpServer,
 ) -> McpServer:
     """Update an MCP server. Runward connects to the server with the new configuration. If the
     server cannot be reached, nothing changes. Tools that change get a new version."""

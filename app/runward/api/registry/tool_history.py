@@ -97,7 +97,7 @@ class RecentCall(ResponseModel):
         )
 
 
-class CallFigures(ResponseModel):
+class CallStatistics(ResponseModel):
     """Statistics of the tool's newest 100 calls."""
 
     calls: int
@@ -113,7 +113,7 @@ class CallFigures(ResponseModel):
     """95th percentile of `duration_ms` in milliseconds. Null if no call has a duration."""
 
 
-class RecentCallPage(Page[RecentCall]):
+class RecentCallList(Page[RecentCall]):
     """A page of a tool's calls. To get the next page, pass `last_id` as `after`."""
 
     model_config = ConfigDict(use_attribute_docstrings=True) | with_example(
@@ -124,7 +124,7 @@ class RecentCallPage(Page[RecentCall]):
         summary={"calls": 1, "failed": 1, "timed": 1, "p50_ms": 84.312, "p95_ms": 84.312},
     )
 
-    summary: CallFigures
+    summary: CallStatistics
     """Statistics of the tool's newest 100 calls. They do not depend on the page."""
 
 
@@ -132,9 +132,9 @@ routes = make_router("Tools")
 
 
 @routes.get("/tools/{name}/calls", summary="List a tool's calls")
-async def list_calls_of_tool(
+async def list_recent_calls(
     principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
-) -> RecentCallPage:
+) -> RecentCallList:
     """List the calls of a tool in all runs of the project, newest first, together with statistics
     of its newest 100 calls. Test calls are not included."""
     window = pagination.by_id(Prefix.CALL)
@@ -144,4 +144,4 @@ async def list_calls_of_tool(
         figures = await tool_history.read_figures(tx, principal.project_id, name)
         found = await tool_history.list_past_calls(tx, principal.project_id, name, **window)
     page = pagination.page(found, lambda one: RecentCall.from_row(name, one), lambda call: call.id)
-    return RecentCallPage(summary=CallFigures.from_attributes(figures), **dict(page))
+    return RecentCallList(summary=CallStatistics.from_attributes(figures), **dict(page))

@@ -26,11 +26,11 @@ from runward.domain.registry.provider_tools import (
     hosted_parameters,
 )
 from runward.domain.registry.tools import (
-    ByCallable,
+    CallableRule,
     ExecutorKind,
     HeaderValue,
-    Hosted,
-    SecretRef,
+    HostedTool,
+    SecretReference,
     ToolSpec,
     ToolType,
     closed_object,
@@ -79,10 +79,10 @@ def _convert_field(name: str, field: FieldInfo) -> Any:
     changed = copy(field)
     annotation: Any = field.annotation
     if name in ("approval", "enabled"):
-        kinds = tuple(one for one in get_args(annotation) if one is not ByCallable)
+        kinds = tuple(one for one in get_args(annotation) if one is not CallableRule)
         annotation = Union[kinds]  # noqa: UP007  # of a tuple
     elif name == "headers":
-        annotation = dict[str, str | SecretRef]
+        annotation = dict[str, str | SecretReference]
     return annotation, changed
 
 
@@ -121,9 +121,9 @@ class RegisterTool(_RegisterToolFields):
         """Raises InvalidRequestError."""
         fields = dict(self)
         given = self.model_fields_set
-        hosted: Hosted | None = fields["hosted"]
-        executes: ExecutorKind | None = fields["executes"]
-        fixed = _find_fixed_parameters(fields["type"], hosted, executes)
+        hosted: HostedTool | None = fields["hosted"]
+        implements: ExecutorKind | None = fields["implements"]
+        fixed = _find_fixed_parameters(fields["type"], hosted, implements)
         if fixed is None:
             if "parameters" not in given:
                 raise InvalidRequestError(errors=[FieldError("parameters", "is required")])
@@ -132,23 +132,23 @@ class RegisterTool(_RegisterToolFields):
         elif fields["type"] != "agent":
             text = "is fixed by the kind of tool; leave it out"
             raise InvalidRequestError(errors=[FieldError("parameters", text)])
-        if hosted is not None or executes is not None:
+        if hosted is not None or implements is not None:
             fields["strict"] = False
             if "approval" not in given:
-                fields["approval"] = default_hosted_approval(hosted=hosted, executes=executes)
-            if executes is not None and not fields["description"]:
-                fields["description"] = EXECUTORS[executes].description
+                fields["approval"] = default_hosted_approval(hosted=hosted, implements=implements)
+            if implements is not None and not fields["description"]:
+                fields["description"] = EXECUTORS[implements].description
         return ToolSpec.model_construct(given | {"parameters"}, **fields)
 
 
 def _find_fixed_parameters(
-    type_: ToolType, hosted: Hosted | None, executes: ExecutorKind | None
+    type_: ToolType, hosted: HostedTool | None, implements: ExecutorKind | None
 ) -> JsonObject | None:
     """Where the type or the kind says what they are; an agent's may say otherwise."""
     if type_ == "hosted":
         return {"type": "object"} if hosted is None else hosted_parameters(hosted)
-    if executes is not None:
-        return EXECUTORS[executes].parameters
+    if implements is not None:
+        return EXECUTORS[implements].parameters
     return dict(AGENT_PARAMETERS) if type_ == "agent" else None
 
 
@@ -168,7 +168,7 @@ class Tool(ToolSpec):
         **_TOOL_EXAMPLE,
     )
 
-    headers: dict[str, str | SecretRef] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+    headers: dict[str, str | SecretReference] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
         default_factory=dict
     )
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
@@ -198,8 +198,10 @@ class Tool(ToolSpec):
         )
 
 
-def hide_header_values(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretRef]:
-    return {n: one if isinstance(one, SecretRef) else HIDDEN_VALUE for n, one in headers.items()}
+def hide_header_values(headers: Mapping[str, HeaderValue]) -> dict[str, str | SecretReference]:
+    return {
+        n: one if isinstance(one, SecretReference) else HIDDEN_VALUE for n, one in headers.items()
+    }
 
 
 class NewTool(Tool):
@@ -227,7 +229,7 @@ class ToolSecret(ResponseModel):
     """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
-class TryTool(RequestModel):
+class TestTool(RequestModel):
     """A test call of a tool, outside of any run."""
 
     model_config = with_example(arguments={"amount": 5})
@@ -238,7 +240,7 @@ class TryTool(RequestModel):
     """Context that the tool receives, like the `context` of a run. Null: no context."""
 
 
-class ToolTrial(ResponseModel):
+class ToolTestResult(ResponseModel):
     """The result of a test call."""
 
     model_config = with_example(
@@ -259,7 +261,7 @@ class ToolTrial(ResponseModel):
     """Duration of the call in seconds."""
 
     @classmethod
-    def from_outcome(cls, outcome: Outcome, *, seconds: float) -> "ToolTrial":
+    def from_outcome(cls, outcome: Outcome, *, seconds: float) -> "ToolTestResult":
         seconds = round(seconds, 6)
         match outcome:
             case Done(output=output):
@@ -276,7 +278,7 @@ class ToolTrial(ResponseModel):
                 )
 
 
-_FIXED_FIELDS: Final = frozenset({"name", "type", "executes"}) | _CODE_FIELDS
+_FIXED_FIELDS: Final = frozenset({"name", "type", "implements"}) | _CODE_FIELDS
 _NOT_NULL_FIELDS: Final = frozenset(
     name
     for name, field in ToolSpec.model_fields.items()
@@ -297,7 +299,7 @@ _ToolPatchFields = create_request_model(
 )
 
 
-class PatchTool(_ToolPatchFields):
+class UpdateTool(_ToolPatchFields):
     """The fields to update. A field that is given replaces the previous value completely. For tools
     of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
     updated. Null then restores the original value."""
@@ -311,10 +313,10 @@ class PatchTool(_ToolPatchFields):
             return [
                 FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY_FIELDS)
             ]
-        fixed = type_ == "hosted" or spec.executes is not None
+        fixed = type_ == "hosted" or spec.implements is not None
         if fixed and "parameters" in self.model_fields_set:
             return [FieldError("parameters", "is fixed by the kind of tool")]
-        changed: Hosted | None = getattr(self, "hosted", None)
+        changed: HostedTool | None = getattr(self, "hosted", None)
         if changed is not None and spec.hosted is not None and changed.kind != spec.hosted.kind:
             return [FieldError("hosted.kind", "cannot be changed; register another tool")]
         nulls = sorted(
@@ -323,7 +325,7 @@ class PatchTool(_ToolPatchFields):
         return [FieldError(name, "must not be null") for name in nulls]
 
 
-def apply_patch(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) -> ToolSpec:
+def apply_patch(spec: ToolSpec, patch: UpdateTool, code: ToolSpec | None = None) -> ToolSpec:
     """Only what the client gave counts, so null can be given too; with `code`, a plugin's own
     spec or a server's, null stands for what it says."""
     given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
@@ -332,7 +334,7 @@ def apply_patch(spec: ToolSpec, patch: PatchTool, code: ToolSpec | None = None) 
     return spec.model_copy(update=given)
 
 
-def dump_overrides(patch: PatchTool) -> JsonObject:
+def dump_overrides(patch: UpdateTool) -> JsonObject:
     """What the client gave, as JSON."""
     given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
     return given

@@ -14,12 +14,12 @@ from runward.api.http.routes import make_router
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
     NewTool,
-    PatchTool,
     RegisterTool,
+    TestTool,
     Tool,
     ToolSecret,
-    ToolTrial,
-    TryTool,
+    ToolTestResult,
+    UpdateTool,
     apply_patch,
     dump_overrides,
 )
@@ -27,7 +27,7 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import ToolSpec, When, is_reserved
+from runward.domain.registry.tools import CelRule, ToolSpec, is_reserved
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import check_schema
@@ -72,7 +72,7 @@ async def register_tool(
     async def register(tx: Tx) -> NewTool:
         made = await tool_registry.add_tool(tx, storage.vault, principal.project_id, spec, secret)
         if made is None:
-            raise e.NameTakenError(f"There is a tool '{spec.name}' already; PATCH changes it.")
+            raise e.AlreadyExistsError(f"There is a tool '{spec.name}' already; PATCH changes it.")
         return NewTool.from_row(made, secret=secret)
 
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -102,12 +102,12 @@ async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) 
 
 
 @routes.patch("/tools/{name}")
-async def change_tool(
+async def update_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     name: ToolPath,
-    patch: PatchTool,
+    patch: UpdateTool,
 ) -> Tool:
     """Update a tool. The update creates a new version. Runward closes the pending approvals of the
     previous version and creates new ones."""
@@ -128,7 +128,7 @@ async def _apply_change(
     registry: Registry,
     principal: Principal,
     before: RegisteredTool,
-    patch: PatchTool,
+    patch: UpdateTool,
 ) -> RegisteredTool | None:
     """None: somebody changed the tool after `before` was read, so it was another specification
     that was checked."""
@@ -205,7 +205,7 @@ async def check_tool(registry: Registry, project_id: ProjectId, spec: ToolSpec) 
             spec.output_schema, strict=False, at="output_schema", object_root=False
         )
     for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
-        if isinstance(rule, When):
+        if isinstance(rule, CelRule):
             problem = await registry.find_rule_problem(project_id, rule.when)
             if problem is not None:
                 errors.append(FieldError(field, problem))
@@ -220,8 +220,8 @@ async def _check_target(
 ) -> list[FieldError]:
     if spec.type != "hosted" and spec.hosted is not None:
         return [FieldError("hosted", "is for a tool of type hosted")]
-    if spec.type not in ("webhook", "plugin") and spec.executes is not None:
-        return [FieldError("executes", "is for a webhook or a plugin")]
+    if spec.type not in ("webhook", "plugin") and spec.implements is not None:
+        return [FieldError("implements", "is for a webhook or a plugin")]
     match spec.type:
         case "webhook":
             return await _check_webhook(registry, project_id, spec)
@@ -299,7 +299,7 @@ def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
 
 
 async def _get_code_spec(
-    storage: Storage, registry: Registry, principal: Principal, spec: ToolSpec, patch: PatchTool
+    storage: Storage, registry: Registry, principal: Principal, spec: ToolSpec, patch: UpdateTool
 ) -> ToolSpec | None:
     """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
     plugin is not loaded and nothing is to be given back to it. None: the tool is the project's."""
@@ -319,14 +319,14 @@ async def _get_code_spec(
 
 
 @routes.post("/tools/{name}/test")
-async def try_tool(
+async def test_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     access: AccessDep,
     name: ToolPath,
-    trial: TryTool,
-) -> ToolTrial:
+    trial: TestTool,
+) -> ToolTestResult:
     """Call a tool once, outside of any run. Runward requires no approval, does not retry, and
     records nothing. The arguments must match the tool's schema. Tools of the types `agent`,
     `client`, and `hosted` cannot be tested this way."""
@@ -348,13 +348,13 @@ async def try_tool(
     started = time.monotonic()
     call = _make_invocation(principal, armed.tool, trial, registry, access, secrets=armed.secrets)
     outcome = bounded_outcome(await executor.invoke(call))
-    return ToolTrial.from_outcome(outcome, seconds=time.monotonic() - started)
+    return ToolTestResult.from_outcome(outcome, seconds=time.monotonic() - started)
 
 
 def _make_invocation(
     principal: Principal,
     tool: CompiledTool,
-    trial: TryTool,
+    trial: TestTool,
     registry: Registry,
     access: Access,
     secrets: tuple[str, ...],

@@ -29,7 +29,7 @@ from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id,
 from runward.domain.registry.scopes import Principal, Scope
 from runward.domain.run.config import RunConfig
 from runward.domain.run.conversation import build_conversation
-from runward.domain.run.decisions import Approve, Reject
+from runward.domain.run.decisions import ApproveDecision, RejectDecision
 from runward.domain.run.items import Item, Message
 from runward.domain.run.resolve import CallbackCompleted
 from runward.domain.run.status import TERMINAL
@@ -48,11 +48,11 @@ _REQUEST_TYPES: Final = ("mcp_approval_request", "function_call")
 class Answers:
     """What the client says to a run that waits for it."""
 
-    decisions: list[inputs.McpApprovalResponseIn] = field(
-        default_factory=list[inputs.McpApprovalResponseIn]
+    decisions: list[inputs.ResponseInputMcpApprovalResponse] = field(
+        default_factory=list[inputs.ResponseInputMcpApprovalResponse]
     )
-    outputs: list[inputs.FunctionCallOutputIn] = field(
-        default_factory=list[inputs.FunctionCallOutputIn]
+    outputs: list[inputs.ResponseInputFunctionCallOutput] = field(
+        default_factory=list[inputs.ResponseInputFunctionCallOutput]
     )
     messages: list[Message] = field(default_factory=list[Message])
 
@@ -64,11 +64,11 @@ class Answers:
             return found
         for n, item in enumerate(given):
             match item:
-                case inputs.McpApprovalResponseIn():
+                case inputs.ResponseInputMcpApprovalResponse():
                     found.decisions.append(item)
-                case inputs.FunctionCallOutputIn():
+                case inputs.ResponseInputFunctionCallOutput():
                     found.outputs.append(item)
-                case inputs.MessageIn():
+                case inputs.ResponseInputMessage():
                     found.messages.append(parse_message(item, f"input.{n}"))
                 case _:
                     why = "stands in the conversation already; send only what is new"
@@ -111,7 +111,7 @@ def answers_wait(former: PreviousResponse, given: inputs.InputIn) -> bool:
     """Whether the input answers what the run waits for; then the run itself goes on."""
     if not former.requests or isinstance(given, str):
         return False
-    kinds = (inputs.McpApprovalResponseIn, inputs.FunctionCallOutputIn)
+    kinds = (inputs.ResponseInputMcpApprovalResponse, inputs.ResponseInputFunctionCallOutput)
     return any(isinstance(item, kinds) for item in given)
 
 
@@ -230,7 +230,10 @@ async def _apply_answers(
 
 
 async def _decide(
-    tx: Tx, storage: Storage, principal: Principal, response: inputs.McpApprovalResponseIn
+    tx: Tx,
+    storage: Storage,
+    principal: Principal,
+    response: inputs.ResponseInputMcpApprovalResponse,
 ) -> bool:
     """False: that was decided before, by whomever."""
     value = parse_id(Prefix.APPROVAL, response.approval_request_id)
@@ -240,9 +243,9 @@ async def _decide(
     if before is None or before.status is not ApprovalStatus.PENDING or before.expired:
         return False
     decision = (
-        Approve(decision="approve")
+        ApproveDecision(decision="approve")
         if response.approve
-        else Reject(decision="reject", message=response.reason)
+        else RejectDecision(decision="reject", message=response.reason)
     )
     by = format_id(Prefix.KEY, principal.key_id)
     await decisions.decide(tx, storage.vault, principal.project_id, approval_id, decision, by)

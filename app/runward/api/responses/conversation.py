@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from runward.api.responses import inputs
-from runward.api.responses.inputs import InputContent, InputIn, ItemIn, PartIn
+from runward.api.responses.inputs import InputContent, InputIn, ResponseInputItem, ResponseInputPart
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.ids import CallId
 from runward.domain.json import compact
@@ -46,21 +46,21 @@ def parse_conversation(
     return (*before, *_pair_results(read))
 
 
-def _parse_item(item: ItemIn, at: str, unseal: Unseal) -> Iterator[Item]:
+def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[Item]:
     match item:
-        case inputs.MessageIn():
+        case inputs.ResponseInputMessage():
             yield parse_message(item, at)
-        case inputs.FunctionCallIn():
+        case inputs.ResponseInputFunctionCall():
             yield _parse_call(item.call_id, item.name, item.arguments)
-        case inputs.FunctionCallOutputIn():
+        case inputs.ResponseInputFunctionCallOutput():
             yield _parse_result(item, at)
-        case inputs.McpCallIn():
+        case inputs.ResponseInputMcpCall():
             yield from _parse_mcp_call(item, at)
-        case inputs.CompactionIn():
+        case inputs.ResponseInputCompaction():
             yield from unseal(item.encrypted_content)
-        case inputs.ReasoningIn() | inputs.McpApprovalRequestIn():
+        case inputs.ResponseInputReasoning() | inputs.ResponseInputMcpApprovalRequest():
             pass
-        case inputs.McpApprovalResponseIn():
+        case inputs.ResponseInputMcpApprovalResponse():
             raise parameter_error(
                 f"{at}", "answers nothing: name the response with previous_response_id"
             )
@@ -68,7 +68,7 @@ def _parse_item(item: ItemIn, at: str, unseal: Unseal) -> Iterator[Item]:
             assert_never(item)
 
 
-def _parse_mcp_call(item: inputs.McpCallIn, at: str) -> Iterator[Item]:
+def _parse_mcp_call(item: inputs.ResponseInputMcpCall, at: str) -> Iterator[Item]:
     if item.id is None:
         raise parameter_error(f"{at}.id", "is required")
     yield _parse_call(item.id, item.name, item.arguments)
@@ -84,7 +84,7 @@ def _parse_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return ToolCall(CallId(call_id), name, "{}", raw=arguments)
 
 
-def _parse_result(item: inputs.FunctionCallOutputIn, at: str) -> ToolResult:
+def _parse_result(item: inputs.ResponseInputFunctionCallOutput, at: str) -> ToolResult:
     content = _parse_content(item.output, f"{at}.output")
     text = join_text(content)
     media = not isinstance(content, str) and any(isinstance(one, MediaPart) for one in content)
@@ -92,18 +92,18 @@ def _parse_result(item: inputs.FunctionCallOutputIn, at: str) -> ToolResult:
     return ToolResult(CallId(item.call_id), text, parts=parts)
 
 
-def parse_message(item: inputs.MessageIn, at: str) -> Message:
+def parse_message(item: inputs.ResponseInputMessage, at: str) -> Message:
     role = "system" if item.role == "developer" else item.role
     content = _parse_content(item.content, f"{at}.content")
     refuses = not isinstance(item.content, str) and any(
-        isinstance(part, inputs.RefusalIn) for part in item.content
+        isinstance(part, inputs.ResponseInputRefusal) for part in item.content
     )
     if role == "assistant":
         return Message(role, join_text(content), refusal=refuses)
     return Message(role, content)
 
 
-def parse_output(item: inputs.FunctionCallOutputIn) -> str:
+def parse_output(item: inputs.ResponseInputFunctionCallOutput) -> str:
     """What a function's client says came of it, for a run that waits for it."""
     content = _parse_content(item.output, "input")
     if not isinstance(content, str):
@@ -120,15 +120,15 @@ def _parse_content(given: InputContent, at: str) -> str | tuple[Part, ...]:
     return parts
 
 
-def _parse_part(part: PartIn, at: str) -> Part:
+def _parse_part(part: ResponseInputPart, at: str) -> Part:
     match part:
-        case inputs.TextIn(text=text):
+        case inputs.ResponseInputText(text=text):
             return TextPart(text)
-        case inputs.RefusalIn(refusal=text):
+        case inputs.ResponseInputRefusal(refusal=text):
             return TextPart(text)
-        case inputs.ImageIn(image_url=url):
+        case inputs.ResponseInputImage(image_url=url):
             return _parse_media("image", url, f"{at}.image_url")
-        case inputs.FileIn(file_url=url, file_data=data, filename=name):
+        case inputs.ResponseInputFile(file_url=url, file_data=data, filename=name):
             if (url is None) == (data is None):
                 raise parameter_error(at, "must have either file_url or file_data")
             place = f"{at}.file_url" if data is None else f"{at}.file_data"

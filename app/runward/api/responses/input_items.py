@@ -6,7 +6,7 @@ from typing import Any, assert_never
 from runward.api.responses.continuation import list_requests
 from runward.api.responses.items import build_message, function_call, refusal_part, text_part
 from runward.api.responses.log import ResponseLog
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.json import compact
 from runward.domain.run.items import (
     HostedCall,
@@ -63,7 +63,7 @@ def _is_about(call: Call, approval_id: str) -> bool:
 def _was_declined(call: Call) -> bool:
     result = call.result
     declined = result is not None and result.outcome is CallOutcome.REJECTED
-    return declined and result is not None and result.reason is Reason.DECLINED
+    return declined and result is not None and result.reason is CallReason.DECLINED
 
 
 def _encode_decision(approval_id: str, *, approve: bool) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class _Item(OpenAIRequestModel):
 # Contents of messages and results.
 
 
-class TextIn(OpenAIRequestModel):
+class ResponseInputText(OpenAIRequestModel):
     """A text part of a message or a result."""
 
     type: Literal["input_text", "output_text"]
@@ -56,7 +56,7 @@ class TextIn(OpenAIRequestModel):
     """Log probabilities from an earlier response. Accepted but ignored."""
 
 
-class RefusalIn(OpenAIRequestModel):
+class ResponseInputRefusal(OpenAIRequestModel):
     """A refusal of the assistant."""
 
     type: Literal["refusal"]
@@ -64,7 +64,7 @@ class RefusalIn(OpenAIRequestModel):
     """Text of the refusal."""
 
 
-class ImageIn(OpenAIRequestModel):
+class ResponseInputImage(OpenAIRequestModel):
     """An image, as a URL or as a data URL."""
 
     type: Literal["input_image"]
@@ -74,7 +74,7 @@ class ImageIn(OpenAIRequestModel):
     """Level of detail of the image. Runward supports only `auto`."""
 
 
-class FileIn(OpenAIRequestModel):
+class ResponseInputFile(OpenAIRequestModel):
     """A file, as a URL or as a data URL."""
 
     type: Literal["input_file"]
@@ -87,17 +87,17 @@ class FileIn(OpenAIRequestModel):
     """File name that the model sees."""
 
 
-PartIn: TypeAlias = Annotated[
-    TextIn | RefusalIn | ImageIn | FileIn,
+ResponseInputPart: TypeAlias = Annotated[
+    ResponseInputText | ResponseInputRefusal | ResponseInputImage | ResponseInputFile,
     Field(discriminator="type"),
 ]
-InputContent: TypeAlias = str | list[PartIn]
+InputContent: TypeAlias = str | list[ResponseInputPart]
 
 
 # Items.
 
 
-class MessageIn(_Item):
+class ResponseInputMessage(_Item):
     """A message of the conversation."""
 
     type: Literal["message"] = "message"
@@ -110,7 +110,7 @@ class MessageIn(_Item):
     """Phase of an assistant message from an earlier response. Accepted but ignored."""
 
 
-class FunctionCallIn(_Item):
+class ResponseInputFunctionCall(_Item):
     """A function call that an earlier response requested."""
 
     type: Literal["function_call"]
@@ -122,7 +122,7 @@ class FunctionCallIn(_Item):
     """Arguments of the call: a JSON object as text."""
 
 
-class FunctionCallOutputIn(_Item):
+class ResponseInputFunctionCallOutput(_Item):
     """The result of a function call that the client has run."""
 
     type: Literal["function_call_output"]
@@ -132,7 +132,7 @@ class FunctionCallOutputIn(_Item):
     """Result of the call: a text, or a list of parts."""
 
 
-class ReasoningIn(_Item):
+class ResponseInputReasoning(_Item):
     """Reasoning of an earlier response. Accepted, but the model does not read it again."""
 
     type: Literal["reasoning"]
@@ -144,7 +144,7 @@ class ReasoningIn(_Item):
     """Encrypted content from the earlier response. Accepted but ignored."""
 
 
-class McpCallIn(_Item):
+class ResponseInputMcpCall(_Item):
     """A call of a registered tool that Runward ran in an earlier response."""
 
     type: Literal["mcp_call"]
@@ -162,7 +162,7 @@ class McpCallIn(_Item):
     """ID of the approval request from the earlier response. Null if there was none."""
 
 
-class McpApprovalRequestIn(_Item):
+class ResponseInputMcpApprovalRequest(_Item):
     """An approval request of an earlier response. Accepted but ignored, because the call's own item
     contains its outcome."""
 
@@ -175,7 +175,7 @@ class McpApprovalRequestIn(_Item):
     """Arguments of the call: a JSON object as text."""
 
 
-class McpApprovalResponseIn(_Item):
+class ResponseInputMcpApprovalResponse(_Item):
     """A decision about a call that needs approval. The API key needs the scope
     `approvals:decide`."""
 
@@ -188,7 +188,7 @@ class McpApprovalResponseIn(_Item):
     """Reason for a rejection, which the model reads. Null: a built-in message."""
 
 
-class CompactionIn(_Item):
+class ResponseInputCompaction(_Item):
     """A compacted conversation from `POST /v1/responses/compact`."""
 
     type: Literal["compaction"]
@@ -198,15 +198,15 @@ class CompactionIn(_Item):
     """Creator from the compaction item. Accepted but ignored."""
 
 
-ItemIn: TypeAlias = Annotated[
-    Annotated[MessageIn, Tag("message")]
-    | Annotated[FunctionCallIn, Tag("function_call")]
-    | Annotated[FunctionCallOutputIn, Tag("function_call_output")]
-    | Annotated[ReasoningIn, Tag("reasoning")]
-    | Annotated[McpCallIn, Tag("mcp_call")]
-    | Annotated[McpApprovalRequestIn, Tag("mcp_approval_request")]
-    | Annotated[McpApprovalResponseIn, Tag("mcp_approval_response")]
-    | Annotated[CompactionIn, Tag("compaction")],
+ResponseInputItem: TypeAlias = Annotated[
+    Annotated[ResponseInputMessage, Tag("message")]
+    | Annotated[ResponseInputFunctionCall, Tag("function_call")]
+    | Annotated[ResponseInputFunctionCallOutput, Tag("function_call_output")]
+    | Annotated[ResponseInputReasoning, Tag("reasoning")]
+    | Annotated[ResponseInputMcpCall, Tag("mcp_call")]
+    | Annotated[ResponseInputMcpApprovalRequest, Tag("mcp_approval_request")]
+    | Annotated[ResponseInputMcpApprovalResponse, Tag("mcp_approval_response")]
+    | Annotated[ResponseInputCompaction, Tag("compaction")],
     Discriminator(_get_item_type),
 ]
-InputIn: TypeAlias = str | Annotated[list[ItemIn], Field(max_length=MAX_ITEMS)]
+InputIn: TypeAlias = str | Annotated[list[ResponseInputItem], Field(max_length=MAX_ITEMS)]

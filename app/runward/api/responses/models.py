@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from runward.api.http.models import with_example
-from runward.api.responses.inputs import InputIn, ItemIn, OpenAIRequestModel
+from runward.api.responses.inputs import InputIn, OpenAIRequestModel, ResponseInputItem
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
 
@@ -13,7 +13,7 @@ SERVER: Final = "runward"
 """The `server_label` of tools that Runward runs."""
 
 
-class FunctionIn(OpenAIRequestModel):
+class ResponseFunctionTool(OpenAIRequestModel):
     """A function that the client runs."""
 
     type: Literal["function"]
@@ -35,7 +35,7 @@ class AllowedTools(OpenAIRequestModel):
     """Names of registered tools."""
 
 
-class RunwardToolsIn(OpenAIRequestModel):
+class ResponseMcpTool(OpenAIRequestModel):
     """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
     `runward`."""
 
@@ -50,10 +50,12 @@ class RunwardToolsIn(OpenAIRequestModel):
         return allowed.tool_names if isinstance(allowed, AllowedTools) else allowed
 
 
-ToolIn: TypeAlias = Annotated[FunctionIn | RunwardToolsIn, Field(discriminator="type")]
+ResponseTool: TypeAlias = Annotated[
+    ResponseFunctionTool | ResponseMcpTool, Field(discriminator="type")
+]
 
 
-class ToolChoiceIn(OpenAIRequestModel):
+class ResponseToolChoice(OpenAIRequestModel):
     """The tool that the model must call."""
 
     type: Literal["function", "mcp"]
@@ -64,13 +66,13 @@ class ToolChoiceIn(OpenAIRequestModel):
     """`runward` for a registered tool. Null for a function."""
 
 
-class PlainText(OpenAIRequestModel):
+class ResponseFormatText(OpenAIRequestModel):
     """Output format without a schema."""
 
     type: Literal["text"]
 
 
-class JsonSchemaIn(OpenAIRequestModel):
+class ResponseFormatJsonSchema(OpenAIRequestModel):
     """Output format with a schema. If the output does not match the schema, the model may correct
     it once."""
 
@@ -86,10 +88,12 @@ class JsonSchemaIn(OpenAIRequestModel):
     schema."""
 
 
-class TextConfig(OpenAIRequestModel):
+class ResponseTextConfig(OpenAIRequestModel):
     """Settings of the model's text output."""
 
-    format: Annotated[PlainText | JsonSchemaIn, Field(discriminator="type")] | None = None
+    format: (
+        Annotated[ResponseFormatText | ResponseFormatJsonSchema, Field(discriminator="type")] | None
+    ) = None
     """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
     verbosity: Literal["low", "medium", "high"] | None = None
     """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
@@ -103,7 +107,7 @@ class ReasoningConfig(OpenAIRequestModel):
     """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
 
 
-class ConversationIn(OpenAIRequestModel):
+class ResponseConversation(OpenAIRequestModel):
     """A session, as an object."""
 
     id: Annotated[str, Field(max_length=64)]
@@ -129,25 +133,25 @@ class CreateResponse(OpenAIRequestModel):
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """Name of a registered agent, or a model as `provider:model`."""
-    input: InputIn = Field(default_factory=list[ItemIn])
+    input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Input of the response: a text, or items of a conversation."""
     instructions: Annotated[str, Field(max_length=262_144)] | None = None
     """Instructions that the model reads before the input. Not allowed for a registered agent, which
     has its own."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of the response to continue. Null: a new conversation."""
-    conversation: Annotated[str, Field(max_length=64)] | ConversationIn | None = None
+    conversation: Annotated[str, Field(max_length=64)] | ResponseConversation | None = None
     """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
-    tools: Annotated[list[ToolIn], Field(max_length=128)] | None = None
+    tools: Annotated[list[ResponseTool], Field(max_length=128)] | None = None
     """Functions that the client runs, and registered tools that Runward runs."""
-    tool_choice: Literal["auto", "none", "required"] | ToolChoiceIn | None = None
+    tool_choice: Literal["auto", "none", "required"] | ResponseToolChoice | None = None
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
     object names the tool that the model must call."""
     parallel_tool_calls: bool | None = None
     """Whether the model may request several tool calls in one turn."""
     max_tool_calls: Annotated[int, Field(ge=0, le=200)] | None = None
     """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit."""
-    text: TextConfig | None = None
+    text: ResponseTextConfig | None = None
     """Settings of the model's text output."""
     reasoning: ReasoningConfig | None = None
     """Settings of the model's reasoning."""
@@ -197,7 +201,7 @@ class CompactResponse(OpenAIRequestModel):
 
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """Name of a registered agent, or a model as `provider:model`."""
-    input: InputIn = Field(default_factory=list[ItemIn])
+    input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of a response whose conversation precedes the input. Null: only the input."""

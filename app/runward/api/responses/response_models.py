@@ -143,7 +143,7 @@ class ResponseObject(ResponseModel):
     """Number of tokens that the response used. Null until the response has ended."""
 
 
-class InputItems(ConversationPage):
+class ResponseInputItemList(ConversationPage):
     """The input items of a response."""
 
     model_config = with_example(

@@ -31,7 +31,7 @@ from runward.api.responses.parts import ResponseId
 from runward.api.responses.response_models import (
     RESPONSE_STREAM,
     Compaction,
-    InputItems,
+    ResponseInputItemList,
     ResponseObject,
 )
 from runward.api.runs.acceptance import AcceptResult, accept_once
@@ -218,7 +218,7 @@ async def cancel_response(
 
 @routes.get(
     "/responses/{response_id}/input_items",
-    response_model=InputItems,
+    response_model=ResponseInputItemList,
     summary="List a response's input items",
 )
 async def list_input_items(

@@ -6,11 +6,11 @@ from typing import Any, Final
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.responses.conversation import parameter_error
 from runward.api.responses.models import (
-    ConversationIn,
     CreateResponse,
-    FunctionIn,
-    JsonSchemaIn,
-    RunwardToolsIn,
+    ResponseConversation,
+    ResponseFormatJsonSchema,
+    ResponseFunctionTool,
+    ResponseMcpTool,
 )
 from runward.api.responses.response_body import select_kept_fields
 from runward.api.runs.acceptance import AcceptResult, accept_in_session
@@ -23,7 +23,7 @@ from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import ToolSpec, is_reserved
-from runward.domain.run.config import MAX_TOOLS, Limits, NamedTool, RunConfig
+from runward.domain.run.config import MAX_TOOLS, Limits, NamedToolChoice, RunConfig
 from runward.domain.run.family import Member
 from runward.domain.run.items import Item
 from runward.domain.schema.validator import check_schema
@@ -139,7 +139,9 @@ def _check_agent_settings(body: CreateResponse) -> None:
             why = f"belongs to the agent '{body.model}' and cannot be set beside it"
             raise e.UnsupportedParameterError(name, why)
     text = body.text
-    if text is not None and (isinstance(text.format, JsonSchemaIn) or text.verbosity is not None):
+    if text is not None and (
+        isinstance(text.format, ResponseFormatJsonSchema) or text.verbosity is not None
+    ):
         why = f"belongs to the agent '{body.model}' and cannot be set beside it"
         raise e.UnsupportedParameterError("text", why)
     if list_registered_tools(body):
@@ -150,7 +152,7 @@ def _check_agent_settings(body: CreateResponse) -> None:
 def list_registered_tools(body: CreateResponse) -> tuple[str, ...]:
     """The registered tools that are asked for. Raises InvalidRequestError for more than a run
     can have."""
-    named = [one.names for one in body.tools or () if isinstance(one, RunwardToolsIn)]
+    named = [one.names for one in body.tools or () if isinstance(one, ResponseMcpTool)]
     found = tuple(dict.fromkeys(name for names in named for name in names))
     if len(found) > MAX_TOOLS:
         raise parameter_error("tools", f"must name at most {MAX_TOOLS} registered tools")
@@ -159,7 +161,7 @@ def list_registered_tools(body: CreateResponse) -> tuple[str, ...]:
 
 def _schema(body: CreateResponse) -> JsonObject | None:
     format_ = body.text.format if body.text else None
-    return format_.schema_ if isinstance(format_, JsonSchemaIn) else None
+    return format_.schema_ if isinstance(format_, ResponseFormatJsonSchema) else None
 
 
 def _settings(body: CreateResponse) -> JsonObject:
@@ -176,7 +178,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
     errors: list[FieldError] = []
     specs: dict[str, ToolSpec] = {}
     for n, one in enumerate(body.tools or ()):
-        if not isinstance(one, FunctionIn):
+        if not isinstance(one, ResponseFunctionTool):
             continue
         parameters = _EMPTY_SCHEMA if one.parameters is None else one.parameters
         place = f"tools.{n}.parameters"
@@ -207,7 +209,7 @@ def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> Resolved
     if (choice := body.tool_choice) is not None:
         if not isinstance(choice, str) and choice.name not in taken:
             raise parameter_error("tool_choice", "must name one of the response's tools")
-        named = choice if isinstance(choice, str) else NamedTool(name=choice.name)
+        named = choice if isinstance(choice, str) else NamedToolChoice(name=choice.name)
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:
         fields["limits"] = config.limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
@@ -223,7 +225,7 @@ def _parse_session(body: CreateResponse) -> SessionId | None:
     given = body.conversation
     if given is None:
         return None
-    value = parse_id(Prefix.SESSION, given.id if isinstance(given, ConversationIn) else given)
+    value = parse_id(Prefix.SESSION, given.id if isinstance(given, ResponseConversation) else given)
     if value is None:
         raise e.SessionNotFoundError(errors=[FieldError("conversation", "is no session")])
     return SessionId(value)

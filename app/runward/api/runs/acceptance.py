@@ -14,7 +14,7 @@ from runward.api.runs.request_models import ContinueRun, build_messages
 from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
 from runward.domain.registry.scopes import Principal
-from runward.domain.run.sessions import OnConflict, Place
+from runward.domain.run.sessions import ConflictMode, Place
 from runward.domain.run.status import RunStatus
 from runward.services import RunQueue, Storage
 from runward.store import codec
@@ -93,7 +93,7 @@ async def accept_in_session(
     queue: RunQueue,
     new: NewRun,
     session_id: SessionId,
-    on_conflict: OnConflict | None = None,
+    on_conflict: ConflictMode | None = None,
     *,
     after_accept: Callable[[Tx, NewRun], Awaitable[None]] = _do_nothing,
 ) -> AcceptResult:

@@ -13,7 +13,7 @@ from runward.api.http.models import (
     ResponseModel,
     with_example,
 )
-from runward.domain.events.values import DecisionKind, Reason
+from runward.domain.events.values import CallReason, DecisionKind
 from runward.domain.ids import Prefix, RunId, format_id, format_optional_id
 from runward.domain.json import JsonObject
 from runward.domain.run.large_arguments import omit_large
@@ -69,7 +69,7 @@ class ResolveAction(ResponseModel):
     if this run made the call."""
 
 
-class ResultAction(ResponseModel):
+class ToolResultAction(ResponseModel):
     """A tool call that needs a result or input from the client. Submit it with `POST
     /v1/runs/{run_id}/tool_calls/{call_id}/result`."""
 
@@ -91,7 +91,7 @@ class ResultAction(ResponseModel):
 
 
 RequiredAction: TypeAlias = Annotated[
-    ApprovalAction | ResolveAction | ResultAction, Field(discriminator="type")
+    ApprovalAction | ResolveAction | ToolResultAction, Field(discriminator="type")
 ]
 
 
@@ -183,7 +183,7 @@ class ToolCall(ResponseModel):
     """ID of the child run that executes the call. Set only for tools of type `agent`."""
     outcome: CallOutcome | None = None
     """Outcome of the call. Null until `phase` is `settled`."""
-    reason: Reason | None = None
+    reason: CallReason | None = None
     """Why the call failed, was rejected, or was not run. Null for other calls."""
     output: JsonValue = None
     """Full output of the call. The model may read a truncated version."""
@@ -251,10 +251,10 @@ def render_wait(waiting: WaitingCall) -> RequiredAction | CallbackWait:
     fields["call_id"] = call.id
     match call.phase:
         case CallPhase.AWAITING_RESULT:
-            return ResultAction.from_attributes(call, **fields)
+            return ToolResultAction.from_attributes(call, **fields)
         case CallPhase.AWAITING_INPUT:
             requests = call.exchange and call.exchange.requests
-            return ResultAction.from_attributes(call, requests=requests, **fields)
+            return ToolResultAction.from_attributes(call, requests=requests, **fields)
         case CallPhase.AWAITING_CALLBACK:
             return CallbackWait.from_attributes(call, deadline_at=subject.deadline_at, **fields)
         case _:

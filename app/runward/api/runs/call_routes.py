@@ -13,7 +13,7 @@ from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.params import CallPath, MaxArgumentsBytes, RunPath
 from runward.api.http.routes import make_router
 from runward.api.runs.call_models import ToolCall
-from runward.api.runs.request_models import ClientResult
+from runward.api.runs.request_models import SubmitToolResult
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.resolve import Callback, Resolution
@@ -29,7 +29,7 @@ EARLY_RETRY_SECONDS: Final = 0.1
 """A tool may call back before its own 202 has arrived; that is waited for, for so long."""
 
 
-class Accepted(ResponseModel):
+class CallbackReceipt(ResponseModel):
     """Runward has accepted the callback."""
 
     model_config = with_example(accepted=True)
@@ -87,14 +87,14 @@ async def resolve_tool_call(
     response_model=ToolCall,
     summary="Submit a tool result",
 )
-async def give_tool_result(
+async def submit_tool_result(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
     request_key: RequestKey,
     run_id: RunPath,
     call_id: CallPath,
-    result: ClientResult,
+    result: SubmitToolResult,
 ) -> Response:
     """Submit the result of a tool that the client runs, or the input that a tool requests. The
     first result wins: repeating it has no effect, and a different result is refused with 409."""
@@ -123,7 +123,7 @@ async def _read_call(tx: Tx, project_id: ProjectId, run_id: RunId, call_id: Call
 
 
 @callbacks.post("/callbacks/{token}", responses={410: {}}, summary="Submit a callback")
-async def call_back(
+async def submit_callback(
     storage: StorageDep,
     queue: RunQueueDep,
     token: Annotated[
@@ -134,7 +134,7 @@ async def call_back(
         ),
     ],
     callback: Callback,
-) -> Accepted:
+) -> CallbackReceipt:
     """Submit progress, a result, a failure, or a request for input for a call that the tool
     accepted with 202. The token authorizes the request, so no API key is needed. The first result
     wins: repeating it has no effect, and a different result is refused with 409. A result for a
@@ -152,7 +152,7 @@ async def call_back(
         match found:
             case None:
                 queue.wake_worker()
-                return Accepted(accepted=True)
+                return CallbackReceipt(accepted=True)
             case transitions.LateCallback():
                 raise e.LateCallbackError
             case transitions.EarlyCallback():

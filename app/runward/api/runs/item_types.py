@@ -7,11 +7,11 @@ from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from runward.domain.json import JsonObject, documented
-from runward.domain.run.items import Role
+from runward.domain.run.items import MessageRole
 
 
 @documented
-class ShownText(TypedDict):
+class ItemText(TypedDict):
     """A text part of a message or a result."""
 
     type: Literal["text"]
@@ -20,7 +20,7 @@ class ShownText(TypedDict):
 
 
 @documented
-class ShownImage(TypedDict):
+class ItemImage(TypedDict):
     """An image, as a URL or as base64 data."""
 
     type: Literal["image"]
@@ -35,7 +35,7 @@ class ShownImage(TypedDict):
 
 
 @documented
-class ShownFile(TypedDict):
+class ItemFile(TypedDict):
     """A file, as a URL or as base64 data."""
 
     type: Literal["file"]
@@ -49,11 +49,11 @@ class ShownFile(TypedDict):
     """Name of the file."""
 
 
-ShownPart: TypeAlias = Annotated[ShownText | ShownImage | ShownFile, Field(discriminator="type")]
+ItemPart: TypeAlias = Annotated[ItemText | ItemImage | ItemFile, Field(discriminator="type")]
 
 
 @documented
-class NativePart(TypedDict):
+class ProviderData(TypedDict):
     """Provider-specific data of an item, in the provider's format."""
 
     vendor: str
@@ -67,13 +67,13 @@ class MessageItem(TypedDict):
     """A message of a user, a model, or the system."""
 
     type: Literal["message"]
-    role: Role
+    role: MessageRole
     """Role of the message's author."""
-    content: str | list[ShownPart]
+    content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
     refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
-    native: NotRequired[NativePart]
+    native: NotRequired[ProviderData]
     """Provider-specific data of the message. Missing if there is none."""
 
 
@@ -90,7 +90,7 @@ class ToolCallItem(TypedDict):
     """Arguments of the call. Empty if the model's text is not a JSON object."""
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
-    native: NotRequired[NativePart]
+    native: NotRequired[ProviderData]
     """Provider-specific data of the call. Missing if there is none."""
 
 
@@ -105,7 +105,7 @@ class ToolResultItem(TypedDict):
     """Output of the call: any JSON value."""
     is_error: bool
     """Whether the model reads the output as an error."""
-    content: NotRequired[list[ShownPart]]
+    content: NotRequired[list[ItemPart]]
     """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
 
 

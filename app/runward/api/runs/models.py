@@ -230,7 +230,7 @@ class Run(ResponseModel):
         )
 
 
-class ItemPage(ConversationPage):
+class RunItemList(ConversationPage):
     """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
     the model's provider ran. `native` contains data that only one provider understands."""
 

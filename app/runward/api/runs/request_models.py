@@ -183,7 +183,7 @@ class CancelRun(RequestModel):
     first."""
 
 
-class ClientResult(RequestModel):
+class SubmitToolResult(RequestModel):
     """The result of a tool that the client runs, or the input that a tool requests. Set either
     `output` or `error`."""
 

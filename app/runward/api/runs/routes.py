@@ -22,7 +22,7 @@ from runward.api.runs.answers import (
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
 from runward.api.runs.filters import RunFilterParams
-from runward.api.runs.models import ItemPage, Run
+from runward.api.runs.models import Run, RunItemList
 from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, build_messages
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
@@ -100,7 +100,7 @@ async def get_run(
     return json_response(await read_run(storage, project_id, run_id, with_config=with_config))
 
 
-@routes.get("/runs/{run_id}/items", response_model=ItemPage, summary="List a run's items")
+@routes.get("/runs/{run_id}/items", response_model=RunItemList, summary="List a run's items")
 async def list_items(
     principal: RunsReader,
     storage: StorageDep,

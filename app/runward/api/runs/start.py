@@ -27,7 +27,7 @@ from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
 from runward.domain.run.items import Item
 from runward.domain.run.run_events import add_run_created
-from runward.domain.run.sessions import OnConflict
+from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
 from runward.store.postgres.db import mint
@@ -111,7 +111,7 @@ async def accept(
         value = parse_id(Prefix.SESSION, body.session_id)
         if value is None:
             raise e.SessionNotFoundError
-        on_conflict = None if body.on_conflict is None else OnConflict(body.on_conflict)
+        on_conflict = None if body.on_conflict is None else ConflictMode(body.on_conflict)
         return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
 
     return await accept_once(storage, request_key, start)

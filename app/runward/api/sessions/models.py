@@ -16,7 +16,7 @@ from runward.api.http.models import (
 )
 from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.json import JsonObject
-from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit
+from runward.domain.run.sessions import MAX_STATE_BYTES, ConflictMode, fits_limit
 from runward.store.runs.sessions import StoredSession
 
 SESSION_ID: Final = "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
@@ -51,13 +51,13 @@ class CreateSession(RequestModel):
     state: State = Field(default_factory=dict[str, JsonValue])
     """State that the session's runs and their tools share: a JSON object of up to 64 KiB. Models do
     not see it."""
-    on_conflict: OnConflict = OnConflict.QUEUE
+    on_conflict: ConflictMode = ConflictMode.QUEUE
     """What happens to a run that is started while another run of the session is open. `queue`: the
     new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the earlier open
     runs are cancelled."""
 
 
-class PatchSession(RequestModel):
+class UpdateSession(RequestModel):
     """The fields to update. `state` is merged: its keys replace keys of the same name, null removes
     a key, and other keys stay."""
 
@@ -70,7 +70,7 @@ class PatchSession(RequestModel):
     JSON."""
     state: State = Field(default_factory=dict[str, JsonValue])
     """Changes to the shared state, merged by top-level key. Null removes a key."""
-    on_conflict: OnConflict = OnConflict.QUEUE
+    on_conflict: ConflictMode = ConflictMode.QUEUE
     """What happens to a run that is started while another run of the session is open. Applies to
     runs that are started from now on."""
 
@@ -110,7 +110,7 @@ class Session(ResponseModel):
     """Custom metadata of the session."""
     state: JsonObject
     """Current state that the session's runs and their tools share."""
-    on_conflict: OnConflict
+    on_conflict: ConflictMode
     """What happens to a run that is started while another run of the session is open."""
     forked_from: str | None
     """ID of the session that this session was forked from. Null if it is not a fork."""
@@ -128,7 +128,7 @@ class Session(ResponseModel):
         )
 
 
-class SessionItemPage(ConversationPage):
+class SessionItemList(ConversationPage):
     """A page of a session's conversation: the items of the runs that have ended. Each item has its
     own `id` and the `run_id` of its run."""
 

@@ -14,9 +14,9 @@ from runward.api.http.routes import make_router
 from runward.api.sessions.models import (
     CreateSession,
     ForkSession,
-    PatchSession,
     Session,
-    SessionItemPage,
+    SessionItemList,
+    UpdateSession,
 )
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_id
@@ -79,8 +79,8 @@ async def get_session(
 
 
 @routes.patch("/sessions/{session_id}")
-async def change_session(
-    principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: PatchSession
+async def update_session(
+    principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: UpdateSession
 ) -> Session:
     """Update a session. The state is merged with changes that the session's runs make at the same
     time."""
@@ -103,7 +103,7 @@ async def delete_session(
 
 @routes.get(
     "/sessions/{session_id}/items",
-    response_model=SessionItemPage,
+    response_model=SessionItemList,
     summary="List a session's items",
 )
 async def list_session_items(

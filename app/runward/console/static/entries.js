@@ -146,7 +146,7 @@ function decision(call, { nameOf }) {
 }
 
 /** @type {Record<string, string>} */
-const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with other arguments", responded: "Answered in the tool's place", expired: "Nobody decided in time", withdrawn: "Withdrawn, since the run ended", void: "Asked again, since the tool has changed" };
+const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with other arguments", responded: "Answered in the tool's place", expired: "Nobody decided in time", cancelled: "Cancelled, since the run ended", superseded: "Asked again, since the tool has changed" };
 
 /** @param {"del" | "ins"} tag @param {any} value */
 function side(tag, value) {
@@ -163,7 +163,7 @@ function brief(value) {
 /** @param {Entry} entry @param {string} key @param {HTMLElement | null} raw @param {Around} around */
 function noticeView(entry, key, raw, around) {
   const { type, data } = entry.events[0];
-  const tone = type === "model.retried" || type === "model.downgraded" ? "warn" : "soft";
+  const tone = type === "model.retried" || type === "model.setting_dropped" ? "warn" : "soft";
   const node = h("div", { class: `entry notice ${tone}` }, h("div", { class: "entry-head" }, h("p", null, noticed(type, data)), raw));
   if (type === "state.updated" && data.changes) add(node, h("details", { class: "io", "data-key": `state ${key}` }, h("summary", null, h("span", { class: "soft" }, text(brief(data.changes)))), json(data.changes)));
   if (type === "input.received") add(node, around.slot(entry));
@@ -173,10 +173,10 @@ function noticeView(entry, key, raw, around) {
 /** @param {string} type @param {any} data */
 function noticed(type, data) {
   switch (type) {
-    case "agent.changed": return ["Handed over ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
+    case "handoff.completed": return ["Handed over ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
     case "input.received": return Number(data.messages) === 1 ? "A message came in" : `${data.messages} messages came in`;
     case "state.updated": return "The session's state was changed";
-    case "model.downgraded": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
+    case "model.setting_dropped": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
     default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is asked again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }
 }

@@ -15,7 +15,7 @@ const TICK_MS = 15_000;
 const SETTLE_MS = 500;
 const TOLD_ONE_BY_ONE = 3;
 /** @type {Record<string, string>} */
-const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved with other arguments", responded: "answered in the tool's place", expired: "expired unanswered", withdrawn: "withdrawn, since its run has ended", void: "asked again, since its tool has changed" };
+const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved with other arguments", responded: "answered in the tool's place", expired: "expired unanswered", cancelled: "cancelled, since its run has ended", superseded: "asked again, since its tool has changed" };
 
 /** @typedef {{element: HTMLElement, tick: () => void, action: any}} Shown */
 

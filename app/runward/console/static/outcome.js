@@ -23,7 +23,7 @@ const ADVICE = {
   guardrail: "A guardrail stopped the run. Change the input, or the guardrail.",
   step_failed: "An agent of this workflow failed. Look at its run above.",
   refusal: "The model does not want to answer this. Ask in other words.",
-  output_schema: "The answer did not fit the schema, even after it was told so. Make the schema simpler, or allow more repair_attempts.",
+  output_schema: "The answer did not fit the schema, even after it was told so. Make the schema simpler, or allow more output_retries.",
   repeated_calls: "The model went in circles. Change its instructions, or what the tool answers.",
   max_turns: "Continue it with more turns, or run it again with a larger limit max_turns.",
   max_tool_calls: "Continue it, or run it again with a larger limit max_tool_calls.",

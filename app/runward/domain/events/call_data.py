@@ -10,8 +10,8 @@ from runward.domain.events.values import (
     ArgumentsBytes,
     CalledTool,
     CallProgress,
+    CallReason,
     DecisionKind,
-    Reason,
     RunCallId,
 )
 from runward.domain.json import JsonObject, documented
@@ -19,7 +19,7 @@ from runward.domain.registry.tools import ToolType
 
 
 @documented
-class CallCreatedData(TypedDict):
+class ToolCallCreatedData(TypedDict):
     """Data of a `tool_call.created` event."""
 
     call_id: RunCallId
@@ -102,7 +102,7 @@ class ApprovalDecidedData(TypedDict):
 
 
 @documented
-class CallStartedData(TypedDict):
+class ToolCallStartedData(TypedDict):
     """Data of a `tool_call.started` event."""
 
     call_id: RunCallId
@@ -119,7 +119,7 @@ class CallStartedData(TypedDict):
 
 
 @documented
-class CallProgressData(TypedDict):
+class ToolCallProgressData(TypedDict):
     """Data of a `tool_call.progress` event."""
 
     call_id: RunCallId
@@ -143,7 +143,7 @@ class CallProgressData(TypedDict):
 
 
 @documented
-class CallEndedData(TypedDict):
+class ToolCallEndedData(TypedDict):
     """Data of the events of a tool call that has ended, such as `tool_call.completed`."""
 
     call_id: RunCallId
@@ -162,7 +162,7 @@ class CallEndedData(TypedDict):
     in full."""
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error."""
-    reason: NotRequired[Reason]
+    reason: NotRequired[CallReason]
     """Why the call failed, was rejected, or was not run."""
     detail: NotRequired[str | None]
     """Technical details of the outcome, for operators. The model does not see them."""

@@ -7,26 +7,26 @@ from runward.domain.events.base import AnyEvent, NewEvent, TransientEvent
 from runward.domain.events.call_data import (
     ApprovalDecidedData,
     ApprovalRequestedData,
-    CallCreatedData,
-    CallEndedData,
-    CallProgressData,
-    CallStartedData,
+    ToolCallCreatedData,
+    ToolCallEndedData,
+    ToolCallProgressData,
+    ToolCallStartedData,
 )
 from runward.domain.events.run_data import (
-    AgentChangedData,
-    ArgumentsPieceData,
+    EmptyData,
+    HandoffCompletedData,
     InputReceivedData,
     MessageCompletedData,
-    ModelDowngradedData,
+    MessageRestartedData,
     ModelRetriedData,
-    NothingData,
-    PieceData,
+    ModelSettingDroppedData,
     ReasoningCompletedData,
-    RestartedData,
     RunCreatedData,
     RunEndedData,
     RunWaitingData,
     StateUpdatedData,
+    TextDeltaData,
+    ToolCallArgumentsDeltaData,
     UsageUpdatedData,
 )
 
@@ -35,7 +35,7 @@ class RunCreatedEvent(NewEvent[RunCreatedData], type="run.created"):
     """The run was accepted. The data names its agent, model, and tools."""
 
 
-class RunStartedEvent(NewEvent[NothingData], type="run.started"):
+class RunStartedEvent(NewEvent[EmptyData], type="run.started"):
     """A worker claimed the run for the first time."""
 
 
@@ -44,7 +44,7 @@ class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
     wait. A run that waits only for callbacks has no such event."""
 
 
-class RunResumedEvent(NewEvent[NothingData], type="run.resumed"):
+class RunResumedEvent(NewEvent[EmptyData], type="run.resumed"):
     """A worker claimed the run again, after the run had waited or its previous worker was lost."""
 
 
@@ -76,7 +76,7 @@ class ReasoningCompletedEvent(NewEvent[ReasoningCompletedData], type="reasoning.
     """The model's reasoning in one turn, if the provider returns it."""
 
 
-class ToolCallCreatedEvent(NewEvent[CallCreatedData], type="tool_call.created"):
+class ToolCallCreatedEvent(NewEvent[ToolCallCreatedData], type="tool_call.created"):
     """The model requested a tool call. The data contains its exact arguments."""
 
 
@@ -93,41 +93,41 @@ class ToolCallApprovalDecidedEvent(
     """A person decided about the call, or a remembered decision covered it."""
 
 
-class ToolCallStartedEvent(NewEvent[CallStartedData], type="tool_call.started"):
+class ToolCallStartedEvent(NewEvent[ToolCallStartedData], type="tool_call.started"):
     """An attempt at the call is about to start. Runward commits this event before it sends the
     first byte."""
 
 
-class ToolCallProgressEvent(NewEvent[CallProgressData], type="tool_call.progress"):
+class ToolCallProgressEvent(NewEvent[ToolCallProgressData], type="tool_call.progress"):
     """The tool accepted the call, requested input, or reported progress, or a child run was
     started."""
 
 
-class ToolCallCompletedEvent(NewEvent[CallEndedData], type="tool_call.completed"):
+class ToolCallCompletedEvent(NewEvent[ToolCallEndedData], type="tool_call.completed"):
     """The call completed. The data contains its output."""
 
 
-class ToolCallFailedEvent(NewEvent[CallEndedData], type="tool_call.failed"):
+class ToolCallFailedEvent(NewEvent[ToolCallEndedData], type="tool_call.failed"):
     """The call failed, and the model reads an error. `reason` contains the cause."""
 
 
-class ToolCallTimedOutEvent(NewEvent[CallEndedData], type="tool_call.timed_out"):
+class ToolCallTimedOutEvent(NewEvent[ToolCallEndedData], type="tool_call.timed_out"):
     """The tool did not return a complete response before the call timed out."""
 
 
-class ToolCallRejectedEvent(NewEvent[CallEndedData], type="tool_call.rejected"):
+class ToolCallRejectedEvent(NewEvent[ToolCallEndedData], type="tool_call.rejected"):
     """A person or a guardrail rejected the call, or its approval expired."""
 
 
-class ToolCallOutcomeUnknownEvent(NewEvent[CallEndedData], type="tool_call.outcome_unknown"):
+class ToolCallOutcomeUnknownEvent(NewEvent[ToolCallEndedData], type="tool_call.outcome_unknown"):
     """The call was sent, but it is unknown whether it took effect."""
 
 
-class ToolCallCancelledEvent(NewEvent[CallEndedData], type="tool_call.cancelled"):
+class ToolCallCancelledEvent(NewEvent[ToolCallEndedData], type="tool_call.cancelled"):
     """The run ended before the call had a result."""
 
 
-class AgentChangedEvent(NewEvent[AgentChangedData], type="agent.changed"):
+class HandoffCompletedEvent(NewEvent[HandoffCompletedData], type="handoff.completed"):
     """An agent handed the run over to another agent. The data contains both names."""
 
 
@@ -148,25 +148,25 @@ class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
     or the next one."""
 
 
-class ModelDowngradedEvent(NewEvent[ModelDowngradedData], type="model.downgraded"):
+class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.setting_dropped"):
     """The model does not support a part of the request, so Runward leaves that part out."""
 
 
-class MessageDeltaEvent(TransientEvent[PieceData], type="message.delta"):
+class MessageDeltaEvent(TransientEvent[TextDeltaData], type="message.delta"):
     """A piece of the model's text, streamed while the model generates it."""
 
 
-class ReasoningDeltaEvent(TransientEvent[PieceData], type="reasoning.delta"):
+class ReasoningDeltaEvent(TransientEvent[TextDeltaData], type="reasoning.delta"):
     """A piece of the model's reasoning, streamed while the model generates it."""
 
 
 class ToolCallArgumentsDeltaEvent(
-    TransientEvent[ArgumentsPieceData], type="tool_call.arguments.delta"
+    TransientEvent[ToolCallArgumentsDeltaData], type="tool_call.arguments.delta"
 ):
     """A piece of a call's arguments, streamed while the model generates it."""
 
 
-class MessageRestartedEvent(TransientEvent[RestartedData], type="message.restarted"):
+class MessageRestartedEvent(TransientEvent[MessageRestartedData], type="message.restarted"):
     """The model's stream was interrupted and starts again. Discard the pieces of this turn."""
 
 

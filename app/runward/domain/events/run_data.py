@@ -41,12 +41,12 @@ class RunCreatedData(TypedDict):
 
 
 @documented
-class NothingData(TypedDict):
+class EmptyData(TypedDict):
     """Empty data. The event's type contains all the information."""
 
 
 @documented
-class WaitingFor(TypedDict):
+class RunWaitingCall(TypedDict):
     """A tool call that the run waits for."""
 
     type: Literal["approval", "callback", "tool_result", "resolve", "child_run"]
@@ -65,12 +65,12 @@ class WaitingFor(TypedDict):
 class RunWaitingData(TypedDict):
     """Data of a `run.waiting` event."""
 
-    waiting_for: list[WaitingFor]
+    waiting_for: list[RunWaitingCall]
     """Tool calls that the run waits for."""
 
 
 @documented
-class ErrorSaid(TypedDict):
+class RunError(TypedDict):
     """The error that a run failed with."""
 
     code: RunErrorCode
@@ -80,7 +80,7 @@ class ErrorSaid(TypedDict):
 
 
 @documented
-class LimitSaid(TypedDict):
+class IncompleteDetails(TypedDict):
     """The limit that ended a run."""
 
     reason: str
@@ -97,9 +97,9 @@ class RunEndedData(TypedDict):
     """Final output of the run. A longer output is truncated to 32 KiB."""
     truncated: NotRequired[Literal[True]]
     """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full."""
-    error: NotRequired[ErrorSaid]
+    error: NotRequired[RunError]
     """The error that the run failed with. Set only for failed runs."""
-    incomplete_details: NotRequired[LimitSaid]
+    incomplete_details: NotRequired[IncompleteDetails]
     """The limit that ended the run. Set only if a limit ended it."""
 
 
@@ -126,7 +126,7 @@ class ReasoningCompletedData(TypedDict):
 
 
 @documented
-class AgentChangedData(
+class HandoffCompletedData(
     TypedDict(
         "_From",
         {
@@ -211,7 +211,7 @@ class ModelRetriedData(TypedDict):
 
 
 @documented
-class ModelDowngradedData(TypedDict):
+class ModelSettingDroppedData(TypedDict):
     model: str
     """Model that does not support the part."""
     what: str
@@ -221,7 +221,7 @@ class ModelDowngradedData(TypedDict):
 
 
 @documented
-class PieceData(TypedDict):
+class TextDeltaData(TypedDict):
     turn: EventTurn
     agent: Owner
     text: Annotated[str, Field(description="Text of this piece.")]
@@ -231,7 +231,7 @@ class PieceData(TypedDict):
 
 
 @documented
-class ArgumentsPieceData(PieceData):
+class ToolCallArgumentsDeltaData(TextDeltaData):
     call_id: str | None
     """ID of the tool call. Null until the model has generated it."""
     tool: str | None
@@ -239,7 +239,7 @@ class ArgumentsPieceData(PieceData):
 
 
 @documented
-class RestartedData(TypedDict):
+class MessageRestartedData(TypedDict):
     """Data of a `message.restarted` event."""
 
     turn: EventTurn

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 
-class Reason(StrEnum):
+class CallReason(StrEnum):
     """Why a call failed or was not run, as a stable code."""
 
     TOOL_ERROR = "tool_error"
@@ -65,8 +65,8 @@ class ApprovalStatus(StrEnum):
     EDITED = "edited"
     RESPONDED = "responded"
     EXPIRED = "expired"  # nobody answered in time
-    WITHDRAWN = "withdrawn"  # the run ended first
-    VOID = "void"  # the tool changed since it was asked; it was asked again
+    CANCELLED = "cancelled"  # the run ended first
+    SUPERSEDED = "superseded"  # the tool has changed since; another approval replaces this one
 
 
 DecisionKind: TypeAlias = Literal["approve", "reject", "edit", "respond"]

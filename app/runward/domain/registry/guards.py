@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from runward.domain.json import JsonObject
 
-ToolStage: TypeAlias = Literal["pre_approval", "input", "output"]
-RunStage: TypeAlias = Literal["run_input", "run_output"]
-Stage: TypeAlias = ToolStage | RunStage
-Moment: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_tool"]
+ToolGuardrailStage: TypeAlias = Literal["pre_approval", "input", "output"]
+RunGuardrailStage: TypeAlias = Literal["run_input", "run_output"]
+Stage: TypeAlias = ToolGuardrailStage | RunGuardrailStage
+HookPoint: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_tool"]
 
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 TargetUrl = Annotated[str, Field(min_length=1, max_length=2048)]
@@ -65,7 +65,7 @@ class _AtStage(Frozen):
 
 
 class _AtMoment(Frozen):
-    on: Moment
+    on: HookPoint
     """Point at which Runward calls the hook: before or after a model request, or before or after a
     tool call."""
 

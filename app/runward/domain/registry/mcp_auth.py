@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Protocol, TypeAlias
 from pydantic import Field
 
 from runward.domain.errors import FieldError
-from runward.domain.registry.tools import Frozen, SecretRef
+from runward.domain.registry.tools import Frozen, SecretReference
 
 _PRINTABLE: Final = r"^[\x20-\x7e]+$"
 """The characters of OAuth IDs, secrets and tokens (RFC 6749, appendix A)."""
@@ -19,7 +19,7 @@ AuthMethod: TypeAlias = Literal["client_secret_basic", "client_secret_post"]
 
 
 OAuthSecret: TypeAlias = (
-    Annotated[str, Field(min_length=1, max_length=16_384, pattern=_PRINTABLE)] | SecretRef
+    Annotated[str, Field(min_length=1, max_length=16_384, pattern=_PRINTABLE)] | SecretReference
 )
 
 
@@ -113,13 +113,13 @@ class ResolvedCredentials:
 class Credentials:
     """Credentials as the project registered them: values, and references to its secrets."""
 
-    headers: Mapping[str, str | SecretRef] = field(repr=False)
+    headers: Mapping[str, str | SecretReference] = field(repr=False)
     oauth: OAuth | None = field(default=None, repr=False)
 
     def references(self) -> Iterator[tuple[str, str]]:
         """Yield the path of each reference, and the name of its secret."""
         for path, value in self._secrets():
-            if isinstance(value, SecretRef):
+            if isinstance(value, SecretReference):
                 yield f"{path}.secret", value.secret
 
     def literal_fields(self) -> set[str]:
@@ -144,7 +144,7 @@ class Credentials:
         )
         return ResolvedCredentials(headers, client)
 
-    def _secrets(self) -> Iterator[tuple[str, str | SecretRef]]:
+    def _secrets(self) -> Iterator[tuple[str, str | SecretReference]]:
         for name, value in self.headers.items():
             yield f"headers.{name[:128]}", value
         if self.oauth is not None:
@@ -176,5 +176,5 @@ def oauth_problems(client: OAuthClient) -> list[FieldError]:
     return problems
 
 
-def _resolve_value(given: str | SecretRef, secrets: Mapping[str, str]) -> str:
+def _resolve_value(given: str | SecretReference, secrets: Mapping[str, str]) -> str:
     return given if isinstance(given, str) else given.resolve(secrets)

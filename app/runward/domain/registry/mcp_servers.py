@@ -8,16 +8,16 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from runward.domain.errors import NameTakenError
+from runward.domain.errors import AlreadyExistsError
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, compute_digest
 from runward.domain.registry.tools import (
     ApprovalPolicy,
-    FromServer,
+    CelRule,
     Frozen,
+    McpToolSource,
     Seconds,
     ToolName,
     ToolSpec,
-    When,
     is_reserved,
 )
 from runward.domain.schema.validator import check_schema
@@ -32,7 +32,7 @@ MAX_CHECKED: Final = 16_384
 _checked: Final[dict[bytes, str | None]] = {}
 """The problem of each tool, by the digest of its schemas."""
 
-ServerApproval: TypeAlias = Literal["never", "always"] | When
+ServerApproval: TypeAlias = Literal["never", "always"] | CelRule
 McpName = Annotated[str, Field(min_length=1, max_length=256)]
 """The server's own name of a tool."""
 Argument = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
@@ -112,7 +112,7 @@ class OfferedTools:
 
 
 def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> OfferedTools:
-    """Convert the server's list into tools. Raises NameTakenError if two of them would have the
+    """Convert the server's list into tools. Raises AlreadyExistsError if two of them would have the
     same name."""
     specs: dict[str, ToolSpec] = {}
     skipped: list[SkippedServerTool] = []
@@ -125,7 +125,7 @@ def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> 
         spec = _spec(server, tool)
         if (other := specs.get(spec.name)) is not None:
             assert other.mcp is not None
-            raise NameTakenError(
+            raise AlreadyExistsError(
                 f"The server's tools '{other.mcp.tool}' and '{tool.name}' would both be named "
                 f"'{spec.name}'; leave one out with tools.deny."
             )
@@ -192,5 +192,5 @@ def _spec(server: McpServerSpec, tool: ListedTool) -> ToolSpec:
         metadata={"mcp": about} if about else {},
         # A digest of the command, so that another command makes another version, like another url.
         code=None if server.command is None else compute_digest(server.target)[:64],
-        mcp=FromServer(server=server.name, tool=tool.name),
+        mcp=McpToolSource(server=server.name, tool=tool.name),
     )

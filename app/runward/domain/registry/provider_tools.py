@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, Hosted, closed_object
+from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, HostedTool, closed_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ MCP_REQUEST: Final = closed_object(
 """The arguments of a call that asks whether the provider may call a tool of a hosted MCP server."""
 
 
-def hosted_parameters(hosted: Hosted) -> JsonObject:
+def hosted_parameters(hosted: HostedTool) -> JsonObject:
     """Return the parameters of a hosted tool. Only hosted MCP servers have any."""
     return MCP_REQUEST if hosted.kind == "mcp" else closed_object()
 
 
 def default_hosted_approval(
-    *, hosted: Hosted | None = None, executes: ExecutorKind | None = None
+    *, hosted: HostedTool | None = None, implements: ExecutorKind | None = None
 ) -> ApprovalPolicy:
     """Return the default approval policy of such a tool."""
-    asks = executes is not None or (hosted is not None and hosted.kind == "mcp")
+    asks = implements is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"

@@ -39,7 +39,7 @@ def closed_object(*required: str, **properties: JsonObject) -> JsonObject:
     }
 
 
-class When(Frozen):
+class CelRule(Frozen):
     """A rule in CEL (Common Expression Language). It can use `args`, `context`, `run`, and `tool`,
     and must evaluate to true or false."""
 
@@ -48,7 +48,7 @@ class When(Frozen):
     `tool`."""
 
 
-class ByCallable(Frozen):
+class CallableRule(Frozen):
     """A function of a plugin that decides, as `package.module:function`. Only the plugin's code can
     set it."""
 
@@ -56,7 +56,7 @@ class ByCallable(Frozen):
     """Path of the plugin's function, as `package.module:function`."""
 
 
-class SecretRef(Frozen):
+class SecretReference(Frozen):
     """A reference to a secret of the project."""
 
     secret: ToolName
@@ -75,17 +75,17 @@ class Sealed(Frozen):
     sealed: str
 
 
-HeaderValue: TypeAlias = str | SecretRef | Sealed
+HeaderValue: TypeAlias = str | SecretReference | Sealed
 
 
-class OutputOfTool(Frozen):
+class ChildToolOutput(Frozen):
     """Use the last successful output of one of the child run's tools as the result."""
 
     tool: ToolName
     """Name of the child run's tool whose output is used."""
 
 
-class FromServer(Frozen):
+class McpToolSource(Frozen):
     """The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server."""
 
     server: ToolName
@@ -94,16 +94,16 @@ class FromServer(Frozen):
     """Name of the tool on the MCP server."""
 
 
-HostedKind: TypeAlias = Literal[
+HostedToolKind: TypeAlias = Literal[
     "web_search", "file_search", "code_interpreter", "image_generation", "mcp"
 ]
 ExecutorKind: TypeAlias = Literal["shell", "apply_patch", "computer"]
 
 
-class Hosted(Frozen):
+class HostedTool(Frozen):
     """A tool that the model's provider runs."""
 
-    kind: HostedKind
+    kind: HostedToolKind
     """Kind of the hosted tool."""
     settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
@@ -112,21 +112,21 @@ class Hosted(Frozen):
     of a secret of the project."""
 
 
-class Text(Frozen):
+class FailureMessage(Frozen):
     """A custom message for the model that replaces the built-in one."""
 
     message: Annotated[str, Field(max_length=4096)]
     """Message that the model reads."""
 
 
-OnFailure: TypeAlias = Literal["return_error", "fail_run"] | Text
-OnUnknown: TypeAlias = Literal["return_error", "ask", "fail_run"]
-ApprovalPolicy: TypeAlias = Literal["never", "always"] | When | ByCallable
-Enabled: TypeAlias = bool | When | ByCallable
+OnFailure: TypeAlias = Literal["return_error", "fail_run"] | FailureMessage
+UnknownOutcomeMode: TypeAlias = Literal["return_error", "ask", "fail_run"]
+ApprovalPolicy: TypeAlias = Literal["never", "always"] | CelRule | CallableRule
+Enabled: TypeAlias = bool | CelRule | CallableRule
 ToolType: TypeAlias = Literal[
     "webhook", "plugin", "agent", "client", "mcp", "hosted", "builtin", "handoff"
 ]
-ChildOutput: TypeAlias = Literal["final", "json"] | OutputOfTool
+ChildOutput: TypeAlias = Literal["final", "json"] | ChildToolOutput
 
 
 class Retry(Frozen):
@@ -201,7 +201,7 @@ class ToolSpec(Frozen):
     idempotent: bool = False
     """Whether the tool may safely receive the same call more than once. If true, Runward can retry
     calls whose outcome is unknown."""
-    on_unknown: OnUnknown = "return_error"
+    on_unknown: UnknownOutcomeMode = "return_error"
     """What happens if it is unknown whether a call took effect. `return_error`: the model reads an
     error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry = Retry()
@@ -231,11 +231,11 @@ class ToolSpec(Frozen):
     code: Annotated[str, Field(max_length=64)] | None = None
     """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
     creates a new version of the tool. Null for other tools."""
-    mcp: FromServer | None = None
+    mcp: McpToolSource | None = None
     """MCP server of the tool, and the tool's name on that server. Set only for tools of type
     `mcp`."""
-    hosted: Hosted | None = None
+    hosted: HostedTool | None = None
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
-    executes: ExecutorKind | None = None
+    implements: ExecutorKind | None = None
     """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""

@@ -8,17 +8,17 @@ from uuid import UUID
 from runward.domain.events.base import bounded_field
 from runward.domain.events.call_data import ApprovalDecidedData
 from runward.domain.events.kinds import ToolCallApprovalDecidedEvent, ToolCallApprovalRequestedEvent
-from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.ids import ApprovalId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.decisions import (
     STATUS_AFTER,
-    Approve,
+    ApproveDecision,
     Decision,
-    Edit,
-    Reject,
-    Respond,
+    EditDecision,
+    RejectDecision,
+    RespondDecision,
     encode_decision,
 )
 from runward.domain.run.remembered_decisions import (
@@ -58,12 +58,12 @@ def require_approval(
     """Ask a person, unless a decision was made that covers this call too."""
     if _was_declined_before(state, call):
         text = texts.DECLINED_BEFORE
-        declined = Result(CallOutcome.REJECTED, text, Reason.DECLINED_BEFORE)
+        declined = Result(CallOutcome.REJECTED, text, CallReason.DECLINED_BEFORE)
         return settle(state, changes, call, declined)
     remembered = find_remembered_decision(state.remembered, call, state.agent)
     if remembered is not None and remembered.decision == "reject":
         text = remembered.message or tool.spec.reject_message or texts.NOT_APPROVED
-        return settle(state, changes, call, Result(CallOutcome.REJECTED, text, Reason.DECLINED))
+        return settle(state, changes, call, Result(CallOutcome.REJECTED, text, CallReason.DECLINED))
     if remembered is not None:
         changes.add(
             ToolCallApprovalDecidedEvent(
@@ -106,7 +106,7 @@ def _was_declined_before(state: RunState, call: Call) -> bool:
     return any(
         other.digest == call.digest
         and other.result is not None
-        and other.result.reason in (Reason.DECLINED, Reason.DECLINED_BEFORE)
+        and other.result.reason in (CallReason.DECLINED, CallReason.DECLINED_BEFORE)
         for other in state.calls.values()
     )
 
@@ -125,7 +125,7 @@ def decide(
     those whose approvals have `expired_ids`."""
     state, first = _decide_call(state, changes, call, tool, decision, approver)
     decided = [first]
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
+    if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
         memory = remember_decision(decision, call, state.agent)
         for other in state.open_calls:
             waits = (
@@ -156,12 +156,12 @@ def _decide_call(
         "status": status,
         "decided_by": approver,
     }
-    if isinstance(decision, Edit | Reject) and decision.message:
+    if isinstance(decision, EditDecision | RejectDecision) and decision.message:
         event["message"] = decision.message
     match decision:
-        case Approve():
+        case ApproveDecision():
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
-        case Edit():
+        case EditDecision():
             arguments = tool.arguments.without_nulls(decision.arguments)
             new_digest = compute_call_digest(call.tool, call.version, tool.spec.url, arguments)
             call = replace(
@@ -173,7 +173,7 @@ def _decide_call(
                 approved_digest=new_digest,
             )
             event = {**event, **bounded_field("arguments", arguments), "digest": new_digest}
-        case Reject() | Respond():
+        case RejectDecision() | RespondDecision():
             pass
         case _:
             assert_never(decision)
@@ -181,16 +181,17 @@ def _decide_call(
     changes.put_call(call)
     state = state.with_call(call)
     match decision:
-        case Reject(message=message):
+        case RejectDecision(message=message):
             text = message or tool.spec.reject_message or texts.NOT_APPROVED
-            result = Result(CallOutcome.REJECTED, text, Reason.DECLINED)
+            result = Result(CallOutcome.REJECTED, text, CallReason.DECLINED)
             state = settle(state, changes, call, result)
-        case Respond(output=output):
+        case RespondDecision(output=output):
             result = replace(
-                make_completed_result(output, tool.spec.max_output_bytes), reason=Reason.RESPONDED
+                make_completed_result(output, tool.spec.max_output_bytes),
+                reason=CallReason.RESPONDED,
             )
             state = settle(state, changes, call, result)
-        case Approve() | Edit():
+        case ApproveDecision() | EditDecision():
             pass
         case _:
             assert_never(decision)
@@ -202,5 +203,5 @@ def expire(state: RunState, changes: Changes, call: Call) -> RunState:
     """Nobody answered in time; the model is told just that."""
     assert call.approval_id is not None
     changes.closed_approvals[call.approval_id] = ApprovalStatus.EXPIRED
-    result = Result(CallOutcome.REJECTED, texts.NOBODY_ANSWERED, Reason.APPROVAL_EXPIRED)
+    result = Result(CallOutcome.REJECTED, texts.NOBODY_ANSWERED, CallReason.APPROVAL_EXPIRED)
     return settle(state, changes, call, result)

@@ -11,14 +11,14 @@ from runward.domain.registry.tools import Frozen, Seconds, ToolName, ToolSpec
 MAX_TOKENS: Final = 2**53
 
 
-class NamedTool(Frozen):
+class NamedToolChoice(Frozen):
     """The tool that the model must call."""
 
     name: ToolName
     """Name of the tool that the model must call."""
 
 
-class StopAt(Frozen):
+class StopAtTools(Frozen):
     """Tools whose first successful result ends the run."""
 
     stop_at: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=64)]
@@ -26,7 +26,7 @@ class StopAt(Frozen):
     output."""
 
 
-class FixedOutput(Frozen):
+class MaxTurnsOutput(Frozen):
     """A fixed output of a run that reaches its maximum number of turns."""
 
     output: JsonValue
@@ -34,9 +34,9 @@ class FixedOutput(Frozen):
 
 
 ModelName = Annotated[str, Field(min_length=3, max_length=256)]
-ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
-ToolUseBehavior: TypeAlias = Literal["run_llm_again", "stop_on_first_tool"] | StopAt
-OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | FixedOutput
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedToolChoice
+ToolUseBehavior: TypeAlias = Literal["run_llm_again", "stop_on_first_tool"] | StopAtTools
+OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | MaxTurnsOutput
 
 
 class Limits(Frozen):
@@ -60,11 +60,11 @@ class Limits(Frozen):
     """Maximum number of tool calls that run at the same time."""
 
 
-class History(Frozen):
+class HistoryLimits(Frozen):
     """How much of a session's earlier runs the model sees. By default, the model sees everything
     that the session stores."""
 
-    max_turns: Annotated[int, Field(ge=0, le=1000)] | None = None
+    max_exchanges: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Maximum number of exchanges to show, counted from the newest. An exchange is one user message
     and everything that follows it. Null: no limit."""
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
@@ -122,7 +122,7 @@ class AgentConfig(Frozen):
     output_schema: JsonObject | None = None
     """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
     output is free text."""
-    repair_attempts: Annotated[int, Field(ge=0, le=5)] = 1
+    output_retries: Annotated[int, Field(ge=0, le=5)] = 1
     """Maximum number of times that the model may correct an output that does not match
     `output_schema`. The run then ends as `incomplete`."""
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
@@ -142,7 +142,7 @@ class AgentConfig(Frozen):
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: Guardrails = ()
     """Guardrails that check the run's input, its tool calls, and its final output."""
-    history: History = History()
+    history: HistoryLimits = HistoryLimits()
     """How much of the session's earlier runs the model sees."""
 
     @property

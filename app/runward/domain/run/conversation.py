@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
@@ -66,7 +66,7 @@ def _without_answer(state: RunState, last: Segment) -> RunState:
     state = replace(state, segments=segments)
     for call in (state.calls[one.call_id] for one in asked):
         if call.result is not None and not call.result.is_error:
-            withheld = Result(CallOutcome.FAILED, texts.OUTPUT_GUARDED, Reason.GUARDRAIL)
+            withheld = Result(CallOutcome.FAILED, texts.OUTPUT_GUARDED, CallReason.GUARDRAIL)
             state = state.with_call(replace(call, result=withheld))
     return state
 

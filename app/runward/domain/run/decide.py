@@ -11,13 +11,13 @@ from typing import TypeAlias, assert_never
 from pydantic import JsonValue
 
 from runward.domain.errors import FieldError
-from runward.domain.events.values import Reason, RunErrorCode
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import CallId
 from runward.domain.json import as_text
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
 from runward.domain.run.concurrency import select_startable
-from runward.domain.run.config import FixedOutput
+from runward.domain.run.config import MaxTurnsOutput
 from runward.domain.run.final_results import find_escalation, find_stopping_result
 from runward.domain.run.items import Message
 from runward.domain.run.output import count_repairs, parse_output
@@ -132,7 +132,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
             reason = call.result.reason
             timed_out = call.result.outcome is CallOutcome.TIMED_OUT
             code = RunErrorCode.TOOL_TIMEOUT if timed_out else RunErrorCode.TOOL_ERROR
-            if reason in (Reason.INVALID_ARGUMENTS, Reason.GUARDRAIL):
+            if reason in (CallReason.INVALID_ARGUMENTS, CallReason.GUARDRAIL):
                 code = RunErrorCode(reason)
             detail = call.result.detail or as_text(call.result.output)
             return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
@@ -145,7 +145,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Every call has its result: stop, answer, or ask the model again."""
-    if _was_refused(state, calls, Reason.REPEATED):
+    if _was_refused(state, calls, CallReason.REPEATED):
         return _incomplete("repeated_calls", "The model repeated the same call five times.")
     if state.config.kind != "llm":
         return _decide_for_workflow(state, schema)
@@ -163,14 +163,14 @@ def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validato
         return _finish_or_repair(state, stopped.whole, schema)
     if _has_answered(state):
         return _finish_with_answer(state, schema)
-    if _was_refused(state, calls, Reason.LIMIT):
+    if _was_refused(state, calls, CallReason.LIMIT):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     return _ask_within_limits(state)
 
 
 def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
     """Of a workflow."""
-    if any(_has_reason(call, Reason.LIMIT) for call in state.turn_calls):
+    if any(_has_reason(call, CallReason.LIMIT) for call in state.turn_calls):
         return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
     step = next_step(state)
     match step:
@@ -209,7 +209,7 @@ def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | No
     parsed, problems = parse_output(output, schema)
     if not problems:
         return Finish(RunStatus.COMPLETED, as_text(output), parsed=parsed)
-    if count_repairs(state) >= state.config.repair_attempts:
+    if count_repairs(state) >= state.config.output_retries:
         return _fail_schema(output, problems)
     limited = _ask_within_limits(state)
     return AskModel(repair=problems) if limited == AskModel() else limited
@@ -235,7 +235,7 @@ def _ask_within_limits(state: RunState) -> Action:
             return Finish(RunStatus.FAILED, code=RunErrorCode.MAX_TURNS, message=message)
         case "incomplete" | "summarise":  # or it asked for calls instead of summarising
             return _incomplete("max_turns", message)
-        case FixedOutput(output=output):
+        case MaxTurnsOutput(output=output):
             return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
         case _:
             assert_never(config.on_max_turns)
@@ -264,14 +264,14 @@ def _has_answered(state: RunState) -> bool:
     return _has_last_word(state) and not list_requested_calls(state.segments[-1])
 
 
-def _was_refused(state: RunState, calls: tuple[Call, ...], reason: Reason) -> bool:
+def _was_refused(state: RunState, calls: tuple[Call, ...], reason: CallReason) -> bool:
     """Not where somebody has said something since, or has continued the run: then the model is
     asked once more, which reads that its call was refused."""
     heard = bool(state.segments) and state.segments[-1].kind is SegmentKind.INPUT
     return not heard and any(_has_reason(call, reason) for call in calls)
 
 
-def _has_reason(call: Call, reason: Reason) -> bool:
+def _has_reason(call: Call, reason: CallReason) -> bool:
     return call.result is not None and call.result.reason is reason
 
 

@@ -11,7 +11,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import Frozen
 
 
-class Remember(Frozen):
+class RememberOptions(Frozen):
     """Apply the decision also to later calls of the same tool version by the same agent."""
 
     scope: Literal["run", "session"]
@@ -43,27 +43,27 @@ class _Decision(Frozen):
     the decision with 409. Null: Runward does not compare."""
 
 
-class Approve(_Decision):
+class ApproveDecision(_Decision):
     """Approve the call."""
 
     decision: Literal["approve"]
     """`approve`: Runward sends the call unchanged."""
-    remember: Remember | None = None
+    remember: RememberOptions | None = None
     """Apply the approval also to later calls of the tool. Null: only to this call."""
 
 
-class Reject(_Decision):
+class RejectDecision(_Decision):
     """Reject the call."""
 
     decision: Literal["reject"]
     """`reject`: Runward never sends the call."""
     message: Annotated[str, Field(max_length=4096)] | None = None
     """Message for the model. Null: the tool's `reject_message` or a built-in message."""
-    remember: Remember | None = None
+    remember: RememberOptions | None = None
     """Apply the rejection also to later calls of the tool. Null: only to this call."""
 
 
-class Edit(_Decision):
+class EditDecision(_Decision):
     """Approve the call with other arguments."""
 
     decision: Literal["edit"]
@@ -74,7 +74,7 @@ class Edit(_Decision):
     """Reason for the edit. It is recorded in the event log."""
 
 
-class Respond(_Decision):
+class RespondDecision(_Decision):
     """Set the result of the call without calling the tool."""
 
     decision: Literal["respond"]
@@ -83,7 +83,10 @@ class Respond(_Decision):
     """Result of the call: any JSON value."""
 
 
-Decision: TypeAlias = Annotated[Approve | Reject | Edit | Respond, Field(discriminator="decision")]
+Decision: TypeAlias = Annotated[
+    ApproveDecision | RejectDecision | EditDecision | RespondDecision,
+    Field(discriminator="decision"),
+]
 
 STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
     "approve": ApprovalStatus.APPROVED,
@@ -96,4 +99,4 @@ STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
 def encode_decision(decision: Decision) -> JsonObject:
     """What two decisions are compared by: all but the digest, an output of null included."""
     kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
-    return kept | {"output": decision.output} if isinstance(decision, Respond) else kept
+    return kept | {"output": decision.output} if isinstance(decision, RespondDecision) else kept

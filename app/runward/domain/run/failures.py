@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.registry.guards import Fail, Reject
-from runward.domain.registry.tools import RETRYABLE_STATUSES, OnFailure, Text, ToolSpec
+from runward.domain.registry.tools import RETRYABLE_STATUSES, FailureMessage, OnFailure, ToolSpec
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
 from runward.domain.run.outcomes import Failed, FailureKind
@@ -60,12 +60,12 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
             before = call.exchange is not None  # it was sent, and asked for more
             before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)  # it may have
             text = texts.NOT_REACHED if before else texts.NOT_SENT
-            result = Result(CallOutcome.FAILED, text, Reason.NOT_SENT)
+            result = Result(CallOutcome.FAILED, text, CallReason.NOT_SENT)
         case FailureKind.INVALID_RESPONSE:
-            result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_RESPONSE)
+            result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, CallReason.INVALID_RESPONSE)
         case FailureKind.UNAVAILABLE | FailureKind.ERROR:
             text = failed.message or texts.TOOL_ERROR
-            result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], Reason.TOOL_ERROR)
+            result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], CallReason.TOOL_ERROR)
         case _:
             assert_never(failed.why)
     return apply_failure_policy(spec.on_error, replace(result, detail=failed.detail))
@@ -89,7 +89,7 @@ def make_guardrail_result(failed: Failed) -> Result:
     return Result(
         CallOutcome.FAILED if failed.why is FailureKind.WITHHELD else CallOutcome.REJECTED,
         text,
-        Reason.GUARDRAIL,
+        CallReason.GUARDRAIL,
         detail=failed.detail,
         fails_run=failed.fails_run,
     )
@@ -122,7 +122,7 @@ def apply_failure_policy(policy: OnFailure, result: Result) -> Result:
             return result
         case "fail_run":
             return replace(result, fails_run=True)
-        case Text(message=message):
+        case FailureMessage(message=message):
             return replace(result, output=message)
         case _:
             assert_never(policy)

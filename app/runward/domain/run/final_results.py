@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.config import StopAt
+from runward.domain.run.config import StopAtTools
 from runward.domain.run.state import Call, Result, RunState
 
 
@@ -21,7 +21,7 @@ def find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | N
             return None
         case "stop_on_first_tool":
             names = None
-        case StopAt(stop_at=stop_at):
+        case StopAtTools(stop_at=stop_at):
             names = stop_at
         case _:
             assert_never(state.config.tool_use_behavior)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from runward.domain.ids import CallId
 from runward.domain.json import as_text, compact
 from runward.domain.run.bounds import truncate
-from runward.domain.run.config import History, RunKind
+from runward.domain.run.config import HistoryLimits, RunKind
 from runward.domain.run.items import (
     HostedCall,
     Item,
@@ -60,27 +60,27 @@ def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> t
 
 
 def trimmed_history(
-    history: Sequence[Sequence[Item]], policy: History, taken: Iterable[CallId] = ()
+    history: Sequence[Sequence[Item]], limits: HistoryLimits, taken: Iterable[CallId] = ()
 ) -> tuple[Item, ...]:
     """What a model reads before the run's own conversation, whose calls have the ids `taken`.
     System messages are always among it; no call is without its result, no result without its
     call, and no id is there twice."""
     items = list(_make_ids_distinct((_pair_calls(run) for run in history), taken))
-    if policy.trim_tool_outputs is not None:
-        items = [_trim(item, policy.trim_tool_outputs) for item in items]
+    if limits.trim_tool_outputs is not None:
+        items = [_trim(item, limits.trim_tool_outputs) for item in items]
     begins = [n for n, item in enumerate(items) if _has_role(item, "user")]
     first = 0
-    if policy.max_turns == 0:
+    if limits.max_exchanges == 0:
         first = len(items)
-    elif policy.max_turns is not None and policy.max_turns < len(begins):
-        first = begins[-policy.max_turns]
-    if policy.max_tokens is not None:
-        first = max(first, _find_first_fitting(items, begins, policy.max_tokens * BYTES_A_TOKEN))
+    elif limits.max_exchanges is not None and limits.max_exchanges < len(begins):
+        first = begins[-limits.max_exchanges]
+    if limits.max_tokens is not None:
+        first = max(first, _find_first_fitting(items, begins, limits.max_tokens * BYTES_A_TOKEN))
     return tuple(item for n, item in enumerate(items) if n >= first or _has_role(item, "system"))
 
 
 def _find_first_fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
-    """Where the newest turns begin that fit together, beside all system messages."""
+    """Where the newest exchanges begin that fit together, beside all system messages."""
     left = budget - sum(_estimate_bytes(item) for item in items if _has_role(item, "system"))
     first, end = len(items), len(items)
     for begin in reversed([0, *begins]):

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject, as_text, compact, parse
 
-Role = Literal["user", "assistant", "system"]
+MessageRole = Literal["user", "assistant", "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Native:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    role: Role
+    role: MessageRole
     content: MessageContent
     refusal: bool = False
     native: Native | None = None

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from runward.domain.events.run_data import WaitingFor
-from runward.domain.events.values import Reason
+from runward.domain.events.run_data import RunWaitingCall
+from runward.domain.events.values import CallReason
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run import texts
 from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
@@ -37,13 +37,13 @@ def recover(
     return state
 
 
-def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunState:
-    """The run ends: every open call gets a truthful result, every open request is withdrawn."""
-    text = texts.CANCELLED if reason is Reason.RUN_CANCELLED else texts.RUN_ENDED
+def close_open_calls(state: RunState, changes: Changes, reason: CallReason) -> RunState:
+    """The run ends: every open call gets a truthful result, every pending approval is cancelled."""
+    text = texts.CANCELLED if reason is CallReason.RUN_CANCELLED else texts.RUN_ENDED
     for call in state.open_calls:
         sent = call.attempt > 0
         if call.approval_id is not None and call.phase is CallPhase.AWAITING_APPROVAL:
-            changes.closed_approvals[call.approval_id] = "withdrawn"
+            changes.closed_approvals[call.approval_id] = "cancelled"
         result = Result(
             CallOutcome.CANCELLED,
             f"{text} {texts.UNKNOWN_OUTCOME}" if sent else text,
@@ -54,7 +54,7 @@ def close_open_calls(state: RunState, changes: Changes, reason: Reason) -> RunSt
     return state
 
 
-def describe_waiting_call(call: Call) -> WaitingFor:
+def describe_waiting_call(call: Call) -> RunWaitingCall:
     """Return an entry of `waiting_for`, in a `run.waiting` event."""
     match call.phase:
         case CallPhase.AWAITING_APPROVAL:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from runward.domain.errors import FieldError
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import GuardrailVerdict
@@ -64,7 +64,7 @@ class ParsedResponse:
 def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
     """Return why the call cannot run, in the order in which it is checked."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
-        return make_failed_result(Reason.LIMIT, texts.TOO_MANY_CALLS)
+        return make_failed_result(CallReason.LIMIT, texts.TOO_MANY_CALLS)
     tool = parsed.tool
     if tool is None or not _is_callable(tool, parsed):
         fails = state.config.on_unknown_tool == "fail_run"
@@ -72,11 +72,11 @@ def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) ->
         text = (
             texts.search_first(call.tool) if hidden else texts.unknown_tool(call.tool, turn.tools)
         )
-        return replace(make_failed_result(Reason.UNKNOWN_TOOL, text), fails_run=fails)
+        return replace(make_failed_result(CallReason.UNKNOWN_TOOL, text), fails_run=fails)
     if (problem := parsed.problem or parsed.misfit) is not None:
         return replace(problem, fails_run=tool.spec.on_error == "fail_run")
     if state.config.kind == "llm" and count_identical_before(state, call) + 1 >= STOP_AT:
-        return make_failed_result(Reason.REPEATED, texts.REPEATED)
+        return make_failed_result(CallReason.REPEATED, texts.REPEATED)
     return None
 
 
@@ -89,8 +89,8 @@ def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
 
 def make_invalid_result(name: str, problems: Sequence[FieldError]) -> Result:
     text = texts.invalid_arguments(name, problems)
-    return make_failed_result(Reason.INVALID_ARGUMENTS, text)
+    return make_failed_result(CallReason.INVALID_ARGUMENTS, text)
 
 
-def make_failed_result(reason: Reason, text: str) -> Result:
+def make_failed_result(reason: CallReason, text: str) -> Result:
     return Result(CallOutcome.FAILED, text, reason)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from runward.domain.events.base import bounded_field
-from runward.domain.events.call_data import CallCreatedData
+from runward.domain.events.call_data import ToolCallCreatedData
 from runward.domain.events.kinds import ToolCallCreatedEvent
-from runward.domain.events.values import Reason, RunErrorCode
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import (
     JsonObject,
@@ -167,7 +167,7 @@ def _parse_call(requested: RequestedCall, turn: Turn, number: int) -> ParsedCall
     else:
         raw, problem = clean_text(requested.arguments), make_invalid_result(name, parsed)
     if requested.truncated:
-        problem = make_failed_result(Reason.TRUNCATED, texts.TRUNCATED)
+        problem = make_failed_result(CallReason.TRUNCATED, texts.TRUNCATED)
     return ParsedCall(
         CallId(call_id), name, arguments, raw, number, requested.native, tool, problem, misfit
     )
@@ -193,7 +193,7 @@ def _enter_call(
         raw=parsed.raw,
     )
     changes.inserted[call.id] = call
-    created: CallCreatedData = {
+    created: ToolCallCreatedData = {
         "call_id": call.id,
         "tool": call.tool,
         "tool_version": call.version,

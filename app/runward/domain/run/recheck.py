@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from runward.domain.events.values import ApprovalStatus, Reason
+from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.run import texts
 from runward.domain.run.approvals import require_approval
 from runward.domain.run.failures import AwaitResolution, classify_unknown_outcome
@@ -49,7 +49,7 @@ def recheck(
         )
         return conclude(state, changes, call, verdict)
     if tool is None:
-        result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), Reason.UNKNOWN_TOOL)
+        result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), CallReason.UNKNOWN_TOOL)
         return settle(state, changes, call, result)
     if call.approved_digest is None and not _policy_became_stricter(call, tool, former_tool):
         return state
@@ -57,7 +57,7 @@ def recheck(
     if digest == call.approved_digest:
         return state
     if call.approval_id is not None:
-        changes.closed_approvals[call.approval_id] = ApprovalStatus.VOID
+        changes.closed_approvals[call.approval_id] = ApprovalStatus.SUPERSEDED
     again = replace(
         call,
         phase=CallPhase.READY,
@@ -74,7 +74,7 @@ def recheck(
     if problems:
         text = texts.invalid_arguments(call.tool, problems)
         return settle(
-            state, changes, again, Result(CallOutcome.FAILED, text, Reason.INVALID_ARGUMENTS)
+            state, changes, again, Result(CallOutcome.FAILED, text, CallReason.INVALID_ARGUMENTS)
         )
     return require_approval(state, changes, again, tool, mint)
 

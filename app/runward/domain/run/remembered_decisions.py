@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from runward.domain.json import compute_digest
-from runward.domain.run.decisions import Approve, Reject, RememberedDecision
+from runward.domain.run.decisions import ApproveDecision, RejectDecision, RememberedDecision
 from runward.domain.run.state import Call, RunState
 
 
 def remember_decision(
-    decision: Approve | Reject, call: Call, agent: str | None
+    decision: ApproveDecision | RejectDecision, call: Call, agent: str | None
 ) -> RememberedDecision:
     assert decision.remember is not None and call.version is not None
     exact = decision.remember.exact_arguments
@@ -18,7 +18,7 @@ def remember_decision(
         version=call.version,
         agent=agent,
         arguments_digest=compute_digest(call.arguments) if exact else None,
-        message=decision.message if isinstance(decision, Reject) else None,
+        message=decision.message if isinstance(decision, RejectDecision) else None,
     )
 
 

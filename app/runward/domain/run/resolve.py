@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.kinds import ToolCallProgressEvent
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
@@ -39,7 +39,7 @@ def _check_size(value: JsonValue) -> JsonValue:
     return value
 
 
-class ResolvedCompleted(Frozen):
+class CompletedResolution(Frozen):
     """Record that the call took effect, and its output."""
 
     resolution: Literal["completed"]
@@ -48,7 +48,7 @@ class ResolvedCompleted(Frozen):
     """Output of the call, which the model reads."""
 
 
-class ResolvedFailed(Frozen):
+class FailedResolution(Frozen):
     """Record that the call did not take effect."""
 
     resolution: Literal["failed"]
@@ -57,7 +57,7 @@ class ResolvedFailed(Frozen):
     """Error message that the model reads."""
 
 
-class ResolvedRetry(Frozen):
+class RetryResolution(Frozen):
     """Send the call again because it did not take effect."""
 
     resolution: Literal["retry"]
@@ -65,11 +65,11 @@ class ResolvedRetry(Frozen):
 
 
 Resolution: TypeAlias = Annotated[
-    ResolvedCompleted | ResolvedFailed | ResolvedRetry, Field(discriminator="resolution")
+    CompletedResolution | FailedResolution | RetryResolution, Field(discriminator="resolution")
 ]
 
 
-class Progress(Frozen):
+class CallbackProgress(Frozen):
     """Progress of a call that the tool is still working on."""
 
     status: Literal["progress"]
@@ -98,7 +98,7 @@ class CallbackFailed(Frozen):
     """Error message that the model reads."""
 
 
-class InputRequired(Frozen):
+class CallbackInputRequired(Frozen):
     """The tool needs more input from the client that started the run."""
 
     status: Literal["input_required"]
@@ -113,7 +113,8 @@ class InputRequired(Frozen):
 
 Answer: TypeAlias = CallbackCompleted | CallbackFailed
 Callback: TypeAlias = Annotated[
-    Progress | CallbackCompleted | CallbackFailed | InputRequired, Field(discriminator="status")
+    CallbackProgress | CallbackCompleted | CallbackFailed | CallbackInputRequired,
+    Field(discriminator="status"),
 ]
 
 
@@ -121,15 +122,16 @@ def apply_resolution(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, resolution: Resolution
 ) -> RunState:
     match resolution:
-        case ResolvedCompleted(output=output):
+        case CompletedResolution(output=output):
             result = replace(
-                make_completed_result(output, tool.spec.max_output_bytes), reason=Reason.RESOLVED
+                make_completed_result(output, tool.spec.max_output_bytes),
+                reason=CallReason.RESOLVED,
             )
             return settle(state, changes, call, result)
-        case ResolvedFailed(message=message):
-            failed = Result(CallOutcome.FAILED, message or texts.TOOL_ERROR, Reason.RESOLVED)
+        case FailedResolution(message=message):
+            failed = Result(CallOutcome.FAILED, message or texts.TOOL_ERROR, CallReason.RESOLVED)
             return settle(state, changes, call, failed)
-        case ResolvedRetry():
+        case RetryResolution():
             ready = replace(call, phase=CallPhase.READY)
             changes.put_call(ready)
             return state.with_call(ready)
@@ -143,9 +145,9 @@ def apply_callback(
     match callback:
         case CallbackCompleted() | CallbackFailed():
             return conclude(state, changes, call, _classify_answer(call, tool, callback))
-        case InputRequired():
+        case CallbackInputRequired():
             return _request_input(state, changes, call, callback)
-        case Progress():
+        case CallbackProgress():
             changes.add(
                 ToolCallProgressEvent(
                     {
@@ -162,7 +164,7 @@ def apply_callback(
 
 
 def _request_input(
-    state: RunState, changes: Changes, call: Call, request: InputRequired
+    state: RunState, changes: Changes, call: Call, request: CallbackInputRequired
 ) -> RunState:
     number = count_input_requests(call) + 1
     exchange = InputRequest(number, call.attempt, request.requests, request.state)
@@ -184,7 +186,7 @@ def is_repeated_request(call: Call, callback: Callback, attempt: int) -> bool:
     says so, is the one that has asked."""
     asked = call.exchange
     return (
-        isinstance(callback, InputRequired)
+        isinstance(callback, CallbackInputRequired)
         and asked is not None
         and (call.phase is CallPhase.AWAITING_INPUT or attempt <= asked.attempt)
         and is_same_json([asked.requests, asked.state], [callback.requests, callback.state])

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from runward.domain.events.base import NewEvent, bounded_field
-from runward.domain.events.call_data import CallCreatedData, CallEndedData
+from runward.domain.events.call_data import ToolCallCreatedData, ToolCallEndedData
 from runward.domain.events.kinds import (
     MessageCompletedEvent,
     ReasoningCompletedEvent,
@@ -27,7 +27,7 @@ from runward.domain.run.items import HostedCall
 from runward.domain.run.response import ModelResponse, Usage
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
 
-CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[CallEndedData]]]] = {
+CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[ToolCallEndedData]]]] = {
     CallOutcome.COMPLETED: ToolCallCompletedEvent,
     CallOutcome.FAILED: ToolCallFailedEvent,
     CallOutcome.TIMED_OUT: ToolCallTimedOutEvent,
@@ -73,7 +73,7 @@ def add_response_events(
 
 def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
     """Add both ends of a call that the provider ran. It is not in the ledger."""
-    created: CallCreatedData = {
+    created: ToolCallCreatedData = {
         "call_id": one.call_id,
         "tool": one.name,
         "hosted": one.kind,

@@ -13,7 +13,7 @@ MAX_STATE_BYTES: Final = 65_536
 """Of a session's state, as JSON."""
 
 
-class OnConflict(StrEnum):
+class ConflictMode(StrEnum):
     """What happens to a run that is started while another run of its session is open."""
 
     QUEUE = "queue"  # waits for its turn

@@ -6,13 +6,13 @@ from typing import TypeAlias, assert_never
 from pydantic import JsonValue
 
 from runward.domain.events.base import MAX_VALUE_BYTES
-from runward.domain.events.call_data import CallEndedData
+from runward.domain.events.call_data import ToolCallEndedData
 from runward.domain.events.kinds import (
     ToolCallOutcomeUnknownEvent,
     ToolCallProgressEvent,
     ToolCallStartedEvent,
 )
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run import texts
 from runward.domain.run.bounds import (
@@ -99,7 +99,7 @@ def _classify_output(tool: CompiledTool, done: Done) -> Result:
         return apply_failure_policy(
             tool.spec.on_error,
             Result(
-                CallOutcome.FAILED, texts.INVALID_RESPONSE, Reason.INVALID_OUTPUT, detail=detail
+                CallOutcome.FAILED, texts.INVALID_RESPONSE, CallReason.INVALID_OUTPUT, detail=detail
             ),
         )
     return make_completed_result(output, tool.spec.max_output_bytes, done)
@@ -159,14 +159,14 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
     result, size = bounded_result(result)
     if state.stored_bytes + size > MAX_RUN_BYTES:
         detail = f"The result has {size} bytes; the run may hold {MAX_RUN_BYTES} altogether."
-        reason = Reason.INVALID_RESPONSE
+        reason = CallReason.INVALID_RESPONSE
         result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, reason, detail=detail)
         size = count_json_bytes(result)
     settled = replace(call, phase=CallPhase.SETTLED, result=result)
     changes.put_call(settled)
     changes.progress = True
     shown, full = truncate(result.output, MAX_VALUE_BYTES)
-    data: CallEndedData = {
+    data: ToolCallEndedData = {
         "call_id": call.id,
         "tool": call.tool,
         "attempt": call.attempt,

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import JsonValue
 
 from runward.domain.events.base import AnyEvent
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.config import AgentConfig
@@ -77,7 +77,7 @@ class Result:
 
     outcome: CallOutcome
     output: JsonValue
-    reason: Reason | None = None
+    reason: CallReason | None = None
     parts: tuple[Part, ...] = ()
     full: JsonValue = None
     detail: str | None = None

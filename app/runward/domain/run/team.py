@@ -9,13 +9,13 @@ from pydantic import JsonValue
 
 from runward.domain.events.base import bounded_field
 from runward.domain.events.kinds import (
-    AgentChangedEvent,
+    HandoffCompletedEvent,
     StateUpdatedEvent,
     ToolCallProgressEvent,
 )
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
-from runward.domain.registry.tools import TRANSFER_PREFIX, OutputOfTool, ToolSpec, closed_object
+from runward.domain.registry.tools import TRANSFER_PREFIX, ChildToolOutput, ToolSpec, closed_object
 from runward.domain.run import texts
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.family import Child, ChildRun, Member
@@ -121,7 +121,7 @@ def find_next_agent(state: RunState) -> str | None:
 
 
 def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
-    changes.add(AgentChangedEvent({"from": state.agent, "to": agent, "turn": state.turn}))
+    changes.add(HandoffCompletedEvent({"from": state.agent, "to": agent, "turn": state.turn}))
     changes.progress = True
     return continue_as(state, agent)
 
@@ -175,7 +175,7 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
                 return Failed(
                     FailureKind.INVALID_RESPONSE, f"The agent's answer is not JSON: {error}"
                 )
-        case OutputOfTool(tool=name):
+        case ChildToolOutput(tool=name):
             if tool_output is None:
                 told = f"The agent has no output of '{name}'."
                 return Failed(FailureKind.INVALID_RESPONSE, told)

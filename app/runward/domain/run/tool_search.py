@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import SEARCH_TOOLS, ToolSpec
-from runward.domain.run.config import MAX_VISIBLE_TOOLS, NamedTool
+from runward.domain.run.config import MAX_VISIBLE_TOOLS, NamedToolChoice
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import CompiledTool
 
@@ -69,7 +69,7 @@ def list_loaded_tools(state: RunState) -> tuple[str, ...]:
     """The tools that a searching agent is shown, the latest first: the one that it is made to
     call, and those that it has found or called in this run."""
     names: dict[str, None] = {}
-    if isinstance(choice := state.config.tool_choice, NamedTool):
+    if isinstance(choice := state.config.tool_choice, NamedToolChoice):
         names[choice.name] = None
     for call in sorted(state.calls.values(), key=lambda one: (-one.turn, one.position)):
         if call.tool == SEARCH_TOOLS:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from runward.domain.json import JsonObject, canonical
-from runward.domain.registry.tools import ByCallable, ToolSpec, When
+from runward.domain.registry.tools import CallableRule, CelRule, ToolSpec
 from runward.domain.schema.validator import RefusedSchema, Validator, stored_validator
 
 RequestKey: TypeAlias = tuple[str, str]
@@ -42,7 +42,7 @@ def compile_tool(spec: ToolSpec, version: int) -> CompiledTool:
 def is_enabled(tool: CompiledTool, answers: Mapping[str, bool] = _NO_TOOLS) -> bool:
     """Whether the model sees the tool. `answers`: the answers of tools' rules and callables, by
     the tool's name. A tool whose rule or callable was not asked is hidden."""
-    if isinstance(tool.spec.enabled, When | ByCallable):
+    if isinstance(tool.spec.enabled, CelRule | CallableRule):
         return answers.get(tool.name, False)
     return tool.spec.enabled
 
@@ -55,7 +55,7 @@ def make_request_key(tool: str, arguments: JsonObject) -> RequestKey:
 def needs_approval(tool: CompiledTool, *, answer: bool | None = None) -> bool:
     """Return whether a call needs a person's approval. `answer`: that of the tool's rule or
     callable about the call. A call about which it was not asked needs one."""
-    if isinstance(tool.spec.approval, When | ByCallable):
+    if isinstance(tool.spec.approval, CelRule | CallableRule):
         return answer is not False
     return tool.spec.approval == "always"
 

@@ -15,7 +15,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 
 from runward.domain.events.values import RunErrorCode
-from runward.domain.registry.tools import Hosted
+from runward.domain.registry.tools import HostedTool
 from runward.domain.run.items import ToolCall
 from runward.domain.run.response import Loss
 from runward.llm.base import ModelError, ModelRequest
@@ -273,7 +273,7 @@ class _PlanBuilder:
         self._plan.losses.append(Loss(what, f"{self._name} {why}."))
 
 
-def _native_tool(hosted: Hosted, provider: ProviderName) -> AbstractNativeTool:
+def _native_tool(hosted: HostedTool, provider: ProviderName) -> AbstractNativeTool:
     names = {
         "web_search": ("user_location", "blocked_domains", "allowed_domains", "max_uses"),
     }.get(hosted.kind, ())

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run.sessions import OnConflict
+from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
 from runward.store.postgres.columns import (
@@ -99,7 +99,7 @@ sessions = Table(
     Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
-    enum_check("on_conflict", OnConflict),
+    enum_check("on_conflict", ConflictMode),
 )
 
 session_items = Table(

@@ -16,7 +16,7 @@ from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.mcp_auth import Credentials, OAuth, RefreshClaim, ResolvedCredentials
-from runward.domain.registry.tools import SecretRef
+from runward.domain.registry.tools import SecretReference
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, retry_on_outage
@@ -28,7 +28,7 @@ REFRESH_COLUMN: Final = "mcp_servers.refresh_token"
 CLAIM_DURATION: Final = timedelta(seconds=20)
 """Longer than an authorization server is waited for."""
 
-_HEADERS: Final = TypeAdapter[dict[str, str | SecretRef]](dict[str, str | SecretRef])
+_HEADERS: Final = TypeAdapter[dict[str, str | SecretReference]](dict[str, str | SecretReference])
 _REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
 
 
@@ -40,7 +40,7 @@ class SealedCredentials:
     oauth: bytes | None = None
 
     def open(self, vault: Vault, project_id: ProjectId, name: str) -> Credentials:
-        headers: dict[str, str | SecretRef] = {}
+        headers: dict[str, str | SecretReference] = {}
         oauth: OAuth | None = None
         if self.headers is not None:
             text = vault.open(self.headers, column=HEADERS_COLUMN, project_id=project_id, row=name)

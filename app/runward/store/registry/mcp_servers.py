@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from runward.domain.errors import NameTakenError
+from runward.domain.errors import AlreadyExistsError
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.registry.mcp_auth import Credentials
@@ -67,7 +67,7 @@ async def add_server(
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
     """`refresh_token`: sealed; what listing the tools made of the one that was given. Raises
-    NameTakenError."""
+    AlreadyExistsError."""
     made = upsert(mcp_servers).values(
         project_id=project_id,
         name=spec.name,
@@ -82,7 +82,7 @@ async def add_server(
     row = await tx.execute(made.on_conflict_do_nothing().returning(mcp_servers))
     found = row.one_or_none()
     if found is None:
-        raise NameTakenError(f"There is an MCP server '{spec.name}' already; PATCH changes it.")
+        raise AlreadyExistsError(f"There is an MCP server '{spec.name}' already; PATCH changes it.")
     return _server_from_row(found)
 
 
@@ -150,7 +150,7 @@ async def store_session_list(
 ) -> int:
     """Store what a session with the server has listed, and return the number of tools that this
     changed. `key`: the project, name, ID and version of the session's registration. If the
-    registration has changed since, nothing is stored. Raises NameTakenError."""
+    registration has changed since, nothing is stored. Raises AlreadyExistsError."""
     project_id, name, id_, version = key
     former = await get_server(tx, project_id, name, lock=True)
     if former is None or (former.id, former.version) != (id_, version):
@@ -181,8 +181,8 @@ async def sync_tools(
     tx: Tx, vault: Vault, server: RegisteredServer, make_secret: Callable[[], str]
 ) -> int:
     """Make the project's tools what the server lists; how many are new or changed. A difference
-    is a tool's next version. The caller has locked the server. Raises NameTakenError where a name
-    belongs to something else."""
+    is a tool's next version. The caller has locked the server. Raises AlreadyExistsError where a
+    name belongs to something else."""
     specs = {spec.name: spec for spec in offered_tools(server.spec, server.listed).specs}
     found = await _lock_server_tools(tx, server.project_id, server.spec.name, list(specs))
     rows = {row.name: row for row in found}
@@ -219,7 +219,7 @@ def _changed_row(server: RegisteredServer, spec: ToolSpec, row: Any) -> ToolRow 
     if owner != server.spec.name:
         assert spec.mcp is not None
         whose = f"MCP server '{owner}'" if owner else f"{theirs.get('type', 'webhook')} tool"
-        raise NameTakenError(
+        raise AlreadyExistsError(
             f"The server's tool '{spec.mcp.tool}' would be named '{spec.name}', and that is a "
             f"{whose} of this project; choose another prefix, or leave it out with tools.deny."
         )

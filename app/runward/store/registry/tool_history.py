@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.postgres.db import Tx
@@ -31,7 +31,7 @@ class PastCall:
     phase: CallPhase
     attempt: int
     outcome: CallOutcome | None
-    reason: Reason | None
+    reason: CallReason | None
     message: str | None
     created_at: datetime
     started_at: datetime | None
@@ -107,7 +107,7 @@ def _call_from_row(row: Any) -> PastCall:
         phase=CallPhase(row.phase),
         attempt=row.attempt,
         outcome=None if row.outcome is None else CallOutcome(row.outcome),
-        reason=None if row.reason is None else Reason(row.reason),
+        reason=None if row.reason is None else CallReason(row.reason),
         message=row.said,
         created_at=row.created_at,
         started_at=row.started_at,

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from runward.domain.errors import OperatorError
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import HeaderValue, HostedKind, Sealed, ToolSpec
+from runward.domain.registry.tools import HeaderValue, HostedToolKind, Sealed, ToolSpec
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import tool_versions, tools
@@ -239,7 +239,7 @@ async def read_versions(
 
 async def read_hosted_kinds(
     tx: Tx, project_id: ProjectId, names: Sequence[str]
-) -> dict[str, HostedKind | None]:
+) -> dict[str, HostedToolKind | None]:
     """Return for each tool that exists the kind by which a provider knows it. None: no provider
     runs it."""
     rows = await tx.execute(

@@ -28,7 +28,7 @@ from runward.domain.events.values import ApprovalStatus, DecisionKind
 from runward.domain.ids import ApprovalId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.approvals import DecisionRecord
-from runward.domain.run.decisions import Remember, RememberedDecision
+from runward.domain.run.decisions import RememberedDecision, RememberOptions
 from runward.store.access.keys import ActingKey, starter_columns, starter_from_row
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
@@ -220,7 +220,7 @@ def decisions_to_rows(
     ]
 
 
-async def withdraw(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> None:
+async def cancel(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> None:
     """Close a pending approval on which no call waits any more."""
     await tx.execute(
         update(approvals)
@@ -229,7 +229,7 @@ async def withdraw(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> No
             approvals.c.id == approval_id,
             approvals.c.status == ApprovalStatus.PENDING,
         )
-        .values(status=ApprovalStatus.WITHDRAWN, decided_at=func.clock_timestamp())
+        .values(status=ApprovalStatus.CANCELLED, decided_at=func.clock_timestamp())
     )
 
 
@@ -238,7 +238,7 @@ async def remember(
     project_id: ProjectId,
     run_id: RunId,
     decision: RememberedDecision,
-    options: Remember,
+    options: RememberOptions,
     session_id: SessionId | None,
 ) -> None:
     """Store a decision. If the approver chose the session, it covers the session's later runs

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.events.run_data import RunOrigin
-from runward.domain.events.values import Reason
+from runward.domain.events.values import CallReason
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.run.bounds import check_room
 from runward.domain.run.config import AgentConfig, Limits
@@ -138,7 +138,7 @@ def _check(
         )
     if state.lineage is not None:
         raise e.ConflictError("A child run cannot be continued; start another from its parent.")
-    if state.config.kind != "llm" and reason == Reason.LIMIT:
+    if state.config.kind != "llm" and reason == CallReason.LIMIT:
         raise e.ConflictError(
             "A workflow that ran out of tool calls has lost a step; it cannot be continued."
         )

@@ -9,7 +9,7 @@ from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
 from runward.domain.run.bounds import check_room
-from runward.domain.run.decisions import Decision, Edit, encode_decision
+from runward.domain.run.decisions import Decision, EditDecision, encode_decision
 from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import Vault
@@ -45,7 +45,7 @@ async def decide(
     check_remember(decision, state)
     call = state.calls[CallId(asked.call_id)]
     tool = await load_tool(tx, vault, state, call)
-    if isinstance(decision, Edit):
+    if isinstance(decision, EditDecision):
         _check_edit(state, tool, decision)
     changes, expired = Changes(), await list_uncovered(tx, state, decision)
     _, decided = rules.decide(state, changes, call, tool, decision, approver, expired_ids=expired)
@@ -62,10 +62,10 @@ async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -
     asked = await approvals.get(tx, project_id, approval_id)
     assert asked is not None
     pending = asked.status is ApprovalStatus.PENDING
-    return replace(asked, status=ApprovalStatus.WITHDRAWN) if pending else asked
+    return replace(asked, status=ApprovalStatus.CANCELLED) if pending else asked
 
 
-def _check_edit(state: RunState, tool: CompiledTool, edit: Edit) -> None:
+def _check_edit(state: RunState, tool: CompiledTool, edit: EditDecision) -> None:
     if problems := tool.arguments.problems(edit.arguments):
         raise e.InvalidRequestError(errors=problems)
     check_room(edit.arguments, stored=state.stored_bytes)

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import JsonValue
 from sqlalchemy import CursorResult, TextClause, text
 
-from runward.domain.events.run_data import ErrorSaid, LimitSaid
+from runward.domain.events.run_data import IncompleteDetails, RunError
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.guards import Stage
 from runward.domain.run.response import Usage
@@ -42,8 +42,8 @@ class Ending:
     move: Move
     output: JsonValue = None
     parsed: JsonValue = None
-    error: ErrorSaid | None = None
-    incomplete_details: LimitSaid | None = None
+    error: RunError | None = None
+    incomplete_details: IncompleteDetails | None = None
     delay: timedelta = timedelta(0)
     keep_claim: bool = False
     """A hand-back: it does not count as a claim without progress."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from runward.domain import errors as e
-from runward.domain.events.run_data import ErrorSaid, LimitSaid, RunEndedData
-from runward.domain.events.values import Reason
+from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
+from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.abandoned import Closed, find_abandoned
 from runward.domain.run.open_calls import close_open_calls
@@ -23,11 +23,11 @@ from runward.store.runs import family, queries
 async def end_run(
     tx: Tx,
     state: RunState,
-    reason: Reason,
+    reason: CallReason,
     move: Move,
     *,
-    error: ErrorSaid | None = None,
-    incomplete: LimitSaid | None = None,
+    error: RunError | None = None,
+    incomplete: IncompleteDetails | None = None,
     void_lease: bool = False,
 ) -> Closed:
     """Settle open calls, add the last event, wake the parent, and finish the session's turn."""

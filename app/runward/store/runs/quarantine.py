@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import RunUnreadableError
-from runward.domain.events.values import Reason, RunErrorCode
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import CallId, Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.run import texts
@@ -31,7 +31,7 @@ _ERROR: Final[JsonObject] = {
     "code": RunErrorCode.RUN_UNREADABLE,
     "message": RunUnreadableError.text,
 }
-_REASONS: Final = {Move.FAIL: Reason.RUN_ENDED, Move.CANCEL: Reason.RUN_CANCELLED}
+_REASONS: Final = {Move.FAIL: CallReason.RUN_ENDED, Move.CANCEL: CallReason.RUN_CANCELLED}
 # The caller has locked the run. Nothing that is JSON leaves the database.
 _END: Final = text(
     f"""
@@ -64,8 +64,8 @@ WITH h AS (
     'outcome', CAST(:outcome AS text), 'output', o.output, 'reason', CAST(:reason AS text))
   FROM o CROSS JOIN g
   WHERE c.project_id = o.project_id AND c.run_id = o.run_id AND c.call_id = o.call_id
-), withdrawn AS (
-  UPDATE approvals a SET status = 'withdrawn', decided_at = g.at FROM g
+), cancelled AS (
+  UPDATE approvals a SET status = 'cancelled', decided_at = g.at FROM g
   WHERE a.project_id = g.project_id AND a.run_id = g.id AND a.status = 'pending'
 ), hint AS MATERIALIZED (
   SELECT pg_notify('runward_runs', :hint)

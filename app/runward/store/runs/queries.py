@@ -7,7 +7,7 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain import errors as e
-from runward.domain.events.run_data import ErrorSaid, LimitSaid
+from runward.domain.events.run_data import IncompleteDetails, RunError
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
@@ -167,8 +167,8 @@ async def change_run(
     changes: Changes,
     *,
     move: Move | None = None,
-    error: ErrorSaid | None = None,
-    incomplete: LimitSaid | None = None,
+    error: RunError | None = None,
+    incomplete: IncompleteDetails | None = None,
     void_lease: bool = False,
     cancel_requested: bool = False,
     closed: Sequence[dict[str, Any]] = (),

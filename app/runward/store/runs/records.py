@@ -82,7 +82,7 @@ events AS (
   FROM {recordset(approvals, "closed", "c", _DECISION, "run uuid")}
   JOIN g ON g.id = c.run
   WHERE a.project_id = g.project_id AND a.id = c.id
-    AND (a.status = 'pending' OR c.status = 'void' AND a.status IN ('approved', 'edited'))
+    AND (a.status = 'pending' OR c.status = 'superseded' AND a.status IN ('approved', 'edited'))
 )"""
 
 

@@ -3,7 +3,7 @@
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ApprovalId
-from runward.domain.run.decisions import Approve, Decision, Reject
+from runward.domain.run.decisions import ApproveDecision, Decision, RejectDecision
 from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.state import Call, RunState
 from runward.store.postgres.db import Tx
@@ -13,7 +13,7 @@ from runward.store.runs import approvals
 def check_remember(decision: Decision, state: RunState) -> None:
     """Only a run that has a place in a session can have something remembered for it: a child run
     passes nothing on."""
-    remember = decision.remember if isinstance(decision, Approve | Reject) else None
+    remember = decision.remember if isinstance(decision, ApproveDecision | RejectDecision) else None
     session_wanted = remember is not None and remember.scope == "session"
     if session_wanted and (state.place is None or state.place.number is None):
         raise e.InvalidRequestError(
@@ -23,14 +23,14 @@ def check_remember(decision: Decision, state: RunState) -> None:
 
 async def list_uncovered(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
     """Return the run's expired approvals, which a remembered decision does not cover."""
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
+    if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
         return await approvals.list_expired(tx, state.project_id, state.id)
     return frozenset()
 
 
 async def remember(tx: Tx, state: RunState, call: Call, decision: Decision) -> None:
     """Store the decision for the calls that it covers, if it is one to remember."""
-    if isinstance(decision, Approve | Reject) and decision.remember is not None:
+    if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
         remembered = remember_decision(decision, call, state.agent)
         session = state.place.session_id if state.place else None
         await approvals.remember(

@@ -19,7 +19,7 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.sessions import MAX_STATE_BYTES, OnConflict, fits_limit, merge_delta
+from runward.domain.run.sessions import MAX_STATE_BYTES, ConflictMode, fits_limit, merge_delta
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
@@ -50,7 +50,7 @@ class StoredSession:
     name: str | None
     metadata: JsonObject
     state: JsonObject
-    on_conflict: OnConflict
+    on_conflict: ConflictMode
     forked_from: SessionId | None
     created_at: datetime
     updated_at: datetime
@@ -130,16 +130,16 @@ WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project
 
 
 async def take_slot(
-    tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: OnConflict | None
+    tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: ConflictMode | None
 ) -> SessionSlot:
     """Return the slot of the next run, whose row must be inserted in the same transaction.
     `on_conflict`: in place of the session's own. Raises SessionNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
     waiting = await open_runs(tx, project_id, session_id)
     match on_conflict or session.on_conflict:
-        case OnConflict.REJECT if waiting:
+        case ConflictMode.REJECT if waiting:
             raise e.SessionBusyError
-        case OnConflict.CANCEL_PREVIOUS if waiting:
+        case ConflictMode.CANCEL_PREVIOUS if waiting:
             return SessionSlot(0, waits=False, previous=waiting)
         case _ if len(waiting) >= MAX_OPEN_RUNS:
             raise e.TooManyRequestsError(f"{MAX_OPEN_RUNS} runs of this session are open already.")
@@ -205,7 +205,7 @@ async def create(
     name: str | None,
     metadata: JsonObject,
     state: JsonObject,
-    on_conflict: OnConflict,
+    on_conflict: ConflictMode,
 ) -> StoredSession:
     made = insert(sessions).values(
         project_id=project_id,

@@ -12,8 +12,8 @@ from typing import Final
 from runward.domain import errors as e
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
-from runward.domain.events.run_data import ErrorSaid, LimitSaid
-from runward.domain.events.values import ApprovalStatus, Reason, RunErrorCode
+from runward.domain.events.run_data import IncompleteDetails, RunError
+from runward.domain.events.values import ApprovalStatus, CallReason, RunErrorCode
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
@@ -26,8 +26,8 @@ from runward.domain.run.resolve import (
     Callback,
     CallbackCompleted,
     CallbackFailed,
-    InputRequired,
-    Progress,
+    CallbackInputRequired,
+    CallbackProgress,
     Resolution,
     apply_callback,
     apply_resolution,
@@ -136,7 +136,7 @@ async def _apply_callback(
     final = isinstance(callback, CallbackCompleted | CallbackFailed)
     if not final and state.last_seq >= MAX_PER_RUN:
         raise e.TooManyRequestsError("This run has as many events as it may.")
-    if isinstance(callback, InputRequired):
+    if isinstance(callback, CallbackInputRequired):
         if call.phase is CallPhase.AWAITING_INPUT:
             raise e.ConflictError("This call waits for the answer to something else.")
         if count_input_requests(call) >= MAX_INPUT_REQUESTS:
@@ -152,7 +152,7 @@ async def _apply_callback(
         keep_answer(changes, call, callback)
     else:
         apply_callback(state, changes, call, tool, callback)
-    if isinstance(callback, Progress):
+    if isinstance(callback, CallbackProgress):
         await queries.change_run(tx, state, changes)
     else:
         await resume_run(tx, status, state, changes)
@@ -160,7 +160,7 @@ async def _apply_callback(
 
 def _check_repeated(received: JsonObject, callback: Callback) -> None:
     """Raise ResultAlreadyGivenError unless the answer that is kept is the same."""
-    if not isinstance(callback, Progress) and not is_same_json(
+    if not isinstance(callback, CallbackProgress) and not is_same_json(
         received, callback.model_dump(mode="json")
     ):
         raise e.ResultAlreadyGivenError
@@ -173,9 +173,9 @@ async def _answer_late(
         CallOutcome.COMPLETED,
         CallOutcome.FAILED,
     ):
-        if isinstance(callback, Progress):
+        if isinstance(callback, CallbackProgress):
             return None
-        if isinstance(callback, InputRequired):
+        if isinstance(callback, CallbackInputRequired):
             raise e.ResultAlreadyGivenError
         if matches_result(call, await load_tool(tx, vault, state, call), callback):
             return None
@@ -200,7 +200,7 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
         await queries.change_run(tx, state, Changes(), cancel_requested=True)
         return Closed()
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
-    own = await end_run(tx, state, Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    own = await end_run(tx, state, CallReason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
     return merge_closed([*(one for one in closed if one), own])
 
 
@@ -229,7 +229,7 @@ async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | 
     found = await queries.load(tx, project_id, run_id)
     if found is None or found[0] in TERMINAL:
         return None
-    return await end_run(tx, found[1], Reason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    return await end_run(tx, found[1], CallReason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
 
 
 async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequence[Item]) -> None:
@@ -248,7 +248,7 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
 
 
 async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
-    """Reject the call whose approval has expired, or withdraw an approval that its run left
+    """Reject the call whose approval has expired, or cancel an approval that its run left
     behind. None: the approval is closed already, or has time."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
@@ -258,7 +258,7 @@ async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId
     if asked is None or asked.status is not ApprovalStatus.PENDING:
         return None
     if decisions.is_abandoned(asked, state):
-        await approvals.withdraw(tx, project_id, approval_id)
+        await approvals.cancel(tx, project_id, approval_id)
         return Closed()
     if not asked.expired:
         return None
@@ -293,8 +293,8 @@ async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
     overdue = state.seconds_left is not None and state.seconds_left <= 0
     if not overdue or status not in MOVES[Move.EXPIRE].sources:
         return None
-    details: LimitSaid = {"reason": "deadline", "message": _DEADLINE_MESSAGE}
-    return await end_run(tx, state, Reason.RUN_ENDED, Move.EXPIRE, incomplete=details)
+    details: IncompleteDetails = {"reason": "deadline", "message": _DEADLINE_MESSAGE}
+    return await end_run(tx, state, CallReason.RUN_ENDED, Move.EXPIRE, incomplete=details)
 
 
 async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
@@ -307,5 +307,5 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
         f"Without any progress of the run, {queue.MAX_CLAIMS} workers ended while they"
         f" carried it, or workers lost its lease {queue.MAX_LOST_LEASES} times."
     )
-    error: ErrorSaid = {"code": RunErrorCode.CRASH_LOOP, "message": message}
-    return await end_run(tx, state, Reason.RUN_ENDED, Move.FAIL, error=error)
+    error: RunError = {"code": RunErrorCode.CRASH_LOOP, "message": message}
+    return await end_run(tx, state, CallReason.RUN_ENDED, Move.FAIL, error=error)

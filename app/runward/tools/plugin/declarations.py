@@ -21,12 +21,12 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Fail, Guardrail, Instead, Reject
 from runward.domain.registry.tools import (
+    CelRule,
     Concurrency,
     ExecutorKind,
     OnFailure,
-    OnUnknown,
     Retry,
-    When,
+    UnknownOutcomeMode,
 )
 from runward.tools.plugin.context import GuardContext, PolicyContext, ToolContext
 
@@ -51,15 +51,15 @@ class Options(TypedDict, total=False):
     """A tool's policy in code. Durations are in seconds. Projects can override it for themselves.
     `docs/how-to/plugins.md` describes each option."""
 
-    approval: Literal["never", "always"] | When | Mapping[str, str] | AsksApproval
+    approval: Literal["never", "always"] | CelRule | Mapping[str, str] | AsksApproval
     approval_expires_seconds: float
     reject_message: str
-    enabled: bool | When | Mapping[str, str] | AsksEnabled
+    enabled: bool | CelRule | Mapping[str, str] | AsksEnabled
     timeout_seconds: float
     on_timeout: OnFailure | Mapping[str, str]
     on_error: OnFailure | Mapping[str, str]
     idempotent: bool
-    on_unknown: OnUnknown
+    on_unknown: UnknownOutcomeMode
     retry: Retry | Mapping[str, Any]
     strict: bool
     guardrails: Sequence[Guardrail | Mapping[str, Any]]
@@ -68,8 +68,8 @@ class Options(TypedDict, total=False):
     metadata: Mapping[str, JsonValue]
     output_schema: JsonObject | bool
     """True: derived from the function's return type."""
-    executes: ExecutorKind
-    """The function executes a tool of this kind that providers know. Its parameters are those of
+    implements: ExecutorKind
+    """The function implements a tool of this kind that providers know. Its parameters are those of
     the kind, and a person approves each call unless `approval` is set."""
     isolation: Isolation
     """`process`: a new process for each call, which a timeout ends."""

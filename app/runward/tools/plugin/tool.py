@@ -9,22 +9,22 @@ from typing import Any, Final, cast, get_args
 from pydantic import ValidationError
 
 from runward.domain.json import JsonObject, compute_digest
-from runward.domain.registry.guards import ToolStage
+from runward.domain.registry.guards import ToolGuardrailStage
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.rules import RuleError, compile_rule
-from runward.domain.registry.tools import ByCallable, ExecutorKind, ToolSpec, When, is_reserved
+from runward.domain.registry.tools import CallableRule, CelRule, ExecutorKind, ToolSpec, is_reserved
 from runward.domain.schema.validator import check_schema
 from runward.tools.plugin.context import PluginError, ToolContext, jsonable
 from runward.tools.plugin.declarations import BaseTool, FunctionTool, Isolation, Options
 from runward.tools.plugin.docstrings import ParsedDocstring, read_docstring
 from runward.tools.plugin.function import name_of, read_signature, return_schema
 
-TOOL_STAGES: Final = get_args(ToolStage)
+TOOL_STAGES: Final = get_args(ToolGuardrailStage)
 _PLUGIN_OPTIONS: Final = frozenset({"isolation", "docstring", "output_schema"})
 _NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
 _CALLABLE: Final = {"approval": 2, "enabled": 1}
 """Options that can be functions, and the number of their arguments."""
-_CHOICES: Final = {"isolation": ("thread", "process"), "executes": tuple(EXECUTORS)} | {
+_CHOICES: Final = {"isolation": ("thread", "process"), "implements": tuple(EXECUTORS)} | {
     "docstring": ("auto", "google", "numpy", "sphinx", "off")
 }
 
@@ -162,7 +162,7 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
         for key, value in options.items()
         if key not in _PLUGIN_OPTIONS
     }
-    if (kind := options.get("executes")) is not None:
+    if (kind := options.get("implements")) is not None:
         policy |= {"approval": policy.get("approval", "always"), "strict": False}
         contract = _executor(where, kind, contract)
     try:
@@ -188,7 +188,7 @@ def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[
     own = contract["parameters"].get("properties", {})
     assert isinstance(wanted, dict)
     if own.keys() != wanted.keys():
-        raise PluginError(f"{where}: what executes '{kind}' takes {', '.join(wanted)}")
+        raise PluginError(f"{where}: what implements '{kind}' takes {', '.join(wanted)}")
     description = contract["description"] or known.description
     return contract | {"parameters": known.parameters, "description": description}
 
@@ -210,7 +210,7 @@ def _named(where: str, key: str, value: Any) -> Any:
     if isinstance(value, type):
         raise PluginError(f"{where}: {key} must be a function, not the class {value.__name__}")
     check_callable(where, key, value, _CALLABLE[key])
-    return ByCallable(callable=name_of(value)[:256])
+    return CallableRule(callable=name_of(value)[:256])
 
 
 def check_callable(where: str, option: str, function: Callable[..., Any], count: int) -> None:
@@ -238,7 +238,7 @@ def _problems(spec: ToolSpec) -> list[str]:
         )
         found += [f"{p.path}: {p.message}" for p in problems]
     for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
-        if isinstance(rule, When):
+        if isinstance(rule, CelRule):
             try:
                 compile_rule(rule.when)
             except RuleError as error:

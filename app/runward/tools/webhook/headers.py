@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.tools import HeaderValue, SecretRef
+from runward.domain.registry.tools import HeaderValue, SecretReference
 from runward.domain.run.outcomes import Failed, FailureKind
 from runward.tools.base import Invocation
 
@@ -37,7 +37,7 @@ def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
     return {
         f"headers.{name[:128]}.secret": value.secret
         for name, value in headers.items()
-        if isinstance(value, SecretRef)
+        if isinstance(value, SecretReference)
     }
 
 
@@ -48,7 +48,7 @@ def resolve_headers(
     among `secrets`."""
     return {
         name: value.resolve(secrets)
-        if isinstance(value, SecretRef)
+        if isinstance(value, SecretReference)
         else value
         if isinstance(value, str)
         else ""
@@ -97,7 +97,7 @@ async def read_headers(call: Invocation, read_secrets: ReadSecrets) -> dict[str,
         detail = f"There is no secret '{missing[0]}', which a header of the tool names."
         return Failed(FailureKind.NOT_SENT, detail, permanent=True)
     headers = resolve_headers(call.tool.headers, found)
-    read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretRef)}
+    read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretReference)}
     if problems := check_headers({name: headers[name] for name in read}):
         detail = " ".join(problems[0])
         return Failed(FailureKind.NOT_SENT, detail, permanent=True)

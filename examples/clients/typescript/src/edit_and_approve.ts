@@ -98,7 +98,7 @@ const made = await client.POST("/v1/tools", {
     },
   },
 });
-if (made.error?.code !== "name_taken") expect(made);
+if (made.error?.code !== "already_exists") expect(made);
 
 const run = expect(
   await client.POST("/v1/runs", {

@@ -134,7 +134,9 @@ class AsyncSessions(AsyncCollection[types.Session]):
     async def create(self, **body: Unpack[types.CreateSession]) -> types.Session:
         return await self._transport.create(self._path, body)
 
-    async def update(self, session_id: str, /, **body: Unpack[types.PatchSession]) -> types.Session:
+    async def update(
+        self, session_id: str, /, **body: Unpack[types.UpdateSession]
+    ) -> types.Session:
         return await self._transport.update(make_path("/v1/sessions/{}", session_id), body)
 
     def items(
@@ -158,7 +160,7 @@ class AsyncTools(AsyncCollection[types.Tool]):
         *,
         name: str,
         type: types.RegisteredToolType = "webhook",
-        **body: Unpack[types.PatchTool],
+        **body: Unpack[types.UpdateTool],
     ) -> types.NewTool | types.Tool:
         """Register a tool, or update the one of this name. It has a `secret` only if it is new."""
         try:
@@ -166,14 +168,14 @@ class AsyncTools(AsyncCollection[types.Tool]):
         except ConflictError:
             return await self.update(name, **body)
 
-    async def update(self, name: str, /, **body: Unpack[types.PatchTool]) -> types.Tool:
+    async def update(self, name: str, /, **body: Unpack[types.UpdateTool]) -> types.Tool:
         return await self._transport.update(make_path("/v1/tools/{}", name), body)
 
     async def rotate_secret(self, name: str) -> types.ToolSecret:
         """Create a new signing secret. For 24 hours requests are signed with the old one too."""
         return await self._transport.create(make_path("/v1/tools/{}/rotate_secret", name), None)
 
-    async def test(self, name: str, /, **body: Unpack[types.TryTool]) -> types.ToolTrial:
+    async def test(self, name: str, /, **body: Unpack[types.TestTool]) -> types.ToolTestResult:
         """Call a tool once, outside of any run. It is not retried."""
         path = make_path("/v1/tools/{}/test", name)
         response = await self._transport.send("POST", path, body=body, max_retries=0)
@@ -184,12 +186,12 @@ class AsyncAgents(AsyncCollection[types.Agent]):
     async def create(self, **body: Unpack[types.RegisterAgent]) -> types.Agent:
         return await self._transport.create(self._path, body)
 
-    async def upsert(self, *, name: str, **body: Unpack[types.PatchAgent]) -> types.Agent:
+    async def upsert(self, *, name: str, **body: Unpack[types.UpdateAgent]) -> types.Agent:
         """Register an agent, or update the one of this name."""
         try:
             return await self._transport.create(self._path, {"name": name, **body})
         except ConflictError:
             return await self.update(name, **body)
 
-    async def update(self, name: str, /, **body: Unpack[types.PatchAgent]) -> types.Agent:
+    async def update(self, name: str, /, **body: Unpack[types.UpdateAgent]) -> types.Agent:
         return await self._transport.update(make_path("/v1/agents/{}", name), body)

@@ -125,7 +125,7 @@ class AsyncRuns:
         return self._transport.list(make_path("/v1/runs/{}/tool_calls", run_id), {})
 
     async def submit_tool_result(
-        self, run_id: str, call_id: str, **body: Unpack[types.ClientResult]
+        self, run_id: str, call_id: str, **body: Unpack[types.SubmitToolResult]
     ) -> types.ToolCall:
         """Give the result of a call of a client tool, or the answer that a tool asks for."""
         return await self._transport.create(

@@ -135,7 +135,9 @@ class Sessions(Collection[types.Session]):
     def create(self, **body: Unpack[types.CreateSession]) -> types.Session:
         return self._transport.create(self._path, body)
 
-    def update(self, session_id: str, /, **body: Unpack[types.PatchSession]) -> types.Session:
+    def update(
+        self, session_id: str, /, **body: Unpack[types.UpdateSession]
+    ) -> types.Session:
         return self._transport.update(make_path("/v1/sessions/{}", session_id), body)
 
     def items(
@@ -159,7 +161,7 @@ class Tools(Collection[types.Tool]):
         *,
         name: str,
         type: types.RegisteredToolType = "webhook",
-        **body: Unpack[types.PatchTool],
+        **body: Unpack[types.UpdateTool],
     ) -> types.NewTool | types.Tool:
         """Register a tool, or update the one of this name. It has a `secret` only if it is new."""
         try:
@@ -167,14 +169,14 @@ class Tools(Collection[types.Tool]):
         except ConflictError:
             return self.update(name, **body)
 
-    def update(self, name: str, /, **body: Unpack[types.PatchTool]) -> types.Tool:
+    def update(self, name: str, /, **body: Unpack[types.UpdateTool]) -> types.Tool:
         return self._transport.update(make_path("/v1/tools/{}", name), body)
 
     def rotate_secret(self, name: str) -> types.ToolSecret:
         """Create a new signing secret. For 24 hours requests are signed with the old one too."""
         return self._transport.create(make_path("/v1/tools/{}/rotate_secret", name), None)
 
-    def test(self, name: str, /, **body: Unpack[types.TryTool]) -> types.ToolTrial:
+    def test(self, name: str, /, **body: Unpack[types.TestTool]) -> types.ToolTestResult:
         """Call a tool once, outside of any run. It is not retried."""
         path = make_path("/v1/tools/{}/test", name)
         response = self._transport.send("POST", path, body=body, max_retries=0)
@@ -185,12 +187,12 @@ class Agents(Collection[types.Agent]):
     def create(self, **body: Unpack[types.RegisterAgent]) -> types.Agent:
         return self._transport.create(self._path, body)
 
-    def upsert(self, *, name: str, **body: Unpack[types.PatchAgent]) -> types.Agent:
+    def upsert(self, *, name: str, **body: Unpack[types.UpdateAgent]) -> types.Agent:
         """Register an agent, or update the one of this name."""
         try:
             return self._transport.create(self._path, {"name": name, **body})
         except ConflictError:
             return self.update(name, **body)
 
-    def update(self, name: str, /, **body: Unpack[types.PatchAgent]) -> types.Agent:
+    def update(self, name: str, /, **body: Unpack[types.UpdateAgent]) -> types.Agent:
         return self._transport.update(make_path("/v1/agents/{}", name), body)

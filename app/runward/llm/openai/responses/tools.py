@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ExecutorKind, Hosted, HostedKind, ToolSpec
+from runward.domain.registry.tools import ExecutorKind, HostedTool, HostedToolKind, ToolSpec
 from runward.llm.base import RequestedToolChoice
 from runward.llm.openai.request_parts import Functions
 
@@ -17,11 +17,11 @@ NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {
     "computer": {"type": "computer"},
 }
 """OpenAI's own tools that Runward executes."""
-REQUIRED_SETTINGS: Final[Mapping[HostedKind, JsonObject]] = {
+REQUIRED_SETTINGS: Final[Mapping[HostedToolKind, JsonObject]] = {
     "code_interpreter": {"container": {"type": "auto"}}
 }
 """Settings that OpenAI requires."""
-INCLUDE_OPTIONS: Final[Mapping[HostedKind, str]] = {
+INCLUDE_OPTIONS: Final[Mapping[HostedToolKind, str]] = {
     "web_search": "web_search_call.action.sources",
     "file_search": "file_search_call.results",
     "code_interpreter": "code_interpreter_call.outputs",
@@ -42,8 +42,8 @@ class DeclaredTools:
         self._functions = functions
         self._native: dict[ExecutorKind, str] = {}
         for tool in self._tools:
-            if tool.executes is not None:
-                self._native.setdefault(tool.executes, tool.name)
+            if tool.implements is not None:
+                self._native.setdefault(tool.implements, tool.name)
 
     def __bool__(self) -> bool:
         return bool(self._tools)
@@ -68,7 +68,7 @@ class DeclaredTools:
             known = {key: tool[key] for key in ("type", "server_label") if key in tool}
             return {"type": "allowed_tools", "mode": "required", "tools": [known]}
         if self._is_native(named):
-            return {"type": named.executes}
+            return {"type": named.implements}
         return {"type": "function", "name": named.name}
 
     def executor_name(self, kind: ExecutorKind) -> str:
@@ -86,17 +86,17 @@ class DeclaredTools:
     def _definition(self, tool: ToolSpec) -> JsonObject:
         if tool.hosted is not None:
             return _hosted(tool, tool.hosted)
-        if tool.executes is not None and self._is_native(tool):
-            return NATIVE_TOOLS[tool.executes]
+        if tool.implements is not None and self._is_native(tool):
+            return NATIVE_TOOLS[tool.implements]
         return self._functions.definition(tool)
 
     def _is_native(self, tool: ToolSpec) -> bool:
         if tool.hosted is not None:
             return True
-        return tool.executes is not None and self._native[tool.executes] == tool.name
+        return tool.implements is not None and self._native[tool.implements] == tool.name
 
 
-def _hosted(tool: ToolSpec, hosted: Hosted) -> JsonObject:
+def _hosted(tool: ToolSpec, hosted: HostedTool) -> JsonObject:
     """Return the definition of a tool that OpenAI runs, with its registered settings."""
     said: JsonObject = {"type": hosted.kind, **REQUIRED_SETTINGS.get(hosted.kind, {})}
     if hosted.kind == "mcp":
