@@ -94,7 +94,7 @@ class Story:
 
     def elsewhere(self, test: str) -> None:
         """It is run by another test, a file of this folder, which names the page."""
-        block = self.take("bash", "go", "js", "php", "python", "ruby")
+        block = self.take("bash", "go", "js", "php", "python", "ruby", "ts")
         source = (Path(__file__).parent / test).read_text("utf-8")
         assert f'"{self.page}"' in source, f"{block} is not run by {test}"
 

@@ -23,6 +23,7 @@ RUN_BY: Final = {
     "docs/reference/events.md": "tests/docs/test_runs_and_models.py::test_events",
     "docs/how-to/executors.md": "tests/docs/test_tools_and_guards.py::test_executors",
     "docs/tutorials/getting-started.md": "tests/docs/test_setting_up.py::test_getting_started",
+    "docs/tutorials/typescript-approval.md": "tests/e2e/test_typescript.py::test_the_tutorial",
     "docs/how-to/guardrails.md": "tests/docs/test_tools_and_guards.py::test_guardrails",
     "docs/how-to/hosted-tools.md": "tests/docs/test_tools_and_guards.py::test_hosted_tools",
     "docs/reference/guardrail-requests.md": (

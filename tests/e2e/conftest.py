@@ -16,8 +16,11 @@ import pytest
 from runward.domain.registry.scopes import Scope
 from tests.api.project import Running
 from tests.e2e.command_line import CommandLine
+from tests.e2e.own_machine import needs
 from tests.support.models.chat_server import Call as ModelCall
 from tests.support.models.chat_server import ModelServer, calls, text
+from tests.support.programs import missing, node_program
+from tests.support.sdks import EXAMPLE, install_typescript
 from tests.support.services.client import Client
 from tests.support.services.service import Command, Service
 from tests.support.tools.server import ToolServer
@@ -105,6 +108,18 @@ def client(golden: Golden) -> Iterator[Client]:
     """A key of a new project on the shared service."""
     with golden.operator.new_project("e2e", Scope) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def typescript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty project into which `@runward/client` is installed; its package is there too."""
+    needs("npm", "npm")
+    node_program("tsc")
+    if not EXAMPLE.exists():
+        missing("run make examples/clients/typescript/node_modules/.installed")
+    folder = tmp_path_factory.mktemp("typescript")
+    install_typescript(folder)
+    return folder
 
 
 @pytest.fixture

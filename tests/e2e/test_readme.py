@@ -35,5 +35,6 @@ def test_the_first_run_of_the_readme_works_as_written(tmp_path: Path) -> None:
             numbers = [int(number) for number in re.findall(r"^id: (\d+)$", stream, re.MULTILINE)]
             assert numbers == list(range(4, numbers[-1] + 1))
             assert stream.count("event: run.completed\n") == 1
+            page.elsewhere("../e2e/test_typescript.py")
             page.not_run()
         assert machine.stop() == 0

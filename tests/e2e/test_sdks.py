@@ -22,13 +22,12 @@ from tests.e2e.cutting_proxy import CuttingProxy
 from tests.e2e.own_machine import needs
 from tests.support.models.chat_server import Call, calls, text
 from tests.support.models.scripted import break_off
-from tests.support.programs import missing, node_program
+from tests.support.programs import missing
 from tests.support.sdks import (
     EXAMPLE,
     SDKS,
     compile_typescript,
     install_python,
-    install_typescript,
     run_program,
 )
 from tests.support.services.client import Client, Json
@@ -68,14 +67,8 @@ class Installed:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    needs("npm", "npm")
-    node_program("tsc")
-    if not EXAMPLE.exists():
-        missing("run make examples/clients/typescript/node_modules/.installed")
-    folder = tmp_path_factory.mktemp("sdks")
-    install_typescript(folder)
-    return Installed(folder, install_python(folder))
+def installed(typescript: Path) -> Installed:
+    return Installed(typescript, install_python(typescript))
 
 
 @pytest.fixture
