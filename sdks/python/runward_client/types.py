@@ -1298,6 +1298,7 @@ class ModelRetriedEvent(TypedDict):
 
 
 class ModelSettingDroppedData(TypedDict):
+    """Data of a `model.setting_dropped` event."""
     model: str
     """Model that does not support the part."""
     what: str
@@ -2928,7 +2929,7 @@ class Run(TypedDict):
     error: RunError | None
     """The error that the run failed with. Set only for the status `failed`."""
     incomplete_details: IncompleteDetails | None
-    """The limit that ended the run. Null if no limit did."""
+    """The limit that ended the run. Null if no limit ended it."""
     required_actions: list[RequiredAction]
     """Actions that a person or a client must perform for this run or a run below it, whatever
     its status is."""
@@ -3680,6 +3681,7 @@ class TestTool(TypedDict):
 
 
 class TextDeltaData(TypedDict):
+    """Data of a piece of a streamed text."""
     turn: int
     """Number of the turn."""
     agent: str | None
@@ -3884,6 +3886,7 @@ class ToolCallApprovalRequestedEvent(TypedDict):
 
 
 class ToolCallArgumentsDeltaData(TypedDict):
+    """Data of a `tool_call.arguments.delta` event."""
     turn: int
     """Number of the turn."""
     agent: str | None
@@ -3928,7 +3931,7 @@ class ToolCallCancellation(TypedDict):
     """Number that grows each time a worker claims the run. If two requests for one call differ,
     trust the one with the higher number."""
     reason: str
-    """Why Runward no longer waits, such as `run_cancelled` or `run_ended`."""
+    """Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`."""
 
 
 class ToolCallCancelledEvent(TypedDict):
@@ -4943,7 +4946,10 @@ ApprovalMode: TypeAlias = "Literal['never', 'always']"
 """Whether calls of a tool need approval. Later versions may add values."""
 
 ApprovalStatus: TypeAlias = "Literal['pending', 'approved', 'rejected', 'edited', 'responded', 'expired', 'cancelled', 'superseded']"
-"""Later versions may add values."""
+"""Status of an approval. `pending`: a person must decide. `approved`, `rejected`, `edited`,
+and `responded`: a person has decided. `expired`: nobody decided in time. `cancelled`: the
+run ended first. `superseded`: the tool changed, and Runward created a new approval. Later
+versions may add values."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
 """How a client secret is sent to an authorization server."""

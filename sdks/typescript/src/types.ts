@@ -1862,7 +1862,9 @@ export interface components {
             expires_in_seconds: number;
         };
         /**
-         * @description Later versions may add values.
+         * @description Status of an approval. `pending`: a person must decide. `approved`, `rejected`, `edited`, and
+         *     `responded`: a person has decided. `expired`: nobody decided in time. `cancelled`: the run ended
+         *     first. `superseded`: the tool changed, and Runward created a new approval. Later versions may add values.
          * @enum {string}
          */
         ApprovalStatus: "pending" | "approved" | "rejected" | "edited" | "responded" | "expired" | "cancelled" | "superseded";
@@ -2692,6 +2694,7 @@ export interface components {
         };
         /** @description The verdict of a guardrail. */
         GuardrailResponse: components["schemas"]["GuardrailAllow"] | components["schemas"]["GuardrailReject"] | components["schemas"]["GuardrailFail"];
+        /** @description Data of a `handoff.completed` event. */
         HandoffCompletedData: {
             /** @description Name of the agent that had the run before the handoff. Null if the run was started without a registered agent. */
             from: string | null;
@@ -3577,6 +3580,7 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["ModelRetriedData"];
         };
+        /** @description Data of a `model.setting_dropped` event. */
         ModelSettingDroppedData: {
             /** @description Model that does not support the part. */
             model: string;
@@ -6215,7 +6219,7 @@ export interface components {
             output_parsed: components["schemas"]["JsonValue"];
             /** @description The error that the run failed with. Set only for the status `failed`. */
             error: components["schemas"]["RunError"] | null;
-            /** @description The limit that ended the run. Null if no limit did. */
+            /** @description The limit that ended the run. Null if no limit ended it. */
             incomplete_details: components["schemas"]["IncompleteDetails"] | null;
             /**
              * @description Actions that a person or a client must perform for this run or a run below it, whatever its
@@ -7426,6 +7430,7 @@ export interface components {
             /** @description Context that the tool receives, like the `context` of a run. Null: no context. */
             context?: components["schemas"]["JsonObject"] | null;
         };
+        /** @description Data of a piece of a streamed text. */
         TextDeltaData: {
             /** @description Number of the turn. */
             turn: number;
@@ -7838,6 +7843,7 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["ApprovalRequestedData"];
         };
+        /** @description Data of a `tool_call.arguments.delta` event. */
         ToolCallArgumentsDeltaData: {
             /** @description Number of the turn. */
             turn: number;
@@ -7888,7 +7894,7 @@ export interface components {
              *     trust the one with the higher number.
              */
             fence: number;
-            /** @description Why Runward no longer waits, such as `run_cancelled` or `run_ended`. */
+            /** @description Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`. */
             reason: string;
         };
         /** @description The run ended before the call had a result. */

@@ -87,7 +87,7 @@ class ToolCallCancellation(TypedDict):
     """Number that grows each time a worker claims the run. If two requests for one call differ,
     trust the one with the higher number."""
     reason: str
-    """Why Runward no longer waits, such as `run_cancelled` or `run_ended`."""
+    """Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`."""
 
 
 ToolRequest: TypeAlias = Annotated[

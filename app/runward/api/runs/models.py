@@ -180,7 +180,7 @@ class Run(ResponseModel):
     error: RunError | None
     """The error that the run failed with. Set only for the status `failed`."""
     incomplete_details: IncompleteDetails | None
-    """The limit that ended the run. Null if no limit did."""
+    """The limit that ended the run. Null if no limit ended it."""
     required_actions: list[RequiredAction]
     """Actions that a person or a client must perform for this run or a run below it, whatever its
     status is."""

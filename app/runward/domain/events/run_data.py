@@ -140,6 +140,8 @@ class HandoffCompletedData(
         },
     )
 ):
+    """Data of a `handoff.completed` event."""
+
     to: str
     """Name of the agent that has the run after the handoff."""
     turn: TurnsSoFar
@@ -212,6 +214,8 @@ class ModelRetriedData(TypedDict):
 
 @documented
 class ModelSettingDroppedData(TypedDict):
+    """Data of a `model.setting_dropped` event."""
+
     model: str
     """Model that does not support the part."""
     what: str
@@ -222,6 +226,8 @@ class ModelSettingDroppedData(TypedDict):
 
 @documented
 class TextDeltaData(TypedDict):
+    """Data of a piece of a streamed text."""
+
     turn: EventTurn
     agent: Owner
     text: Annotated[str, Field(description="Text of this piece.")]
@@ -232,6 +238,8 @@ class TextDeltaData(TypedDict):
 
 @documented
 class ToolCallArgumentsDeltaData(TextDeltaData):
+    """Data of a `tool_call.arguments.delta` event."""
+
     call_id: str | None
     """ID of the tool call. Null until the model has generated it."""
     tool: str | None

@@ -59,14 +59,18 @@ class RunErrorCode(StrEnum):
 
 
 class ApprovalStatus(StrEnum):
+    """Status of an approval. `pending`: a person must decide. `approved`, `rejected`, `edited`, and
+    `responded`: a person has decided. `expired`: nobody decided in time. `cancelled`: the run ended
+    first. `superseded`: the tool changed, and Runward created a new approval."""
+
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
     EDITED = "edited"
     RESPONDED = "responded"
-    EXPIRED = "expired"  # nobody answered in time
-    CANCELLED = "cancelled"  # the run ended first
-    SUPERSEDED = "superseded"  # the tool has changed since; another approval replaces this one
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
 
 
 DecisionKind: TypeAlias = Literal["approve", "reject", "edit", "respond"]
