@@ -32,6 +32,11 @@ class Operation:
         return str(self.spec["operationId"])
 
     @property
+    def scopes(self) -> frozenset[str]:
+        """Any one of them is enough. Empty: any key is, or none is needed."""
+        return frozenset(self.spec.get("x-required-scopes", ()))
+
+    @property
     def parameters(self) -> list[Json]:
         return self.spec.get("parameters", [])
 

@@ -89,9 +89,9 @@ def filter_failure(context: HookContext, failure: Failure, case: Case, response:
     """Drop those of event streams: the document describes the text, Schemathesis takes each event
     for a value. `tests/api/test_openapi_api.py` holds streamed events against their schemas. Drop
     an optional body that is `null` or missing, which the document allows, and Schemathesis calls
-    wrong. Drop requests that are no HTTP, or whose headers are too large: docs/reference/errors.md
-    has that 400 and that 431, for every operation. Drop
-    revoked keys, which can still be read."""
+    wrong. Drop messages without a type. Drop requests that are no HTTP, or whose headers are too
+    large: docs/reference/errors.md has that 400 and that 431, for every operation. Drop revoked
+    keys, which can still be read."""
     kinds = response.headers.get("content-type", [""])
     if isinstance(failure, JsonSchemaError) and "text/event-stream" in kinds[0]:
         return False
@@ -102,7 +102,16 @@ def filter_failure(context: HookContext, failure: Failure, case: Case, response:
         codes = (b'"code":"bad_request"', b'"code":"headers_too_large"')
         return not any(code in response.content for code in codes)
     bodiless = case.body is None or isinstance(case.body, NotSet)
-    return not (isinstance(failure, AcceptedNegativeData) and optional and bodiless)
+    lenient = (optional and bodiless) or _has_untyped_item(case.body)
+    return not (isinstance(failure, AcceptedNegativeData) and lenient)
+
+
+def _has_untyped_item(body: Any) -> bool:
+    """OpenAI's clients may leave out the type of a message, which the document requires."""
+    items = body.get("input") if isinstance(body, dict) else None
+    return isinstance(items, list) and any(
+        isinstance(one, dict) and "type" not in one for one in items
+    )
 
 
 def _at_home(value: Any) -> Any:

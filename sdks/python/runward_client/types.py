@@ -2465,7 +2465,7 @@ class ResponseInputMessage(TypedDict):
     """ID of the item from an earlier response. Not required, and ignored."""
     status: NotRequired[str | None]
     """Status of the item from an earlier response. Not required, and ignored."""
-    type: NotRequired[Literal['message']]
+    type: Literal['message']
     """`message`. It may be left out."""
     role: ItemRole
     """Role of the message's author. `developer` has the same meaning as `system`."""

@@ -24,6 +24,7 @@ Clients of the Model Context Protocol can call the tools and agents of a project
 transport is streamable HTTP, and the API keys are the same. Each call starts a run and requires \
 the scope `runs:write`."""
 
+CONTACT: Final = {"name": "Runward"}
 LICENSE: Final = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 SERVERS: Final = [{"url": "/", "description": "The deployment that serves this document."}]
 

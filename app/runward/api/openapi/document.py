@@ -10,13 +10,13 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic_core import to_json
 
-from runward.api.http.auth import Requirement
 from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
 from runward.api.http.problems import MEDIA_TYPE, Problem
 from runward.api.http.routes import StrictRoute
 from runward.api.openapi import errors, examples, links, names, openness, schemas, tidy, webhooks
 from runward.api.openapi.descriptions import (
+    CONTACT,
     INTRODUCTION,
     LICENSE,
     SERVERS,
@@ -116,6 +116,7 @@ def build_document(app: FastAPI) -> Json:
         tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
     )
     document.setdefault("paths", {})
+    document["info"]["contact"] = CONTACT
     for route in routes:
         for method in route.methods or ():
             _complete_operation(document["paths"][route.path_format][method.lower()], route, method)
@@ -165,7 +166,8 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
         text = operation.get("description", "").rstrip()
         where = " on a key of the project `default`" if needed.operator else ""
         operation["description"] = f"{text}\n\nRequires the scope {words}{where}.".lstrip()
-    operation["security"] = _list_security(needed)
+        operation["x-required-scopes"] = [str(scope) for scope in needed.any_of]
+    operation["security"] = [] if needed is None else [{"bearer": []}]
     operation["summary"] = route.summary or _summarize(route.name)
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
@@ -192,14 +194,6 @@ def _summarize(name: str) -> str:
     return f"{verb.capitalize()} {article}{noun.replace('_', ' ')}" if noun else verb.capitalize()
 
 
-def _list_security(needed: Requirement | None) -> list[Json]:
-    """Return the alternatives, each with one scope as its role (OpenAPI 3.1). Without a role, any
-    valid key is accepted."""
-    if needed is None:
-        return []
-    return [{"bearer": [str(scope)]} for scope in needed.any_of] or [{"bearer": []}]
-
-
 def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) -> Iterator[int]:
     yield from (status for status in declared if status >= 400 and status != 422)
     yield from (500, 503)
@@ -207,6 +201,8 @@ def _problem_statuses(route: StrictRoute, method: str, declared: Iterable[int]) 
         yield 422
     if route.rules.requirement is not None:
         yield from (401, 403, 429)
+    else:
+        yield 400
     if route.param_convertors:
         yield 404
     if method in _CHANGING:

@@ -152,8 +152,8 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             {
                 "model": "offline:rules",
                 "input": [
-                    {"role": "user", "content": "Hello"},
-                    {"role": "assistant", "content": "Hello. What can I do?"},
+                    {"type": "message", "role": "user", "content": "Hello"},
+                    {"type": "message", "role": "assistant", "content": "Hello. What can I do?"},
                 ],
             },
         ),

@@ -174,13 +174,17 @@ def _add_items(schemas: Json, union: str, about: Json) -> Json:
 
 
 def add_discriminators(schemas: Json) -> None:
-    """Add the discriminator `type` to unions whose schemas all have a constant `type`."""
+    """Add the discriminator `type` to unions whose schemas all have a constant `type`, and require
+    it: a client that leaves out the type of a message is understood, but its message is ambiguous
+    to other programs."""
     for schema in schemas.values():
         names = [one.get("$ref", "").rpartition("/")[2] for one in schema.get("oneOf", ())]
         types = [schemas.get(name, {}).get("properties", {}).get("type", {}) for name in names]
         if names and "discriminator" not in schema and all("const" in one for one in types):
             mapping = {one["const"]: name for one, name in zip(types, names, strict=True)}
             schema.update(make_union(names, "type", mapping))
+            for one in (schemas[name] for name in names):
+                one["required"] = list(dict.fromkeys(("type", *one.get("required", ()))))
 
 
 def _make_ref(name: str) -> str:
