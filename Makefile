@@ -12,6 +12,7 @@ TSC := tests/node/node_modules/.bin/tsc
 MCP := $(VENV)/mcp-servers
 CLIENTS := $(VENV)/clients
 TYPESCRIPT := examples/clients/typescript
+GO := examples/clients/go
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
 # Installs from the lock file $(1) with the Python of $(2). Shows progress and errors; pip's whole
 # output is in $(2)/install.log.
@@ -32,7 +33,7 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients sdks site screenshots sbom contract environments bench chaos crash stateful hostile guarantees errors lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients goclient sdks site screenshots sbom contract environments bench chaos crash stateful hostile guarantees errors lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +75,14 @@ clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
 	  --path openapi/openapi.json --output-path examples/clients/python/generated_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
+
+goclient: $(CLIENTS)/.installed ## Generate the client in Go, and compile it (Debian: golang-go golang-gopkg-validator.v2-dev)
+	$(BIN)/python $(GO)/prepare.py < openapi/openapi.json > $(GO)/openapi.json
+	$(CLIENTS)/bin/openapi-generator-cli generate -g go --input-spec $(GO)/openapi.json --output $(GO)/src/runward \
+	  --additional-properties packageName=runward,enumClassPrefix=true,withGoMod=false \
+	  --model-name-mappings NewKey=CreatedKey,NewTool=CreatedTool \
+	  --global-property models,apis,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false > $(GO)/generate.log
+	GO111MODULE=off GOPATH="$(CURDIR)/$(GO):/usr/share/gocode" go build runward
 
 site: $(VENV)/.dev ## Build the documentation as a site in dist/docs/site; a broken link fails
 	$(BIN)/python docs/site/build.py
@@ -167,9 +176,9 @@ $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 # Every program that the tests run. Its name is no command: `make test` calls it.
 test-programs: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
 
-# A generator of clients in Python, and what its clients import; and the same for TypeScript.
+# Generators of clients in Python and Go, and what clients in Python import; and the same for TypeScript.
 $(CLIENTS)/.installed: examples/clients/python/requirements.lock | $(VENV)/.made
-	@echo "==> Installing the generator of Python clients (some seconds, once)"
+	@echo "==> Installing the generators of Python and Go clients (some seconds, once)"
 	@$(BIN)/python -m venv --clear $(CLIENTS)
 	$(call INSTALL_LOCKED,examples/clients/python/requirements.lock,$(CLIENTS))
 	@touch $@

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(300)
 
 PYTHON = ROOT / ".venv" / "clients" / "bin" / "python"
 PROGRAM = ROOT / "examples" / "clients" / "python" / "edit_and_approve.py"
+GO_PACKAGE = Path("/usr/share/gocode/src/gopkg.in/validator.v2")
 INSTALLED = (
     ".venv/clients/.installed",
     "examples/clients/typescript/node_modules/.installed",
@@ -31,6 +32,9 @@ INSTALLED = (
 def generators() -> None:
     """What `make clients` would else install."""
     needs("npm", "npm")
+    needs("go", "go")
+    if not GO_PACKAGE.exists():
+        missing("the package golang-gopkg-validator.v2-dev is not installed")
     for stamp in INSTALLED:
         if not (ROOT / stamp).exists():
             missing(f"the generators of clients are not installed: make {' '.join(INSTALLED)}")
@@ -84,3 +88,4 @@ def test_the_generated_clients(
         check_strictly(tmp_path / "checked")
         judge(client, page.sh())
         judge(client, page.sh())
+        assert "error" not in page.sh().lower()
