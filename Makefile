@@ -81,7 +81,7 @@ goclient: $(CLIENTS)/.installed ## Generate the client in Go, and compile it (De
 	$(CLIENTS)/bin/openapi-generator-cli generate -g go --input-spec $(GO)/openapi.json --output $(GO)/src/runward \
 	  --additional-properties packageName=runward,enumClassPrefix=true,withGoMod=false \
 	  --model-name-mappings NewKey=CreatedKey,NewTool=CreatedTool \
-	  --global-property models,apis,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false > $(GO)/generate.log
+	  --global-property models,apis,supportingFiles=client.go:configuration.go:response.go:utils.go,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false > $(GO)/generate.log
 	GO111MODULE=off GOPATH="$(CURDIR)/$(GO):/usr/share/gocode" go build runward
 
 site: $(VENV)/.dev ## Build the documentation as a site in dist/docs/site; a broken link fails

@@ -1235,9 +1235,9 @@ class MessageItem(TypedDict):
     """Role of the message's author."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
-    refusal: Literal[True]
+    refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
-    native: ProviderData
+    native: NotRequired[ProviderData]
     """Provider-specific data of the message. Missing if there is none."""
 
 
@@ -3177,9 +3177,9 @@ class RunMessageItem(TypedDict):
     """Role of the message's author."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
-    refusal: Literal[True]
+    refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
-    native: ProviderData
+    native: NotRequired[ProviderData]
     """Provider-specific data of the message. Missing if there is none."""
 
 
@@ -3464,9 +3464,9 @@ class SessionMessageItem(TypedDict):
     """Role of the message's author."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
-    refusal: Literal[True]
+    refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
-    native: ProviderData
+    native: NotRequired[ProviderData]
     """Provider-specific data of the message. Missing if there is none."""
 
 

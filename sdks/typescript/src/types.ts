@@ -3505,9 +3505,9 @@ export interface components {
              * @description True if the message is a refusal of the model.
              * @constant
              */
-            refusal: true;
+            refusal?: true;
             /** @description Provider-specific data of the message. Missing if there is none. */
-            native: components["schemas"]["ProviderData"];
+            native?: components["schemas"]["ProviderData"];
         };
         /**
          * @description Whether a message is the final answer or an intermediate comment.
@@ -6631,9 +6631,9 @@ export interface components {
              * @description True if the message is a refusal of the model.
              * @constant
              */
-            refusal: true;
+            refusal?: true;
             /** @description Provider-specific data of the message. Missing if there is none. */
-            native: components["schemas"]["ProviderData"];
+            native?: components["schemas"]["ProviderData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
         RunReasoningItem: {
@@ -7088,9 +7088,9 @@ export interface components {
              * @description True if the message is a refusal of the model.
              * @constant
              */
-            refusal: true;
+            refusal?: true;
             /** @description Provider-specific data of the message. Missing if there is none. */
-            native: components["schemas"]["ProviderData"];
+            native?: components["schemas"]["ProviderData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
         SessionReasoningItem: {

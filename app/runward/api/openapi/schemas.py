@@ -52,7 +52,8 @@ def add_schemas(schemas: Json) -> None:
     data = (_get_data_type(kind) for kind in (*STORED.values(), *TRANSIENT.values()))
     types = {each.__name__: each for each in (*data, *ITEMS)}
     for name, schema in build_schemas(types | _POSTED_TYPES).items():
-        schemas.setdefault(name, schema)
+        if name in types or name not in schemas:  # a model's would require all fields of an item
+            schemas[name] = schema
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
     _add_response_events(schemas)
