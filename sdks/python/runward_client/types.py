@@ -2008,10 +2008,10 @@ class RegisterMcpServer(TypedDict):
 
 
 class RegisterTool(TypedDict):
-    """A tool to register, which models can then call. Sizes are in bytes and durations in
-    seconds. Tools of type `webhook` need a `url`, tools of type `agent` an `agent`, and tools
-    of type `hosted` a `hosted` object. Tools of type `webhook` and `client` need
-    `parameters`, unless the tool runs a kind of provider tool, which has fixed parameters."""
+    """A tool to register, which models can then call. Tools of type `webhook` need a `url`,
+    tools of type `agent` an `agent`, and tools of type `hosted` a `hosted` object. Tools of
+    type `webhook` and `client` also need `parameters`, unless `implements` is set. Sizes are
+    in bytes and durations in seconds."""
     name: str
     """Name of the tool that models use to call it. Unique in the project."""
     description: NotRequired[str]
@@ -2589,7 +2589,7 @@ class ResponseMcpTool(TypedDict):
 
 class ResponseObject(TypedDict):
     """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
-    The next response starts where the client submits what the run waits for."""
+    When the client then submits a result or a decision, a new response begins."""
     id: str
     """ID of the response (`resp_…`). It contains the hexadecimal digits of the run's ID."""
     object: Literal['response']
@@ -4791,9 +4791,8 @@ class ListApprovalsQuery(TypedDict):
     tool: NotRequired[str]
     """Return only approvals for this tool."""
     max_arguments_bytes: NotRequired[int]
-    """Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do
-    not fit are left out and listed in `omitted_arguments`. By default, all arguments are
-    returned."""
+    """Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit
+    are left out and listed in `omitted_arguments`. By default, all arguments are returned."""
     limit: NotRequired[int]
     """Maximum number of items to return."""
     after: NotRequired[str]
@@ -4808,9 +4807,8 @@ class ListApprovalsQuery(TypedDict):
 class GetApprovalQuery(TypedDict):
     """The query of `get_approval`."""
     max_arguments_bytes: NotRequired[int]
-    """Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do
-    not fit are left out and listed in `omitted_arguments`. By default, all arguments are
-    returned."""
+    """Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit
+    are left out and listed in `omitted_arguments`. By default, all arguments are returned."""
 
 
 class ListRequiredActionsQuery(TypedDict):
@@ -4822,9 +4820,8 @@ class ListRequiredActionsQuery(TypedDict):
 class GetToolCallQuery(TypedDict):
     """The query of `get_tool_call`."""
     max_arguments_bytes: NotRequired[int]
-    """Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do
-    not fit are left out and listed in `omitted_arguments`. By default, all arguments are
-    returned."""
+    """Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit
+    are left out and listed in `omitted_arguments`. By default, all arguments are returned."""
 
 
 class ListToolsQuery(TypedDict):

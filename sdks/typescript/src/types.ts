@@ -4823,10 +4823,10 @@ export interface components {
             oauth?: components["schemas"]["OAuth"] | null;
         };
         /**
-         * @description A tool to register, which models can then call. Sizes are in bytes and durations in seconds.
-         *     Tools of type `webhook` need a `url`, tools of type `agent` an `agent`, and tools of type
-         *     `hosted` a `hosted` object. Tools of type `webhook` and `client` need `parameters`, unless the
-         *     tool runs a kind of provider tool, which has fixed parameters.
+         * @description A tool to register, which models can then call. Tools of type `webhook` need a `url`, tools
+         *     of type `agent` an `agent`, and tools of type `hosted` a `hosted` object. Tools of type
+         *     `webhook` and `client` also need `parameters`, unless `implements` is set. Sizes are in bytes
+         *     and durations in seconds.
          * @example {
          *       "approval": {
          *         "when": "args.amount > 100"
@@ -5675,7 +5675,7 @@ export interface components {
         };
         /**
          * @description A response in OpenAI's format. It covers a run until the run ends or waits for the client.
-         *     The next response starts where the client submits what the run waits for.
+         *     When the client then submits a result or a decision, a new response begins.
          * @example {
          *       "id": "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *       "object": "response",
@@ -9029,7 +9029,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The body is not valid JSON, or it breaks one of Runward's rules for JSON, such as no duplicate keys. */
+        /** @description The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a duplicate key. */
         BadRequest: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9084,7 +9084,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The state of the resource does not allow the request. If a retry cannot help, the response has the header `x-should-retry: false`. */
+        /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically. The request fails again until it or the resource changes. */
         Conflict: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9242,7 +9242,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAIError"];
             };
         };
-        /** @description The state of the resource does not allow the request. If a retry cannot help, the response has the header `x-should-retry: false`. */
+        /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically. The request fails again until it or the resource changes. */
         OpenAIConflict: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10718,7 +10718,7 @@ export interface operations {
                 run_id?: string;
                 /** @description Return only approvals for this tool. */
                 tool?: string;
-                /** @description Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
+                /** @description Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
                 max_arguments_bytes?: number;
                 /** @description Maximum number of items to return. */
                 limit?: number;
@@ -10770,7 +10770,7 @@ export interface operations {
     get_approval: {
         parameters: {
             query?: {
-                /** @description Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
+                /** @description Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
                 max_arguments_bytes?: number;
             };
             header?: never;
@@ -10906,7 +10906,7 @@ export interface operations {
     get_tool_call: {
         parameters: {
             query?: {
-                /** @description Maximum size of a call's returned arguments together, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
+                /** @description Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
                 max_arguments_bytes?: number;
             };
             header?: never;

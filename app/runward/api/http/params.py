@@ -100,9 +100,9 @@ MaxArgumentsBytes = Annotated[
     Query(
         ge=0,
         le=2**31,
-        description="Maximum size of a call's returned arguments together, in bytes of JSON. "
-        "Arguments that do not fit are left out and listed in `omitted_arguments`. By default, "
-        "all arguments are returned.",
+        description="Maximum total size of each call's arguments, in bytes of JSON. Arguments "
+        "that do not fit are left out and listed in `omitted_arguments`. By default, all "
+        "arguments are returned.",
     ),
 ]
 

@@ -43,15 +43,16 @@ _FASTAPI_DESCRIPTION: Final = "Successful Response"
 _NO_CONTENT: Final = "The operation succeeded."
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _PROBLEMS: Final[Mapping[int, str]] = {
-    400: "The body is not valid JSON, or it breaks one of Runward's rules for JSON, such as no "
-    "duplicate keys.",
+    400: "The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a "
+    "duplicate key.",
     401: "The request has no valid API key.",
     403: "The API key does not have the required scope, or a page outside the console used the "
     "console's session.",
     404: "The resource does not exist or belongs to another project.",
     408: "The body did not arrive in time.",
-    409: "The state of the resource does not allow the request. If a retry cannot help, the "
-    "response has the header `x-should-retry: false`.",
+    409: "The state of the resource does not allow the request. If the response has the header "
+    "`x-should-retry: false`, do not retry automatically. The request fails again until it or the "
+    "resource changes.",
     410: "The result arrived too late. Runward stored it, but it changes nothing.",
     413: "The body is too large.",
     415: "The body is not JSON in UTF-8.",

@@ -110,10 +110,10 @@ _RegisterToolFields = create_request_model(
 
 
 class RegisterTool(_RegisterToolFields):
-    """A tool to register, which models can then call. Sizes are in bytes and durations in seconds.
-    Tools of type `webhook` need a `url`, tools of type `agent` an `agent`, and tools of type
-    `hosted` a `hosted` object. Tools of type `webhook` and `client` need `parameters`, unless the
-    tool runs a kind of provider tool, which has fixed parameters."""
+    """A tool to register, which models can then call. Tools of type `webhook` need a `url`, tools
+    of type `agent` an `agent`, and tools of type `hosted` a `hosted` object. Tools of type
+    `webhook` and `client` also need `parameters`, unless `implements` is set. Sizes are in bytes
+    and durations in seconds."""
 
     model_config = with_example(**_TOOL_EXAMPLE)
 

@@ -70,7 +70,7 @@ class OpenAIError(ResponseModel):
 
 class ResponseObject(ResponseModel):
     """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
-    The next response starts where the client submits what the run waits for."""
+    When the client then submits a result or a decision, a new response begins."""
 
     model_config = with_example(**_EXAMPLE)
 
