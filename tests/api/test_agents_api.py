@@ -58,6 +58,10 @@ def test_versions_are_read_in_pages(project: Project) -> None:
             break
         after = page["last_id"]
     assert seen == [5, 4, 3, 2, 1]
+    before = versions(project, limit=2, before=page["first_id"])
+    assert ([one["version"] for one in before["data"]], before["has_more"]) == ([3, 2], True)
+    first = versions(project, limit=2, before=before["first_id"])
+    assert ([one["version"] for one in first["data"]], first["has_more"]) == ([5, 4], False)
 
 
 @pytest.mark.parametrize("end", ["?version=0", "?version=x", "/versions?after=0"])

@@ -322,6 +322,19 @@ def test_the_page_before_the_first_id_of_a_page_is_the_one_before_it(
     assert page(limit=2, before=shown[0]) == ([], False)
 
 
+def test_the_items_of_a_run_are_read_backwards(project: Project) -> None:
+    said = [{"role": "user", "content": f"n {n}"} for n in range(4)]
+    run = project.run(model="offline:rules", input=said)
+    path = f"/v1/runs/{run['id']}/items"
+    whole = ids(project.client.call("GET", path))
+    page = project.client.call("GET", path, limit=2, before=whole[3])
+    assert (ids(page), page["has_more"]) == (whole[1:3], True)
+    page = project.client.call("GET", path, limit=2, before=whole[1])
+    assert (ids(page), page["has_more"]) == (whole[:1], False)
+    page = project.client.call("GET", path, limit=2, order="desc", before=whole[1])
+    assert (ids(page), page["has_more"]) == ([whole[3], whole[2]], True)
+
+
 def test_a_page_is_after_or_before_an_id(project: Project) -> None:
     run = project.run(model="offline:rules", input="hello")["id"]
     for query in ({"after": run, "before": run}, {"before": "nothing"}):

@@ -178,6 +178,12 @@ def test_the_conversation_is_walked_in_pages_both_ways(project: Project) -> None
                 break
             after = page["last_id"]
         assert seen == wanted
+        before = project.client.call("GET", path, limit=3, order=order, before=page["first_id"])
+        spoke = [(item["run_id"], item["content"]) for item in before["data"]]
+        assert (spoke, before["has_more"]) == (
+            wanted[-len(page["data"]) - 3 : -len(page["data"])],
+            False,
+        )
 
 
 @pytest.mark.parametrize("after", ["x", "item_1_1", "item_" + "0" * 32 + "_1_1"])
