@@ -106,7 +106,8 @@ class Capabilities(ResponseModel):
     mcp: McpCapabilities
     """Support for MCP servers."""
     model_vendors: list[str]
-    """Providers of models: the part of a model's name before the colon."""
+    """Names of the available model providers. The name of a provider is the part of a model name
+    before the colon."""
     models: dict[str, ModelCapabilities]
     """Capabilities of the models, by provider."""
     responses_api: bool

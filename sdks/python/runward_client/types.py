@@ -108,7 +108,7 @@ class AgentList(TypedDict):
 
 
 class AllowedTools(TypedDict):
-    """A filter that lists registered tools."""
+    """The registered tools that the model may call."""
     tool_names: list[str]
     """Names of registered tools."""
 
@@ -383,7 +383,7 @@ class CallbackWait(TypedDict):
 
 
 class CancelRun(TypedDict):
-    """How to cancel a run. Without a body, the mode is `immediate`."""
+    """Options for canceling a run. If there is no body, the mode is `immediate`."""
     mode: NotRequired[CancelMode]
     """`immediate`: the run ends before Runward responds, and running calls are recorded as
     cancelled. `after_turn`: the model's current response and the calls that have started can
@@ -409,7 +409,8 @@ class Capabilities(TypedDict):
     plugins: LoadedPlugins
     mcp: McpCapabilities
     model_vendors: list[str]
-    """Providers of models: the part of a model's name before the colon."""
+    """Names of the available model providers. The name of a provider is the part of a model name
+    before the colon."""
     models: dict[str, ModelCapabilities]
     """Capabilities of the models, by provider."""
     responses_api: bool
@@ -536,7 +537,7 @@ class CreateResponse(TypedDict):
     """Instructions that the model reads before the input. Not allowed for a registered agent,
     which has its own."""
     previous_response_id: NotRequired[str | None]
-    """ID of the response to continue. Null: a new conversation."""
+    """ID of the response to continue. If null, Runward starts a new conversation."""
     conversation: NotRequired[str | ResponseConversation | None]
     """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
     tools: NotRequired[list[ResponseTool] | None]
@@ -2110,7 +2111,8 @@ class RememberOptions(TypedDict):
     exact_arguments: NotRequired[bool]
     """Whether the decision applies only to calls with identical arguments."""
     expires_seconds: NotRequired[float | None]
-    """Number of seconds that the decision is remembered. Null: it does not expire."""
+    """Number of seconds for which the decision is remembered. If null, the decision does not
+    expire."""
 
 
 class RequestedCall(TypedDict):
@@ -5022,11 +5024,12 @@ GuardrailResponse: TypeAlias = 'GuardrailAllow | GuardrailReject | GuardrailFail
 """The verdict of a guardrail."""
 
 Hook: TypeAlias = 'WebhookHook | PluginHook'
-"""A callback before or after a model request or a tool call, which may replace data. Later
-versions may add types. Ignore those that you do not know."""
+"""A callback that Runward sends before or after a model request or a tool call. It can
+replace data. Later versions may add types. Ignore those that you do not know."""
 
 HookInput: TypeAlias = 'WebhookHookInput | PluginHookInput'
-"""A callback before or after a model request or a tool call, which may replace data."""
+"""A callback that Runward sends before or after a model request or a tool call. It can
+replace data."""
 
 HookPoint: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
 """Point at which a hook is called: before or after a model request, or before or after a

@@ -1121,7 +1121,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create a project's key
+         * Create an API key for a project
          * @description Create an API key for any project, such as the first key of a new project.
          *
          *     Requires the scope `admin` on a key of the project `default`.
@@ -1564,7 +1564,7 @@ export interface components {
             /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description A filter that lists registered tools. */
+        /** @description The registered tools that the model may call. */
         AllowedTools: {
             /** @description Names of registered tools. */
             tool_names: string[];
@@ -2054,7 +2054,7 @@ export interface components {
          * @enum {string}
          */
         CancelMode: "immediate" | "after_turn";
-        /** @description How to cancel a run. Without a body, the mode is `immediate`. */
+        /** @description Options for canceling a run. If there is no body, the mode is `immediate`. */
         CancelRun: {
             /**
              * @description `immediate`: the run ends before Runward responds, and running calls are recorded as
@@ -2151,7 +2151,7 @@ export interface components {
             hooks: components["schemas"]["HookPoint"][];
             plugins: components["schemas"]["LoadedPlugins"];
             mcp: components["schemas"]["McpCapabilities"];
-            /** @description Providers of models: the part of a model's name before the colon. */
+            /** @description Names of the available model providers. The name of a provider is the part of a model name before the colon. */
             model_vendors: string[];
             /** @description Capabilities of the models, by provider. */
             models: {
@@ -2360,7 +2360,7 @@ export interface components {
              *     has its own.
              */
             instructions?: string | null;
-            /** @description ID of the response to continue. Null: a new conversation. */
+            /** @description ID of the response to continue. If null, Runward starts a new conversation. */
             previous_response_id?: string | null;
             /** @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session. */
             conversation?: string | components["schemas"]["ResponseConversation"] | null;
@@ -2698,7 +2698,7 @@ export interface components {
         HandoffCompletedData: {
             /** @description Name of the agent that had the run before the handoff. Null if the run was started without a registered agent. */
             from: string | null;
-            /** @description Name of the agent that has the run after the handoff. */
+            /** @description Name of the agent that continues the run after the handoff. */
             to: string;
             /** @description Number of turns that the run has had so far. */
             turn: number;
@@ -2782,9 +2782,9 @@ export interface components {
              */
             trim_tool_outputs?: number | null;
         };
-        /** @description A callback before or after a model request or a tool call, which may replace data. Later versions may add types. Ignore those that you do not know. */
+        /** @description A callback that Runward sends before or after a model request or a tool call. It can replace data. Later versions may add types. Ignore those that you do not know. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
-        /** @description A callback before or after a model request or a tool call, which may replace data. */
+        /** @description A callback that Runward sends before or after a model request or a tool call. It can replace data. */
         HookInput: components["schemas"]["WebhookHookInput"] | components["schemas"]["PluginHookInput"];
         /**
          * @description Point at which a hook is called: before or after a model request, or before or after a tool call. Later versions may add values.
@@ -5031,7 +5031,7 @@ export interface components {
              * @default false
              */
             exact_arguments?: boolean;
-            /** @description Number of seconds that the decision is remembered. Null: it does not expire. */
+            /** @description Number of seconds for which the decision is remembered. If null, the decision does not expire. */
             expires_seconds?: number | null;
         };
         /**

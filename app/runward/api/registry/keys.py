@@ -104,7 +104,7 @@ async def list_projects(
     "/projects/{project_id}/keys",
     status_code=201,
     response_model=NewKey,
-    summary="Create a project's key",
+    summary="Create an API key for a project",
 )
 async def create_project_key(
     principal: Operator,

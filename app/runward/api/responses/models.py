@@ -29,7 +29,7 @@ class ResponseFunctionTool(OpenAIRequestModel):
 
 
 class AllowedTools(OpenAIRequestModel):
-    """A filter that lists registered tools."""
+    """The registered tools that the model may call."""
 
     tool_names: list[ToolName]
     """Names of registered tools."""
@@ -139,7 +139,7 @@ class CreateResponse(OpenAIRequestModel):
     """Instructions that the model reads before the input. Not allowed for a registered agent, which
     has its own."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
-    """ID of the response to continue. Null: a new conversation."""
+    """ID of the response to continue. If null, Runward starts a new conversation."""
     conversation: Annotated[str, Field(max_length=64)] | ResponseConversation | None = None
     """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
     tools: Annotated[list[ResponseTool], Field(max_length=128)] | None = None

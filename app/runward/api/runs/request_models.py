@@ -175,7 +175,7 @@ class ContinueRun(RequestModel):
 
 
 class CancelRun(RequestModel):
-    """How to cancel a run. Without a body, the mode is `immediate`."""
+    """Options for canceling a run. If there is no body, the mode is `immediate`."""
 
     mode: Literal["immediate", "after_turn"] = "immediate"
     """`immediate`: the run ends before Runward responds, and running calls are recorded as

@@ -143,7 +143,7 @@ class HandoffCompletedData(
     """Data of a `handoff.completed` event."""
 
     to: str
-    """Name of the agent that has the run after the handoff."""
+    """Name of the agent that continues the run after the handoff."""
     turn: TurnsSoFar
 
 

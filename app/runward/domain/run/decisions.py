@@ -20,7 +20,8 @@ class RememberOptions(Frozen):
     exact_arguments: bool = False
     """Whether the decision applies only to calls with identical arguments."""
     expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """Number of seconds that the decision is remembered. Null: it does not expire."""
+    """Number of seconds for which the decision is remembered. If null, the decision does not
+    expire."""
 
 
 @dataclass(frozen=True, slots=True)
