@@ -193,7 +193,7 @@ POINTS: tuple[Point, ...] = (
           process="api", answered=True),
     *_outside("decision", "runward.store.runs.decisions:decide", "runward.api.approvals.decision:respond_once",
               ("unstarted", "unstarted"), "plain"),
-    *_outside("callback", "runward.store.runs.transitions:take_callback", "runward.api.runs.call_routes:Accepted",
+    *_outside("callback", "runward.store.runs.transitions:take_callback", "runward.api.runs.call_routes:CallbackReceipt",
               ("sent", "recorded"), "plain"),
     *_outside("client_result", "runward.store.runs.client_results:submit_result", "runward.api.runs.call_routes:respond_once",
               ("sent", "recorded"), "plain"),
