@@ -129,6 +129,7 @@ class Workload:
         for answer in answers:
             answer.result()
         for name, run_id in self.runs.items():
+            self._readers[name].result()  # a stream ends with its run, an approval may expire first
             ended = self.client.settle(run_id)
             assert ended["status"] == KINDS[name].status, (name, ended)
 
