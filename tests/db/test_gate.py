@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.events.kinds import RunCompletedEvent
-from runward.domain.events.values import CallReason
+from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import CallId
 from runward.domain.run.open_calls import close_open_calls
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
@@ -369,7 +369,7 @@ async def test_a_run_that_ends_with_the_step_that_asks_leaves_nothing_to_decide(
     other = await store.asked(pay("c1"))
     state, changes = taken(await store.leased(tools=["pay"]), tool, pay("c1"), pay("c2"))
     close_open_calls(state, changes, reason)
-    ending = Ending(Move.FAIL, error={"code": "unknown_tool", "message": ""})
+    ending = Ending(Move.FAIL, error={"code": RunErrorCode.CRASH_LOOP, "message": ""})
     await store.committed(step(state, "run.failed", seen=0, ending=ending, changes=changes))
 
     rows = await store.sql(

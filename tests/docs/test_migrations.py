@@ -1,5 +1,6 @@
 """The guides for migration: their programs for Runward work as written."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(autouse=True)
 def reader(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the SDK, and set the variables that it reads."""
-    monkeypatch.syspath_prepend(ROOT / "sdks" / "python")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "sdks" / "python"), *sys.path])
     monkeypatch.setenv("RUNWARD_URL", project.client.url)
     monkeypatch.setenv("RUNWARD_KEY", project.client.key)
 
