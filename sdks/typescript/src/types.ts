@@ -2151,7 +2151,10 @@ export interface components {
             hooks: components["schemas"]["HookPoint"][];
             plugins: components["schemas"]["LoadedPlugins"];
             mcp: components["schemas"]["McpCapabilities"];
-            /** @description Names of the available model providers. The name of a provider is the part of a model name before the colon. */
+            /**
+             * @description Names of the available model providers. The name of a provider is the part of a model name
+             *     before the colon.
+             */
             model_vendors: string[];
             /** @description Capabilities of the models, by provider. */
             models: {
@@ -5031,7 +5034,10 @@ export interface components {
              * @default false
              */
             exact_arguments?: boolean;
-            /** @description Number of seconds for which the decision is remembered. If null, the decision does not expire. */
+            /**
+             * @description Number of seconds for which the decision is remembered. If null, the decision does not
+             *     expire.
+             */
             expires_seconds?: number | null;
         };
         /**
