@@ -8,6 +8,7 @@ screenshots`) it writes them instead, for somebody to look at and commit.
 import base64
 import os
 import re
+import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ STYLES: Final = ROOT / "app" / "runward" / "console" / "static" / "console.css"
 SHARPNESS: Final = 2
 """Pixels of the picture for one of the page."""
 MARGIN: Final = 12
+SETTLING_SECONDS: Final = 5.0
 MAX_BYTES: Final = 150_000
 QUALITIES: Final = (90, 80, 70, 60, 50)
 CHANGING: Final = (
@@ -52,7 +54,11 @@ def picture(
     else:
         stale = f"docs/images/{name}.webp is not what the console shows now: make screenshots"
         assert (FOLDER / f"{name}.webp").stat().st_size <= MAX_BYTES
-        assert text.read_text("utf-8") == said, stale
+        recorded = text.read_text("utf-8")
+        end = time.monotonic() + SETTLING_SECONDS
+        while said != recorded and time.monotonic() < end:
+            said = _said(window)  # parts of the page, such as counts, arrive after the rest
+        assert said == recorded, stale
 
 
 def _said(window: Window) -> str:
