@@ -1,5 +1,5 @@
-"""All kinds of events of a run, in the order of `docs/events.md`. The docstring of a kind is its
-description in openapi.json, and its type argument is the schema of its `data`."""
+"""All kinds of events of a run, in the order of `docs/reference/events.md`. The docstring of a
+kind is its description in openapi.json, and its type argument is the schema of its `data`."""
 
 from typing import Any, Final, cast
 
