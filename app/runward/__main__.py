@@ -43,22 +43,24 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001
 def runward(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """Runward runs LLM agents durably, with people in the loop.
+    """Run LLM agents durably, with people in the loop.
 
-    `demo` shows it. For one machine: `serve`. For production: `migrate` once, then any number of
-    `api` and `worker` processes against one PostgreSQL. Settings are environment variables:
-    docs/reference/configuration.md lists them. docs/reference/cli.md lists the commands and their
-    exit codes.
+    `demo` shows how Runward works. Use `serve` on one machine. In production, run `migrate` once,
+    then any number of `api` and `worker` processes on one PostgreSQL. Environment variables
+    configure Runward: see docs/reference/configuration.md. docs/reference/cli.md lists the commands
+    and their exit codes.
     """
 
 
-keys_app = typer.Typer(no_args_is_help=True, help="API keys of a project.")
+keys_app = typer.Typer(no_args_is_help=True, help="Manage the API keys of a project.")
 MAX_DAYS = 36500
-CLIENT_PANEL = "Ask a running Runward"
-SERVICE_PANEL = "Run Runward"
+CLIENT_PANEL = "Commands for a running service"
+SERVICE_PANEL = "Commands for operators"
 for name, group in {
     "runs": runs.app,
     "approvals": approvals.app,
@@ -75,7 +77,10 @@ OnDatabase = Annotated[
     bool,
     typer.Option(
         "--on-database",
-        help="Work on the database of DATABASE_URL, or on the embedded one, without an API key.",
+        help=(
+            "Use the database in DATABASE_URL or the embedded database directly. No "
+            "API key is needed."
+        ),
     ),
 ]
 
@@ -83,10 +88,17 @@ OnDatabase = Annotated[
 @app.command(rich_help_panel=SERVICE_PANEL)
 def demo(
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Approve without asking, as without a terminal.")
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help=(
+                "Approve the call without a prompt. This is the default if there is no terminal."
+            ),
+        ),
     ] = False,
 ) -> None:
-    """A guided first run in this terminal: nothing is needed, and nothing of it stays."""
+    """Show a first run in this terminal. The demo needs no setup and leaves no data."""
     from runward.operating.demo import run_demo
 
     run_demo(yes=yes)
@@ -94,14 +106,12 @@ def demo(
 
 @app.command(rich_help_panel=SERVICE_PANEL)
 def serve(
-    examples: Annotated[
-        bool, typer.Option(help="Register the tools of examples/, for a first try.")
-    ] = True,
+    examples: Annotated[bool, typer.Option(help="Register the example tools in examples/.")] = True,
 ) -> None:
     """Run the API and a worker in one process.
 
-    Without DATABASE_URL it starts the embedded PostgreSQL, migrates it, and makes a key and the
-    example tools: everything for a first run. With DATABASE_URL it migrates that database.
+    Without DATABASE_URL, the command starts and migrates the embedded PostgreSQL, creates an API
+    key and registers the example tools. With DATABASE_URL, it only migrates that database.
     """
     from runward.operating.environment import read_settings, run_command
     from runward.quickstart.main import serve_everything
@@ -115,9 +125,9 @@ def doctor(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine's set-up and say what to do. Ends with 1 if a check failed.
+    """Check the configuration of this machine. The exit code is 1 if a check fails.
 
-    Run it with the environment that `serve`, `api` or `worker` have.
+    Run this command with the same environment variables as `serve`, `api` or `worker`.
     """
     from runward.operating.doctor import run_doctor
 
@@ -126,18 +136,18 @@ def doctor(
 
 @app.command(rich_help_panel=SERVICE_PANEL)
 def api() -> None:
-    """Run the API alone, with workers beside it.
+    """Run the API without a worker. Run workers as separate processes.
 
-    Needs DATABASE_URL and RUNWARD_SECRET_KEY.
+    Requires DATABASE_URL and RUNWARD_SECRET_KEY.
     """
     _run_process(serves=True, works=False)
 
 
 @app.command(rich_help_panel=SERVICE_PANEL)
 def worker() -> None:
-    """Run a worker alone; start as many as you like.
+    """Run one worker. You can start any number of workers.
 
-    Needs DATABASE_URL and RUNWARD_SECRET_KEY.
+    Requires DATABASE_URL and RUNWARD_SECRET_KEY.
     """
     _run_process(serves=False, works=True)
 
@@ -159,10 +169,10 @@ def _run_process(*, serves: bool, works: bool) -> None:
 
 @app.command(rich_help_panel=SERVICE_PANEL)
 def migrate(as_json: AsJson = False) -> None:
-    """Bring the database of DATABASE_URL to this version's schema.
+    """Migrate the database in DATABASE_URL to the schema of this version.
 
-    Safe to run again, and from several places at once; the version before this one goes on working
-    meanwhile.
+    You can run this command again, and several times at once. Processes of the previous version
+    continue to work during the migration.
     """
     from runward.operating.environment import read_migration_url, read_settings, run_command
     from runward.store import migrations
@@ -179,7 +189,7 @@ def migrate(as_json: AsJson = False) -> None:
 
 @app.command(rich_help_panel=SERVICE_PANEL)
 def models(as_json: AsJson = False) -> None:
-    """Say what models of each provider can be told."""
+    """List the features that each model provider supports."""
     from runward.llm.capabilities import capabilities_by_provider, capability_table
 
     print_result(capabilities_by_provider(), capability_table(), as_json=as_json)
@@ -192,7 +202,7 @@ def openapi(
         bool, typer.Option("--check", help="Fail if openapi/openapi.json is not up to date.")
     ] = False,
 ) -> None:
-    """Print the API's contract (OpenAPI 3.1)."""
+    """Print the OpenAPI 3.1 document of the API."""
     from runward.api.routers import build_openapi
 
     text = json.dumps(build_openapi(), indent=2, ensure_ascii=False) + "\n"
@@ -202,7 +212,7 @@ def openapi(
         path.write_text(text, encoding="utf-8")
     elif check:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            typer.echo(f"{path} is not what the code says. Run: make openapi", err=True)
+            typer.echo(f"{path} is not up to date. Run: make openapi", err=True)
             raise typer.Exit(1)
     else:
         typer.echo(text, nl=False)
@@ -223,26 +233,34 @@ def _check_days(days: float | None) -> float | None:
     ),
 )
 def create_key(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the key.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="What it may do; repeat it. docs/reference/keys-and-scopes.md lists."),
+        typer.Option(
+            help=(
+                "Scope of the key. Repeat the option for more scopes. "
+                "docs/reference/keys-and-scopes.md lists the scopes."
+            )
+        ),
     ] = None,
     project: Annotated[
-        str | None, typer.Option(help="Another project's id; needs the operator's key.")
+        str | None, typer.Option(help="ID of another project. Requires an API key of the operator.")
     ] = None,
     expires_in_days: Annotated[
         float | None,
-        typer.Option(callback=_check_days, help="When it stops working. Default: never."),
+        typer.Option(
+            callback=_check_days,
+            help="Number of days until the key expires. By default, the key never expires.",
+        ),
     ] = None,
     on_database: OnDatabase = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API key and print it. It is shown this once.
+    """Create an API key and print it. The key is not shown again.
 
-    Over the API it needs a --scope; with --on-database and without one it is a key for everything.
+    Set at least one --scope. With --on-database, a key without --scope gets every scope.
     """
     if on_database:
         from runward.operating import keys as on_the_database
@@ -256,7 +274,7 @@ def create_key(
         )
         return
     if not scope:
-        fail("Say what the key may do: --scope runs:read, for example.", Exit.USAGE)
+        fail("Set at least one scope of the key, for example --scope runs:read.", Exit.USAGE)
     keys.create_key(
         url,
         key,
@@ -271,13 +289,15 @@ def create_key(
 @keys_app.command("list")
 def list_keys(
     limit: Limit = 1000,
-    project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
+    project: Annotated[
+        str | None, typer.Option(help="Name or ID of the project. Only with --on-database.")
+    ] = None,
     on_database: OnDatabase = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the project's keys, without their secrets."""
+    """List the API keys of the project, without their secrets."""
     if on_database:
         from runward.operating import keys as on_the_database
 
@@ -289,14 +309,18 @@ def list_keys(
 
 @keys_app.command("revoke")
 def revoke_key(
-    key_id: Annotated[str, typer.Argument(help="key_…, as `keys list` shows it.")],
-    project: Annotated[str | None, typer.Option(help="With --on-database.")] = None,
+    key_id: Annotated[
+        str, typer.Argument(help="ID of the key (key_…). `keys list` shows the IDs.")
+    ],
+    project: Annotated[
+        str | None, typer.Option(help="Name or ID of the project. Only with --on-database.")
+    ] = None,
     on_database: OnDatabase = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key. It stops working within five seconds, everywhere."""
+    """Revoke an API key. All processes reject the key within five seconds."""
     if on_database:
         from runward.operating import keys as on_the_database
 
@@ -308,7 +332,11 @@ def revoke_key(
 
 def _refuse_project(project: str | None) -> None:
     if project is not None:
-        fail("The API lists the keys of the key's own project; --on-database any.", Exit.USAGE)
+        fail(
+            "--project requires --on-database. Without it, the command uses the "
+            "project of the API key.",
+            Exit.USAGE,
+        )
 
 
 def main() -> None:

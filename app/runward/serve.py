@@ -136,7 +136,9 @@ async def supervise(
             task.cancel()
         await asyncio.gather(asked, *tasks, return_exceptions=True)
     for task in [*early, *failed]:
-        raise _get_failure(task) or TaskEndedError(f"The task '{task.get_name()}' ended by itself.")
+        raise _get_failure(task) or TaskEndedError(
+            f"The task '{task.get_name()}' ended unexpectedly."
+        )
 
 
 def _get_failure(task: asyncio.Task[None]) -> BaseException | None:

@@ -176,7 +176,7 @@ class NoWorker:
         pass
 
     def start_accepted(self, state: RunState) -> None:
-        raise AssertionError(f"run {state.id} was leased to a process that does not work")
+        raise AssertionError(f"run {state.id} was leased to a process that is not a worker")
 
     def wake(self) -> None:
         pass

@@ -83,7 +83,7 @@ def _check_reachable_url(value: str) -> str:
     value = _check_base_url(value)
     address = _parse_address(urlsplit(value).hostname or "")
     if address is not None and address.is_unspecified:
-        raise ValueError(f"must be an address that tools can reach, which {address} is not")
+        raise ValueError(f"must be an address that tools can reach; tools cannot reach {address}")
     return value
 
 
@@ -243,7 +243,9 @@ class Settings(BaseSettings):
     @classmethod
     def _require_port(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is None and info.data.get("port") == 0:
-            raise ValueError("is needed with RUNWARD_PORT=0: callback URLs contain the port")
+            raise ValueError(
+                "is required with RUNWARD_PORT=0, because callback URLs contain the port"
+            )
         return value
 
     @property
@@ -272,7 +274,7 @@ def find_unknown_variables(names: Iterable[str]) -> list[str]:
     """Return a line for each unknown variable with our prefix, with the nearest known one."""
     known = [field.upper() for field in Settings.model_fields]
     return [
-        f"{name}: there is no such variable" + _suggest_variable(name, known)
+        f"{name}: this variable does not exist" + _suggest_variable(name, known)
         for name in sorted(names)
         if name.startswith(PREFIX)
         and name.removeprefix(PREFIX) not in known

@@ -11,7 +11,7 @@ from tests.support.models.chat_server import calls, text
 from tests.support.services.client import Json
 from tests.support.tools.server import Behaviour
 
-NOBODY = "Nobody answered the request for approval in time"
+NOBODY = "The approval request expired before anyone decided"
 NO_APPROVAL = "apr_" + "f" * 32
 
 

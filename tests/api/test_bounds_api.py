@@ -63,7 +63,7 @@ def test_an_output_that_is_nested_too_deep_is_asked_for_again(project: Project) 
     run = project.run(text(deep), text('{"a":1}'), output_schema={"type": "object"})
     assert (run["status"], run["output_parsed"]) == ("completed", {"a": 1})
     [again] = of_type(project.client.events(run["id"]), "model.retried")
-    assert "nested deeper than 64 levels" in again["message"]
+    assert "nested more than 64 levels deep" in again["message"]
 
 
 @pytest.mark.parametrize("name", ["x", "a\\u0000"])
@@ -89,5 +89,5 @@ def test_a_result_that_cannot_be_stored_leaves_its_sibling_s_alone(project: Proj
     results = [one for one in project.client.items(run["id"]) if one.get("type") == "tool_result"]
     [shown, found] = results
     assert [part["type"] for part in shown["content"]] == ["text", "text", "text"]
-    assert "is left out: its URL is not" in shown["content"][1]["text"]
+    assert "was removed from this result: its URL is not" in shown["content"][1]["text"]
     assert found["output"] == {"found": 1}

@@ -43,7 +43,7 @@ def test_a_cut_result_is_read_whole_with_a_tool_that_appears_then(project: Proje
     assert (first.tool_names, second.tool_names) == (["rows"], ["rows", "read_result"])
     cut = dict(second.results)["c1"]
     assert cut.startswith(texts.cut_result("c1"))
-    assert "bytes left out" in cut
+    assert "bytes omitted" in cut
     assert len(cut.encode()) < 1500
     piece = json.loads(result_of(project.asked(), "c2"))
     at = ROWS.encode().index(b"row 1000:")

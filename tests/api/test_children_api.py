@@ -363,7 +363,7 @@ def test_a_childs_answer_may_be_read_as_json(project: Project) -> None:
     assert json.loads(answered(project, run)) == {"sum": 2}
     [first, second] = project.client.tool_calls(run["id"])
     assert (first["output"], second["is_error"]) == ({"sum": 2}, True)
-    assert "not JSON" in second["detail"]
+    assert "not valid JSON" in second["detail"]
 
 
 def test_the_last_good_output_of_a_childs_tool_may_be_its_answer(project: Project) -> None:

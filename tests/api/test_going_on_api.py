@@ -166,7 +166,7 @@ def test_only_an_incomplete_run_goes_on(project: Project, other: Project) -> Non
     run = project.run(text("hi"))
     path = f"/v1/runs/{run['id']}/continue"
     problem = project.client.refused(409, "conflict", "POST", path, {})
-    assert "only one that is incomplete" in problem["detail"]
+    assert "Only an incomplete run" in problem["detail"]
     other.client.refused(404, "run_not_found", "POST", path, {})
 
 

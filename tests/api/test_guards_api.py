@@ -13,7 +13,7 @@ from tests.support.tools.hits import Hit
 from tests.support.tools.server import Behaviour
 
 NOWHERE = "http://127.0.0.1:9/guard"
-GUARDED = "A guardrail rejected this."
+GUARDED = "A guardrail rejected this content."
 MODEL_STAGES = ("before_model", "after_model")
 
 
@@ -327,7 +327,7 @@ def test_an_after_hook_replaces_what_the_model_reads(project: Project) -> None:
     ("on", "result", "sent"),
     [
         ("before_tool", "A hook failed, so the tool was not run.", 0),
-        ("after_tool", "The call was made, but a hook failed, so its result is withheld.", 1),
+        ("after_tool", "The tool was called, but a hook failed, so the result is withheld.", 1),
     ],
 )
 def test_a_tool_hook_that_fails_is_as_good_as_a_no(
@@ -478,7 +478,7 @@ def test_a_refused_tool_result_that_would_be_the_output_stays_out_of_the_session
     [request] = project.model.requests(project.model_name("next"))
     assert "swordfish" not in json.dumps(request.messages)
     assert request.messages[-2] == {"role": "assistant", "content": "I may not say."}
-    assert dict(request.results)["c1"].startswith("The call was made")
+    assert dict(request.results)["c1"].startswith("The tool was called")
 
 
 def test_no_item_of_a_refused_input_reaches_the_next_run_of_the_session(project: Project) -> None:

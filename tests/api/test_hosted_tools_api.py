@@ -102,7 +102,7 @@ def test_it_cannot_be_tried_here(project: Project) -> None:
     register(project, **hosted("web_search"))
     body: Json = {"arguments": {}}
     problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools/one/test", body)
-    assert "vendor" in problem["errors"][0]["message"]
+    assert "provider" in problem["errors"][0]["message"]
 
 
 def test_an_agent_cannot_get_a_tool_that_none_of_its_models_has(project: Project) -> None:

@@ -381,7 +381,7 @@ def test_many_wrong_values_are_cut_off(http: httpx2.Client) -> None:
     response = http.post("/v1/runs", content=body, headers=bearer(WRITER) | {"Content-Type": JSON})
     errors = response.json()["errors"]
     assert len(errors) == 21
-    assert errors[-1] == {"path": "", "message": "and 30 more"}
+    assert errors[-1] == {"path": "", "message": "30 more problems are not listed"}
 
 
 def test_a_path_in_an_error_is_cut_off(http: httpx2.Client) -> None:
@@ -471,7 +471,7 @@ def test_a_secret_that_cannot_be_decrypted_is_a_503(
     http: httpx2.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = assert_problem(http.get("/v1/fail/secret"), 503, "unavailable")
-    assert "encrypted with another RUNWARD_SECRET_KEY" in str(problem["detail"])
+    assert "encrypted with a different RUNWARD_SECRET_KEY" in str(problem["detail"])
     [line] = [one for one in capsys.readouterr().out.splitlines() if "request.unavailable" in one]
     assert problem["request_id"] in line
     assert "tools.secret of 'pay'" in line

@@ -175,7 +175,7 @@ def test_a_name_that_is_taken_is_refused_and_both_are_named(
         ("http://10.0.0.1/mcp", "not public"),
         ("http://169.254.169.254/mcp", "metadata"),
         ("http://[::1]:8000/mcp", "not public"),
-        ("http://user:pw@127.0.0.1/mcp", "user or password"),
+        ("http://user:pw@127.0.0.1/mcp", "user name or password"),
         ("ftp://127.0.0.1/mcp", "http://"),
     ],
 )

@@ -77,7 +77,7 @@ async def calling(
 
 async def decided(project: Project, heard: Heard, decision: str, **fields: Any) -> Json:
     """The approval that the call asks for, and the decision about it."""
-    asked = await heard.until("waits for a person")
+    asked = await heard.until("waiting for a person")
     [approval] = project.client.approvals()
     assert approval["id"] in asked
     assert f"'{approval['tool']}'" in asked
@@ -480,7 +480,7 @@ async def test_a_run_that_goes_on_says_what_it_waits_for_and_is_asked_for_later(
     key = project.key("runs:write")
     async with connected(project, generation) as client:
         async with calling(client, "count", {"x": "1"}) as (_, heard):
-            await heard.until("waits for a person")
+            await heard.until("waiting for a person")
             [run] = runs_of(project)
             look = {"run_id": run["id"], "wait_seconds": 0}
             waiting = await client.call_tool("runward_result", look)
@@ -510,7 +510,7 @@ async def test_elicitation_does_not_approve(project: Project) -> None:
     """A client that can ask its user is not asked: who decides is what an API key says."""
     project.tool("pay", approval="always")
     async with connected(project) as client, calling(client, "pay", {"x": "1"}) as (task, heard):
-        await heard.until("waits for a person")
+        await heard.until("waiting for a person")
         assert not task.done()
         weak = project.key("runs:write")
         [approval] = project.client.approvals()
@@ -545,7 +545,7 @@ async def test_an_agent_is_a_tool_and_its_gated_call_is_heard_of(
     assert (run["agent"], run["session_id"]) == ("clerk", session["id"])
     assert run["metadata"]["mcp_client"] == "test-client/7.1"
     assert unknown.is_error
-    assert said(unknown) == "There is no such session."
+    assert said(unknown) == "This project has no session with this ID."
 
 
 async def test_an_agent_s_object_is_structured_content(project: Project) -> None:
@@ -639,7 +639,7 @@ async def test_a_call_that_its_client_cancels_cancels_the_run(
     project.tool("pay", approval="always")
     async with connected(project, generation) as client:
         async with calling(client, "pay", {"x": "1"}) as (task, heard):
-            await heard.until("waits for a person")
+            await heard.until("waiting for a person")
             [run] = runs_of(project)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -657,11 +657,11 @@ async def test_a_lost_connection_of_2025_cancels_nothing(project: Project) -> No
     body = request("tools/call", name="pay", arguments={"x": "1"}, _meta={"progressToken": 1})
     with project.client.streaming("POST", "/mcp", body, **ACCEPT) as response:
         lines = response.iter_lines()
-        next(line for line in lines if "waits for a person" in line)
+        next(line for line in lines if "waiting for a person" in line)
     [run] = runs_of(project)
     async with connected(project, "2025") as client:
         look = {"run_id": run["id"], "wait_seconds": 0}
-        assert "goes on" in said(await client.call_tool("runward_result", look))
+        assert "has not ended" in said(await client.call_tool("runward_result", look))
         [approval] = project.client.approvals()
         project.client.decide(approval["id"], "approve")
         result = await client.call_tool("runward_result", {"run_id": run["id"]})
@@ -677,7 +677,7 @@ async def test_giving_up_a_look_at_a_result_cancels_nothing(
     run = project.run(**body)
     async with connected(project, generation) as client:
         async with calling(client, "runward_result", {"run_id": run["id"]}) as (task, heard):
-            await heard.until("waits for a person")
+            await heard.until("waiting for a person")
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await client.list_tools()
@@ -699,7 +699,7 @@ async def test_a_repeated_call_with_its_key_is_one_run(
     assert run_of(first) == run_of(second)
     assert said(second) == "pay(1)"
     assert other.is_error
-    assert "Idempotency-Key was used" in said(other)
+    assert "Idempotency-Key was already used" in said(other)
     assert len(project.hits("pay")) == 1
 
 
@@ -744,7 +744,7 @@ async def test_a_run_of_another_project_is_unknown(project: Project, other: Proj
         none = await client.call_tool("runward_result", {"run_id": "run_" + "0" * 32})
         nonsense = await client.call_tool("runward_result", {"run_id": "x"})
     assert theirs == none == nonsense
-    assert said(theirs) == "There is no such run."
+    assert said(theirs) == "This project has no run with this ID."
 
 
 async def test_another_key_s_cancellation_does_not_reach_a_run(project: Project) -> None:
@@ -757,7 +757,7 @@ async def test_another_key_s_cancellation_does_not_reach_a_run(project: Project)
     weak = project.key("runs:write")
     streamed = project.client.streaming("POST", "/mcp", body, **ACCEPT, **session)
     with streamed as response:
-        next(line for line in response.iter_lines() if "waits for a person" in line)
+        next(line for line in response.iter_lines() if "waiting for a person" in line)
     [run] = runs_of(project)
     for client, sent in ((weak, session), (project.client, {})):
         done = post(client, cancelled, **sent)

@@ -213,7 +213,7 @@ def test_a_server_that_refuses_new_tokens_too_fails_the_call_as_not_sent(
     auth.revoke_access_tokens()
     done = whoami(project)
     assert (done["outcome"], done["reason"]) == ("failed", "not_sent")
-    assert "refused an access token" in done["detail"]
+    assert "rejected a new access token" in done["detail"]
 
 
 # -- what the authorization server answers --------------------------------------------------------
@@ -243,9 +243,9 @@ def test_a_changed_secret_takes_effect(
     project.client.call("DELETE", "/v1/secrets/client")
     done = whoami(project, "gone")
     assert (done["outcome"], done["reason"]) == ("failed", "not_sent")
-    assert "no secret 'client'" in done["detail"]
+    assert "The secret 'client' of MCP server" in done["detail"]
     problem = project.client.refused(424, "mcp_unreachable", "POST", f"{BOX}/refresh")
-    assert "no secret 'client'" in problem["detail"]
+    assert "The secret 'client' of MCP server" in problem["detail"]
     put(project, "client", "another")
     assert whoami(project, "back")["outcome"] == "completed"
 
@@ -263,11 +263,11 @@ def test_a_secret_that_cannot_be_sent_is_named_with_its_field(
 
 Answer: TypeAlias = tuple[int, Json, dict[str, str]]
 NO_TOKENS: list[tuple[Answer, str]] = [
-    ((302, {}, {"Location": "/introspect"}), "redirects are not followed"),
+    ((302, {}, {"Location": "/introspect"}), "Runward does not follow redirects"),
     ((500, {"error": "server_error"}, {}), "HTTP 500, server_error"),
-    ((200, {"token_type": "bearer"}, {}), "no bearer token"),
-    ((200, {"access_token": "x", "token_type": "mac"}, {}), "no bearer token"),
-    ((200, {"access_token": "a\nb", "token_type": "bearer"}, {}), "no header can carry"),
+    ((200, {"token_type": "bearer"}, {}), "not a bearer token"),
+    ((200, {"access_token": "x", "token_type": "mac"}, {}), "not a bearer token"),
+    ((200, {"access_token": "a\nb", "token_type": "bearer"}, {}), "not allowed in a header"),
 ]
 
 
@@ -289,10 +289,13 @@ def test_what_is_no_token_is_told(
     [
         ({"token_endpoint": "http://10.0.0.1/token"}, "not public"),
         ({"token_endpoint": "http://169.254.169.254/token"}, "metadata"),
-        ({"token_endpoint": "http://u:p@127.0.0.1/token"}, "user or password"),
+        ({"token_endpoint": "http://u:p@127.0.0.1/token"}, "user name or password"),
         ({"token_endpoint": 5}, "no metadata"),
-        ({"issuer": "http://127.0.0.1:1"}, "says that it is http://127.0.0.1:1"),
-        ({"grant_types_supported": ["authorization_code"]}, "with a browser is not offered"),
+        ({"issuer": "http://127.0.0.1:1"}, "names the issuer http://127.0.0.1:1"),
+        (
+            {"grant_types_supported": ["authorization_code"]},
+            "does not support login with a browser",
+        ),
         ({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "private_key_jwt"),
     ],
 )
@@ -308,7 +311,7 @@ def test_only_the_issuer_that_is_trusted_gets_the_credentials(
     project: Project, auth: AuthServer, server: ProtectedServer
 ) -> None:
     said = refused(project, server, {"client_secret": SECRET, "issuer": "https://auth.example.com"})
-    assert "names other authorization servers" in said
+    assert "does not name the issuer" in said
     assert auth.asked == []
     register(project, server, {"client_secret": SECRET, "issuer": auth.url})
 
@@ -318,7 +321,7 @@ def test_a_server_that_wants_a_token_and_gets_none_says_what_to_give(
 ) -> None:
     given = {"name": "box", "url": server.url}
     problem = project.client.refused(424, "mcp_unreachable", "POST", SERVERS, given)
-    assert "Give it `oauth`" in problem["detail"]
+    assert "set `oauth`" in problem["detail"]
 
 
 # -- registrations --------------------------------------------------------------------------------
@@ -371,7 +374,7 @@ def test_values_are_given_again_for_another_origin_and_references_stay(
     problem = project.client.refused(
         424, "mcp_unreachable", "PATCH", BOX, {"url": server.url, "oauth": None}
     )
-    assert "Give it `oauth`" in problem["detail"]
+    assert "set `oauth`" in problem["detail"]
 
 
 # -- headers --------------------------------------------------------------------------------------
@@ -419,7 +422,10 @@ def test_a_header_that_names_no_secret_is_refused(project: Project, plain: McpSe
     assert problem["errors"] == [
         {
             "path": "headers.X-Key.secret",
-            "message": "there is no secret 'nobody'; PUT /v1/secrets/nobody makes it",
+            "message": (
+                "names the secret 'nobody', which does not exist; create it with PUT "
+                "/v1/secrets/nobody"
+            ),
         }
     ]
     put(project, "token", "two\nlines")

@@ -102,7 +102,7 @@ def test_a_command_that_dies_at_its_start_says_why_without_secrets(project: Proj
     program = f"import sys; print('starting', file=sys.stderr); sys.exit({why!r} + '\\n\\n')"
     body = {"name": "box", "command": sys.executable, "args": ["-c", program]}
     problem = project.client.refused(424, "mcp_unreachable", "POST", "/v1/mcp_servers", body)
-    end = "The last line of its standard error: no database at postgres://…db, token=…"
+    end = "The last line of the server's standard error: no database at postgres://…db, token=…"
     assert problem["detail"].endswith(end)
     assert "starting" not in problem["detail"]
 
@@ -119,7 +119,7 @@ def test_a_bad_byte_or_a_deep_schema_of_a_command_does_not_end_its_session(
     project: Project,
 ) -> None:
     made = register(project, approval="never", args=["-c", BAD_BYTES])
-    reason = "its schemas or annotations are nested deeper than 64 levels"
+    reason = "its schemas or annotations are nested more than 64 levels deep"
     assert made["tool_names"] == ["box_odd"]
     assert made["skipped"] == [{"tool": "deep", "reason": reason}]
     for _ in range(2):

@@ -49,7 +49,7 @@ def test_a_model_that_says_nothing_for_too_long_is_asked_again(project: Project)
     ]
     assert (told["code"], told["message"]) == (
         "model_timeout",
-        "The model said nothing for 0.3 seconds.",
+        "The model sent no output for 0.3 seconds.",
     )
 
 

@@ -107,7 +107,7 @@ PROBLEM: Json = {
     "type": "urn:runward:problem:not_found",
     "title": "Not Found",
     "status": 404,
-    "detail": "There is nothing at this path.",
+    "detail": "No resource exists at this path.",
     "code": "not_found",
     "request_id": "r",
     "errors": [],

@@ -84,7 +84,7 @@ def test_a_setting_that_none_of_the_models_has_is_refused(project: Project) -> N
     [error] = refused.value.problem["errors"]
     assert (error["path"], error["message"]) == (
         "model_settings",
-        "seed: is a setting that anthropic does not have",
+        "seed: is not supported by anthropic",
     )
     agent = {"name": "both", **asked, "model": ["anthropic:claude", "openai:x"]}
     assert project.client.call("POST", "/v1/agents", agent)["name"] == "both"

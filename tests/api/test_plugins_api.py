@@ -146,7 +146,9 @@ def test_a_plugins_tool_can_be_disabled_and_not_deleted(project: Project) -> Non
 
 def test_a_plugin_cannot_be_registered_over_http(project: Project) -> None:
     body: Json = {"name": "mine", "type": "plugin", "parameters": {"type": "object"}}
-    assert refused(project, "POST", "/v1/tools", body)["type"].startswith("plugins come from code")
+    assert refused(project, "POST", "/v1/tools", body)["type"].endswith(
+        "Runward registers plugin tools from installed code"
+    )
     taken = {**body, "name": "pay", "type": "webhook", "url": "http://127.0.0.1:9/"}
     project.client.refused(409, "already_exists", "POST", "/v1/tools", taken)
 

@@ -410,7 +410,7 @@ def test_a_changed_command_runs_as_it_was_changed(project: Project, model: Model
     assert [hit.arguments for hit in project.hits(shell)] == [{"commands": ["ls"]}]
     [chunk] = model.inputs[2]["output"]
     note, said = chunk["stdout"].split("\n", 1)
-    assert "changed the arguments" in note
+    assert "edited this call" in note
     assert '"ls"' in note
     assert said == "a\n"
 
@@ -492,7 +492,7 @@ def test_a_run_that_no_model_can_host_a_tool_of_is_refused(project: Project, mod
     chat = f"openai:{project.model_name('chat')}"
     body = {"model": chat, "input": "go", "tools": ["web_search"]}
     problem = project.client.refused(422, "invalid_request", "POST", "/v1/runs", body)
-    assert "none of the models here runs web_search" in json.dumps(problem["errors"])
+    assert "no provider of these models runs web_search" in json.dumps(problem["errors"])
     agent = {"name": "a", "model": chat, "tools": ["web_search"]}
     project.client.refused(422, "invalid_request", "POST", "/v1/agents", agent)
     assert project.run(model=[name, chat], tools=["web_search"])["output"] == "done"

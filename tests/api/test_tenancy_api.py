@@ -314,7 +314,9 @@ def test_a_key_grants_only_scopes_that_it_has(project: Project) -> None:
     problem = admin.refused(
         403, "insufficient_scope", "POST", "/v1/keys", {"name": "x", "scopes": [READ, WRITE]}
     )
-    assert problem["detail"] == "This key cannot grant scopes that it lacks: runs:write."
+    assert (
+        problem["detail"] == "This API key cannot grant scopes that it does not have: runs:write."
+    )
     for scopes in ([ADMIN], [READ, ADMIN]):
         admin.call("POST", "/v1/keys", {"name": "x", "scopes": scopes})
 

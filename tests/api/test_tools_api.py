@@ -27,9 +27,9 @@ from tests.support.tools.hits import Hit
 from tests.support.tools.server import Behaviour
 
 HELD_SECONDS = 0.5
-UNKNOWN_OUTCOME = "It may or may not have taken effect; verify before repeating."
+UNKNOWN_OUTCOME = "The call may or may not have taken effect. Check before you repeat it."
 TOOL_ERROR = "An error occurred while running the tool. Please try again."
-INVALID = "The tool answered with something that is not a valid result."
+INVALID = "The tool returned an invalid result."
 OBJECT: Json = {"type": "object", "properties": {}, "additionalProperties": False}
 PAY: Json = {"name": "pay", "parameters": OBJECT, "url": "http://127.0.0.1:9/pay"}
 
@@ -104,7 +104,10 @@ def test_a_header_cannot_name_a_secret_that_does_not_exist(project: Project) -> 
     assert problem["errors"] == [
         {
             "path": "headers.X-Key.secret",
-            "message": "there is no secret 'nobody'; PUT /v1/secrets/nobody makes it",
+            "message": (
+                "names the secret 'nobody', which does not exist; create it with PUT "
+                "/v1/secrets/nobody"
+            ),
         }
     ]
 
@@ -846,7 +849,7 @@ def invalid(says: bytes | Behaviour) -> Hostile:
 
 
 def unknown(says: bytes | Behaviour) -> Hostile:
-    return Hostile(says, "The tool did not answer completely. ", "outcome_unknown")
+    return Hostile(says, "The tool did not return a complete response. ", "outcome_unknown")
 
 
 raw = raw_tool.answer
@@ -968,7 +971,7 @@ def test_a_long_result_is_cut_for_the_model_and_kept_whole(project: Project) -> 
     assert len(shown.encode()) < 66_000
     assert shown.startswith(texts.cut_result("c1") + "\naaaa")
     assert shown.endswith("bbbb")
-    assert "bytes left out" in shown
+    assert "bytes omitted" in shown
     [ledger] = project.client.tool_calls(run["id"])
     assert ledger["output"] == whole
     [completed] = of_type(project.client.events(run["id"]), "tool_call.completed")

@@ -188,8 +188,8 @@ def test_an_approval_that_is_remembered_lets_later_calls_of_the_run_through(
     project.settle(run)
     window = opens()
     card = card_of(window)
-    card.get_by_label("How far the decision counts").select_option("run")
-    card.get_by_label("How long it is remembered").select_option("3600")
+    card.get_by_label("Scope of the decision").select_option("run")
+    card.get_by_label("How long to remember the decision").select_option("3600")
     act(window, "Approve and remember")
     expect(card).to_have_count(0)
     assert project.end(run)["output"] == "Done."
@@ -203,7 +203,7 @@ def test_only_the_same_arguments_may_be_remembered(project: Project, opens: Open
     project.settle(run)
     window = opens()
     card = card_of(window)
-    card.get_by_label("How far the decision counts").select_option("run")
+    card.get_by_label("Scope of the decision").select_option("run")
     card.get_by_label("only with these arguments").check()
     act(window, "Approve and remember")
     expect(card.get_by_text("2", exact=True)).to_be_visible()
@@ -217,9 +217,9 @@ def test_remembering_for_a_session_that_is_none_says_so(project: Project, opens:
     window = opens()
     window.allow("422")
     card = card_of(window)
-    card.get_by_label("How far the decision counts").select_option("session")
+    card.get_by_label("Scope of the decision").select_option("session")
     act(window, "Approve and remember")
-    expect(window.page.get_by_text("this run belongs to no session")).to_be_visible()
+    expect(window.page.get_by_text("this run does not belong to a session")).to_be_visible()
     expect(card.get_by_role("button", name="Approve and remember")).to_be_enabled()
 
 
@@ -252,7 +252,7 @@ def test_an_edit_says_what_is_wrong_shows_what_changes_and_sends_that(
     send(window)
     changed = json.loads(ARGUMENTS) | {"order": "A-2", "amount": 50.1}
     assert letters(sent(project, run)) == letters(changed)
-    assert "A person changed the arguments" in result_of(project.asked(), "c1")
+    assert "A person edited this call" in result_of(project.asked(), "c1")
     [approval] = project.client.call("GET", "/v1/approvals", run_id=run["id"])["data"]
     assert (approval["status"], approval["message"]) == ("edited", "Half of it.")
 
@@ -261,7 +261,7 @@ def test_while_a_panel_is_open_only_its_own_button_decides(project: Project, ope
     run = asks(project)
     window = opens()
     card = card_of(window)
-    card.get_by_label("How far the decision counts").select_option("run")
+    card.get_by_label("Scope of the decision").select_option("run")
     buttons = card.locator(".actions button:visible")
     for way, decides in (("Reject", "Reject the call"), ("Respond", "Send this result")):
         act(window, way)
@@ -274,7 +274,7 @@ def test_while_a_panel_is_open_only_its_own_button_decides(project: Project, ope
     expect(card.locator("button.primary:visible")).to_have_text(["Approve with changes"])
     for name in ("Approve", "Approve and remember", "Reject", "Edit arguments", "Respond"):
         expect(button(card, name)).to_have_count(0)
-    expect(card.get_by_label("How far the decision counts")).to_be_hidden()
+    expect(card.get_by_label("Scope of the decision")).to_be_hidden()
     expect(card.get_by_text("An edit applies to this call only.")).to_be_visible()
     send(window)
     assert sent(project, run)["amount"] == 79
@@ -333,7 +333,7 @@ def test_every_shape_of_a_schema_has_its_field(project: Project, opens: Opens) -
     box("textbox", name="due").fill("2026-02-28")
     ship = card.get_by_role("group", name="ship")
     ship.get_by_role("button", name="Add").click()
-    expect(ship.get_by_text("is needed")).to_be_visible()
+    expect(ship.get_by_text("is required")).to_be_visible()
     ship.get_by_role("textbox", name="city").fill("Lisbon")
     lines = card.get_by_role("group", name="lines")
     lines.get_by_role("button", name="Remove 1").click()
@@ -343,10 +343,10 @@ def test_every_shape_of_a_schema_has_its_field(project: Project, opens: Opens) -
     lines.get_by_role("textbox", name="count").last.fill("4")
     card.get_by_role("group", name="tags").get_by_label("gift").check()
     card.get_by_role("combobox", name="pay").select_option("iban")
-    expect(card.locator(".wrong:visible")).to_have_text(["is needed", "is needed"])
+    expect(card.locator(".wrong:visible")).to_have_text(["is required", "is required"])
     box("textbox", name="bic").fill("BIC1")
     box("textbox", name="iban").fill("PT5")
-    expect(card.locator(".wrong:visible")).to_have_text(["needs 5 characters"])
+    expect(card.locator(".wrong:visible")).to_have_text(["must have at least 5 characters"])
     box("textbox", name="iban").fill("PT500")
     labels = card.get_by_role("group", name="labels")
     labels.get_by_role("button", name="Remove shop").click()
@@ -383,7 +383,7 @@ def test_the_same_may_be_edited_as_json(project: Project, opens: Opens) -> None:
     field.fill('{"order": "A-3", "amount": 1,\n "other": 1')
     expect(card.get_by_text("is not JSON yet: look at line 2")).to_be_visible()
     field.fill('{"order": "A-3", "amount": 1, "other": 1}')
-    expect(card.get_by_text("other is not known to the tool")).to_be_visible()
+    expect(card.get_by_text("other is unknown to the tool")).to_be_visible()
     field.fill('{"order": "A-3", "amount": 1}')
     card.get_by_label("Edit as JSON").uncheck()
     expect(card.get_by_role("textbox", name="order")).to_have_value("A-3")
@@ -438,7 +438,7 @@ def test_open_panels_keep_nobody_out(
     act(window, way)
     expect(card_of(window).get_by_role("button", name="Back")).to_be_visible()
     if way == "Reject":
-        card_of(window).get_by_label("How far the decision counts").select_option("run")
+        card_of(window).get_by_label("Scope of the decision").select_option("run")
     if way == "Edit arguments":
         card_of(window).get_by_role("textbox", name="amount").fill("-1")
         expect(card_of(window).get_by_text("must be 0 or more")).to_be_visible()

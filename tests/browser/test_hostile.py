@@ -87,7 +87,7 @@ def test_a_call_is_shown_changed_and_sent_to_the_letter(project: Project, opens:
     [approval] = project.client.approvals()
     window = opens()
     card = window.page.get_by_role("article")
-    card.get_by_role("button", name="Load the whole input").click()
+    card.get_by_role("button", name="Load the complete input").click()
     expect(card.locator(".story > div").first).to_contain_text("before and after")
     card.get_by_role("button", name="Load").first.click()
     expect(card.get_by_role("button", name="Load")).to_have_count(0)

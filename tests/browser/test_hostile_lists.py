@@ -83,7 +83,7 @@ def test_what_is_registered_tried_and_refused(project: Project, opens: Opens) ->
     assert f"metadata.{ONE}" in read_all(page.locator(".change > code"))
     unharmed(window)
     window.go("#/tools/hostile", "hostile")
-    page.get_by_role("button", name="Call it now").click()
+    page.get_by_role("button", name="Call the tool").click()
     result = page.locator("section [aria-live=polite] dl")
     expect(result).to_be_visible()
     assert read(page.locator("main > p.lead")) == ONE
@@ -107,7 +107,7 @@ def test_what_is_refused_is_said(project: Project, opens: Opens) -> None:
     expect(page.locator(".wrong:visible")).to_have_count(2)
     page.get_by_label("Parameters").fill('{"type": "object"}')
     page.get_by_label("Times out after").fill("")
-    page.get_by_label("Everything else, as JSON").fill(json.dumps({ONE: 1}))
+    page.get_by_label("All other fields, as JSON").fill(json.dumps({ONE: 1}))
     page.get_by_role("button", name="Register a tool").click()
     expect(page.locator(".wrong:visible").first).to_be_visible()
     unharmed(window)

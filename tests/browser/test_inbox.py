@@ -151,7 +151,7 @@ def test_what_expires_within_the_hour_comes_first_then_the_oldest(
 def test_what_comes_appears_by_itself_and_is_told_once(project: Project, opens: Opens) -> None:
     project.tool(ASKS, approval="always")
     window = opens()
-    expect(window.page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(window.page.get_by_text("No calls are waiting for you.")).to_be_visible()
     expect(window.page).to_have_title("Inbox · Runward")
     waiting(project)
     expect(card(window)).to_be_visible()
@@ -193,7 +193,7 @@ def test_what_nobody_answered_in_time_goes_with_a_note(project: Project, opens: 
     project.tool(ASKS, approval="always", approval_expires_seconds=2)
     run = waiting(project)
     window = opens()
-    expect(window.page.get_by_text(f"{ASKS} was expired unanswered")).to_be_visible()
+    expect(window.page.get_by_text(f"{ASKS} was expired without a decision")).to_be_visible()
     expect(cards(window)).to_have_count(0)
     project.end(run)
 
@@ -216,12 +216,12 @@ def test_what_is_shown_is_said_to_be_old_while_the_service_cannot_be_reached(
     window.allow("ERR_INTERNET_DISCONNECTED")
     expect(card(window).get_by_role("button", name="Approve")).to_be_visible()
     window.page.context.set_offline(True)
-    expect(window.page.get_by_text("What is shown may be old")).to_be_visible()
+    expect(window.page.get_by_text("The data shown may be out of date")).to_be_visible()
     expect(card(window)).to_be_visible()
     card(window).get_by_role("button", name="Approve").click()
     expect(window.page.get_by_text("Not decided. The server cannot be reached.")).to_be_visible()
     window.page.context.set_offline(False)
-    expect(window.page.get_by_text("What is shown may be old")).to_have_count(0)
+    expect(window.page.get_by_text("The data shown may be out of date")).to_have_count(0)
     expect(window.page.locator(".stale")).to_be_hidden()
     card(window).get_by_role("button", name="Approve").click()
     expect(cards(window)).to_have_count(0)
@@ -235,11 +235,11 @@ def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     window = opens()
     expect(card(window)).to_be_visible()
     window.page.route("**/v1/required_actions?*", hold_back)
-    expect(window.page.get_by_text("What is shown may be old")).to_be_visible()
+    expect(window.page.get_by_text("The data shown may be out of date")).to_be_visible()
     window.page.unroute("**/v1/required_actions?*", hold_back)
     decide(project, run)
     expect(cards(window)).to_have_count(0)
-    expect(window.page.get_by_text("What is shown may be old")).to_have_count(0)
+    expect(window.page.get_by_text("The data shown may be out of date")).to_have_count(0)
 
 
 def hold_back(route: Route) -> None:

@@ -77,7 +77,7 @@ def test_a_large_argument_on_a_slow_line_holds_nothing_up(project: Project, open
     expect(small.get_by_text("12 EUR")).to_be_visible()
     button(small, "Approve").click()
     expect(small).to_have_count(0)
-    expect(page.get_by_text("What is shown may be old")).to_have_count(0)
+    expect(page.get_by_text("The data shown may be out of date")).to_have_count(0)
     button(large, "Approve").click()
     expect(large).to_have_count(0)
 

@@ -28,10 +28,10 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
     page.get_by_role("link", name="Register a tool").click()
     register = page.get_by_role("button", name="Register a tool")
     register.click()
-    expect(page.get_by_text("is needed")).to_be_visible()
+    expect(page.get_by_text("is required")).to_be_visible()
     expect(page.get_by_label("Name")).to_be_focused()
     page.get_by_label("Name").fill("pay")
-    expect(page.get_by_text("is needed")).not_to_be_visible()
+    expect(page.get_by_text("is required")).not_to_be_visible()
     parameters = page.get_by_label("Parameters")
     for written, wrong in (
         ('{"type": ', "is not JSON yet"),
@@ -41,13 +41,13 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
         parameters.fill(written)
         expect(page.get_by_text(wrong)).to_be_visible()
     parameters.fill(json.dumps(PARAMETERS))
-    page.get_by_label("A person is asked").select_option("Where a rule says so")
+    page.get_by_label("Approval is required").select_option("If a rule requires it")
     page.get_by_label("The rule, in CEL").fill("args.x ==")
-    page.get_by_label("Everything else, as JSON").fill('{"retry": {"max_attempts": 99}}')
+    page.get_by_label("All other fields, as JSON").fill('{"retry": {"max_attempts": 99}}')
     window.allow(REFUSED)
     register.click()
-    expect(page.get_by_text("It is not registered")).to_contain_text("retry.max_attempts")
-    page.get_by_label("Everything else, as JSON").fill('{"retry": {"max_attempts": 2}}')
+    expect(page.get_by_text("Fix the highlighted fields")).to_contain_text("retry.max_attempts")
+    page.get_by_label("All other fields, as JSON").fill('{"retry": {"max_attempts": 2}}')
     register.click()
     expect(page.locator("#f-rule-wrong")).not_to_be_empty()
     expect(page.locator("#f-url-wrong")).to_contain_text("needed")
@@ -70,10 +70,10 @@ def test_a_tool_is_tried_and_its_calls_appear_as_they_are_made(
     project.tool("pay")
     page = opens(at="#/tools/pay").page
     recent = page.get_by_role("region", name="Recent calls")
-    expect(recent.get_by_text("It has not been called in any run yet.")).to_be_visible()
-    trial = page.get_by_role("region", name="Try it")
+    expect(recent.get_by_text("No run has called this tool yet.")).to_be_visible()
+    trial = page.get_by_role("region", name="Test the tool")
     trial.get_by_label("x", exact=True).fill("little")
-    trial.get_by_role("button", name="Call it now").click()
+    trial.get_by_role("button", name="Call the tool").click()
     expect(trial.get_by_text("pay(little)")).to_be_visible()
     [hit] = project.hits("pay")
     assert hit.arguments == {"x": "little"}
@@ -98,7 +98,7 @@ def test_failed_calls_say_why_and_older_ones_are_loaded(project: Project, opens:
     recent = opens(at="#/tools/pay").page.get_by_role("region", name="Recent calls")
     expect(recent.get_by_text("The last 21 calls: 1 failed.")).to_be_visible()
     expect(recent.locator("tbody tr")).to_have_count(20)
-    recent.get_by_role("button", name="Show older ones").click()
+    recent.get_by_role("button", name="Show older entries").click()
     expect(recent.locator("tbody tr")).to_have_count(21)
     failed = recent.get_by_role("row").filter(has_text="Failed")
     expect(failed).to_contain_text("tool_error")
@@ -109,8 +109,8 @@ def test_a_key_that_may_not_see_runs_sees_the_tool_alone(project: Project, opens
     project.tool("pay")
     window = opens("tools:write", at="#/tools/pay")
     window.allow(REFUSED)
-    expect(window.page.get_by_text("This key may not see runs")).to_be_visible()
-    expect(window.page.get_by_role("region", name="Try it")).to_be_visible()
+    expect(window.page.get_by_text("This API key cannot list runs")).to_be_visible()
+    expect(window.page.get_by_role("region", name="Test the tool")).to_be_visible()
 
 
 def test_a_list_is_narrowed_down_while_typing_and_its_address_can_be_shared(
@@ -161,7 +161,7 @@ def test_an_agent_is_registered_and_its_versions_say_what_changed(
 def test_what_has_no_field_is_registered_as_json(project: Project, opens: Opens) -> None:
     page = opens(at="#/new-agent").page
     page.get_by_label("Name").fill("team")
-    page.get_by_label("Everything else, as JSON").fill('{"limits": {"max_turns": 3}}')
+    page.get_by_label("All other fields, as JSON").fill('{"limits": {"max_turns": 3}}')
     page.get_by_role("button", name="Register an agent").click()
     expect(page.get_by_role("link", name="To the agent")).to_be_visible()
     assert project.client.call("GET", "/v1/agents/team")["limits"]["max_turns"] == 3
@@ -169,13 +169,13 @@ def test_what_has_no_field_is_registered_as_json(project: Project, opens: Opens)
 
 def test_a_form_that_is_sent_twice_makes_one_key(project: Project, opens: Opens) -> None:
     page = opens(*ALL_SCOPES, at="#/keys").page
-    page.get_by_label("What it is for").fill("twice")
+    page.get_by_label("Name of the key").fill("twice")
     page.get_by_role("checkbox", name="See runs").check()
-    page.get_by_role("button", name="Make the key").evaluate(
+    page.get_by_role("button", name="Create the key").evaluate(
         "(button) => { button.form.requestSubmit(); button.form.requestSubmit(); }"
     )
     expect(page.locator("code.secret")).to_be_visible()
-    expect(page.get_by_role("button", name="Make the key")).to_be_enabled()
+    expect(page.get_by_role("button", name="Create the key")).to_be_enabled()
     shown = project.key("admin").call("GET", "/v1/keys")["data"]
     assert [one["name"] for one in shown].count("twice") == 1
 
@@ -183,9 +183,9 @@ def test_a_form_that_is_sent_twice_makes_one_key(project: Project, opens: Opens)
 def test_a_key_is_made_shown_once_and_revoked(project: Project, opens: Opens) -> None:
     window = opens(*ALL_SCOPES, at="#/keys")
     page = window.page
-    page.get_by_label("What it is for").fill("night shift")
+    page.get_by_label("Name of the key").fill("night shift")
     page.get_by_role("checkbox", name="See runs").check()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create the key").click()
     secret = page.locator("code.secret")
     expect(secret).to_have_text(re.compile("^rw_"))
     key = secret.inner_text()
@@ -195,9 +195,9 @@ def test_a_key_is_made_shown_once_and_revoked(project: Project, opens: Opens) ->
     expect(row).to_contain_text("runs:read")
 
     row.get_by_role("button", name="Revoke night shift").click()
-    row.get_by_role("button", name="Keep it").click()
+    row.get_by_role("button", name="Keep the key").click()
     row.get_by_role("button", name="Revoke night shift").click()
-    row.get_by_role("button", name="Really revoke").click()
+    row.get_by_role("button", name="Confirm revocation").click()
     expect(row).to_contain_text("revoked")
     expect(row.get_by_role("button")).to_have_count(0)
     shown = project.key("admin").call("GET", "/v1/keys")["data"]

@@ -37,12 +37,12 @@ def gone(window: Window) -> None:
 def test_an_unknown_outcome_is_counted_and_settled_as_done(project: Project, opens: Opens) -> None:
     run = unknown(project)
     window = opens()
-    expect(card_of(window)).to_contain_text("it may or may not have taken effect")
+    expect(card_of(window)).to_contain_text("The call may or may not have taken effect")
     expect(window.page).to_have_title("(1) Inbox · Runward")
-    card = act(window, "It was done")
+    card = act(window, "It took effect")
     card.get_by_label("JSON").check()
-    card.get_by_label("What it answered").fill('{"paid": true}')
-    act(window, "Settle as done")
+    card.get_by_label("Output of the call").fill('{"paid": true}')
+    act(window, "Record as completed")
     gone(window)
     project.end(run)
     assert result_of(project.asked(), "c1") == '{"paid":true}'
@@ -53,8 +53,8 @@ def test_an_unknown_outcome_is_settled_as_failed(project: Project, opens: Opens)
     run = unknown(project)
     window = opens()
     card = act(window, "It failed")
-    card.get_by_label("What went wrong").fill("The bank has no trace of it.")
-    act(window, "Let it fail")
+    card.get_by_label("Error message").fill("The bank has no trace of it.")
+    act(window, "Report a failure")
     gone(window)
     project.end(run)
     assert result_of(project.asked(), "c1") == "The bank has no trace of it."
@@ -65,8 +65,8 @@ def test_a_call_is_sent_again_only_by_a_second_click(project: Project, opens: Op
     project.retried_by_hand.add((run["id"], "c1"))
     window = opens()
     card = act(window, "Send it again")
-    expect(card).to_contain_text("Otherwise it happens twice.")
-    act(window, "It did not take effect: send it again")
+    expect(card).to_contain_text("Otherwise, the effect happens twice.")
+    act(window, "Send the call again")
     gone(window)
     project.end(run)
     assert [hit.attempt for hit in project.hits("pay")] == [1, 2]
@@ -75,9 +75,9 @@ def test_a_call_is_sent_again_only_by_a_second_click(project: Project, opens: Op
 def test_a_result_that_a_client_owes_is_given_by_hand(project: Project, opens: Opens) -> None:
     run = waiting(project)
     window = opens()
-    expect(card_of(window)).to_contain_text("Result wanted")
+    expect(card_of(window)).to_contain_text("Result required")
     expect(window.page).to_have_title("Inbox · Runward")
-    act(window, "Give the result").get_by_role("textbox", name="The result").fill("21.5 degrees")
+    act(window, "Submit the result").get_by_role("textbox", name="The result").fill("21.5 degrees")
     act(window, "Send this result")
     gone(window)
     project.end(run)
@@ -108,7 +108,7 @@ def test_one_that_somebody_else_settled_goes_by_itself(project: Project, opens: 
 def test_a_key_that_may_not_settle_it_is_told_what_it_needs(project: Project, opens: Opens) -> None:
     unknown(project)
     window = opens("runs:read")
-    expect(card_of(window)).to_contain_text("needs the scope approvals:decide")
+    expect(card_of(window)).to_contain_text("requires the scope approvals:decide")
     expect(card_of(window).get_by_role("button")).to_have_count(0)
 
 
@@ -116,7 +116,7 @@ def test_a_key_that_may_not_settle_it_is_told_what_it_needs(project: Project, op
 def test_its_open_panels_keep_nobody_out(project: Project, opens: Opens, scheme: Scheme) -> None:
     unknown(project)
     window = opens(scheme=scheme, phone=scheme == "dark")
-    for way in ("It was done", "It failed", "Send it again"):
+    for way in ("It took effect", "It failed", "Send it again"):
         act(window, way)
         expect(card_of(window).get_by_role("button", name="Back")).to_be_visible()
         assert window.serious_findings() == []

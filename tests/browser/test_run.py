@@ -56,11 +56,11 @@ def test_a_call_is_seen_while_the_model_writes_it_and_a_broken_answer_goes(
     silent.release()
     again.arrived()
     expect(entry(window, "I pay.")).to_be_visible()
-    call_entry = entry(window, "The model is writing it")
+    call_entry = entry(window, "The model is writing this call")
     expect(call_entry).to_contain_text('{"x":"seven"}')
     again.release()
     expect(call_entry).to_have_count(0)
-    expect(entry(window, "Waits for a decision")).to_contain_text("seven")
+    expect(entry(window, "Waiting for a decision")).to_contain_text("seven")
     expect(entry(window, "is asked again")).to_be_visible()
 
 
@@ -84,7 +84,7 @@ def test_calls_of_one_turn_have_bars_over_the_same_time(project: Project, opens:
     assert widths["slow"][1] > widths["quick"][1] > 0
     assert widths["slow"][0] + widths["slow"][1] <= widths["slow"][2] + 1
     expect(window.page.locator(".axis .tick").first).to_have_text("0")
-    strip = window.page.get_by_label("Where the time went")
+    strip = window.page.get_by_label("Timing")
     for part in ("Model", "Tools"):
         expect(strip.get_by_role("listitem").filter(has_text=part)).to_be_visible()
 
@@ -141,7 +141,7 @@ def test_what_a_run_below_waits_for_is_settled_in_place(project: Project, opens:
     unknown = window.page.locator("details.child").get_by_label("Outcome unknown: pay")
     unknown.get_by_role("button", name="It failed").click()
     unknown.get_by_role("textbox").fill("the bank was closed")
-    unknown.get_by_role("button", name="Let it fail").click()
+    unknown.get_by_role("button", name="Report a failure").click()
     expect(outcome(window)).to_contain_text("Completed")
     assert "the bank was closed" in project.asked("cashier")[-1].results[-1][1]
 
@@ -180,7 +180,7 @@ def test_a_run_at_its_limit_is_continued_from_its_end(project: Project, opens: O
     expect(outcome(window).get_by_role("alert")).to_contain_text("max_turns")
     window.page.get_by_label("More turns").fill("2")
     window.page.get_by_role("button", name="Continue").click()
-    expect(window.page.get_by_role("link", name="goes on from an earlier run")).to_be_visible()
+    expect(window.page.get_by_role("link", name="continues an earlier run")).to_be_visible()
     expect(outcome(window)).to_contain_text("Completed")
     expect(entry(window, "Found it.")).to_be_visible()
 
@@ -189,11 +189,11 @@ def test_a_message_is_sent_to_an_open_run_and_shown_in_it(project: Project, open
     project.tool("pay", approval="always")
     run = project.start(calls(call(1, "pay")), text("Paid, and told them."), tools=["pay"])
     window = watch(opens, run)
-    field = window.page.get_by_role("textbox", name="Say something to the run")
+    field = window.page.get_by_role("textbox", name="Send a message to the run")
     field.fill("And tell them.")
     field.press("Control+Enter")
     expect(field).to_have_value("")
-    received = entry(window, "A message came in")
+    received = entry(window, "A message arrived")
     expect(received).to_contain_text("And tell them.")
     window.page.get_by_role("button", name="Approve").click()
     expect(outcome(window)).to_contain_text("Completed")
@@ -232,11 +232,11 @@ def test_an_unknown_outcome_is_settled_in_place(project: Project, opens: Opens) 
     run = project.start(calls(call(1, "pay")), text("It was paid."), tools=["pay"])
     window = watch(opens, run)
     asking = window.page.get_by_label("Outcome unknown: pay")
-    asking.get_by_role("button", name="It was done").click()
+    asking.get_by_role("button", name="It took effect").click()
     asking.get_by_role("textbox").first.fill("paid 1")
-    asking.get_by_role("button", name="Settle as done").click()
+    asking.get_by_role("button", name="Record as completed").click()
     expect(outcome(window)).to_contain_text("Completed")
-    expect(entry(window, "a person said what happened")).to_contain_text("paid 1")
+    expect(entry(window, "a person recorded the outcome")).to_contain_text("paid 1")
 
 
 def test_a_failed_run_says_why_and_what_to_do(project: Project, opens: Opens) -> None:

@@ -50,7 +50,7 @@ def test_a_handoff_and_a_guardrail_s_no_are_told(project: Project, opens: Opens)
     assert run["status"] == "completed", run
     window = watch(opens, run)
     expect(entry(window, "Handed over")).to_contain_text("Handed over to cashier")
-    refused = entry(window, "a guardrail stopped it")
+    refused = entry(window, "a guardrail rejected the call")
     expect(refused).to_contain_text("Not on a Sunday.")
     expect(refused.get_by_text("Rejected", exact=True)).to_be_visible()
     expect(window.page.get_by_role("heading", name="Turn 2 · cashier")).to_be_visible()

@@ -95,7 +95,7 @@ def test_older_runs_are_loaded_when_asked_for(project: Project, opens: Opens) ->
     page = opens(at="#/runs").page
     expect(page.locator("tbody tr:not(.spacer)").first).to_be_visible()
     expect(page.get_by_text("The newest 50 runs.")).to_be_visible()
-    page.get_by_role("button", name="Show older ones").click()
+    page.get_by_role("button", name="Show older entries").click()
     expect(page.get_by_text("53 runs.")).to_be_visible()
     new = done(project, "new", "new")
     expect(page.get_by_text("54 runs.")).to_be_visible()

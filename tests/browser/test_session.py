@@ -54,7 +54,7 @@ def test_a_wrong_key_is_refused_with_a_sentence_and_can_be_mended(
         page.goto(f"{opened.url}/#/runs")
         page.get_by_label("API key").fill("rw_of_nobody")
         page.keyboard.press("Enter")
-        asks_for_a_key(page, "This API key is not valid.")
+        asks_for_a_key(page, "The API key is not valid.")
         page.get_by_label("API key").fill(f"  {key} ")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Runs", level=1)).to_be_visible()

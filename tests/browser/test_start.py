@@ -71,7 +71,7 @@ def test_what_the_api_refuses_is_said_beside_its_field(project: Project, opens: 
     page = window.page
     start = page.get_by_role("button", name="Start", exact=True)
     start.click()
-    assert wrong(page, "Input") == "is needed"
+    assert wrong(page, "Input") == "is required"
     expect(page.get_by_label("Input", exact=True)).to_be_focused()
     page.get_by_label("Input", exact=True).fill("go")
     page.get_by_label("Model", exact=True).fill("nobody:knows")
@@ -81,11 +81,11 @@ def test_what_the_api_refuses_is_said_beside_its_field(project: Project, opens: 
     assert wrong(page, "Input") == ""
     page.get_by_label("Model", exact=True).fill("offline:rules")
     page.get_by_text("Limits and context").click()
-    page.get_by_label("Most turns").fill("5000")
+    page.get_by_label("Maximum turns").fill("5000")
     start.click()
-    expect(page.get_by_label("Most turns")).to_be_focused()
-    assert "max_turns" in wrong(page, "Most turns")
-    page.get_by_label("Most turns").fill("3")
+    expect(page.get_by_label("Maximum turns")).to_be_focused()
+    assert "max_turns" in wrong(page, "Maximum turns")
+    page.get_by_label("Maximum turns").fill("3")
     page.get_by_label("Context", exact=True).fill('{"tier": ')
     start.click()
     expect(page.get_by_label("Context", exact=True)).to_be_focused()
@@ -108,7 +108,7 @@ def test_a_run_goes_on_from_what_its_session_has(project: Project, opens: Opens)
     model = project.script(text("Noted."), text("Seven."))
     window = opens(at="#/start")
     page = window.page
-    page.get_by_label("Session", exact=True).select_option("A new one")
+    page.get_by_label("Session", exact=True).select_option("A new session")
     page.get_by_label("Model", exact=True).fill(model)
     page.get_by_label("Input", exact=True).fill("My number is seven.")
     page.keyboard.press("Control+Enter")
@@ -165,5 +165,5 @@ def test_a_conversation_is_run_again_as_the_messages_that_it_was(
 
 def test_a_key_that_may_only_read_is_told_so(opens: Opens) -> None:
     window = opens("runs:read", at="#/start")
-    expect(window.page.get_by_text("that needs the scope")).to_contain_text("runs:write")
+    expect(window.page.get_by_text("requires the scope")).to_contain_text("runs:write")
     expect(window.page.get_by_role("button", name="Start", exact=True)).to_have_count(0)

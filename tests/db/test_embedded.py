@@ -165,7 +165,7 @@ async def test_a_server_whose_owner_was_killed_is_adopted(
 
     server = await machine.start()
     assert machine.postmaster() == pid
-    assert "PostgreSQL is running already: joining it" in machine.said
+    assert "Connecting to the PostgreSQL that is already running" in machine.said
     assert await ask(server, "SELECT 1") == "1"
 
     await server.stop()

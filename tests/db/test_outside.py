@@ -395,7 +395,7 @@ async def test_cancel_takes_the_lease_and_gives_every_call_a_truthful_end(store:
     result = (await store.load(state.id)).calls[C1].result
     assert result is not None
     assert result.outcome is CallOutcome.CANCELLED
-    assert result.detail == "The call may have been sent."
+    assert result.detail == "The tool call may have been sent."
     assert (await store.log(state.id))[-2:] == ["tool_call.cancelled", "run.cancelled"]
     assert await store.write(step(state, "tool_call.completed")) == ["lost"]
     assert await store.write(step(state, "tool_call.started", seen=0)) == ["lost"]

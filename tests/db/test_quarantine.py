@@ -252,5 +252,5 @@ async def test_a_result_that_cannot_be_read_leaves_the_other_calls_readable(stor
         with pytest.raises(e.RunUnreadableError):
             await queries.load(tx, PROJECT, state.id)
     assert first.call.result is not None
-    assert first.call.result.output == {"unreadable": "This value cannot be read back."}
+    assert first.call.result.output == {"unreadable": "This value cannot be read."}
     assert second.call.result is None

@@ -88,7 +88,7 @@ def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
         EDITOR=editor(tmp_path, "{broken", {"x": "5"}),
     )
     assert decided.code == 0, decided.err
-    assert "That is not JSON" in decided.err
+    assert "The text is not valid JSON" in decided.err
     assert json.loads((tmp_path / "given-0").read_text()) == {"x": "9"}
     assert '-  "x": "9"\n+  "x": "5"\n' in decided.out
     for shown in (approval_id, run_id, 'pay(x="9")', tool.url):
@@ -210,7 +210,7 @@ def test_an_edit_that_changes_nothing_decides_nothing(
     done = runward(
         "approvals", "decide", approval_id, typed="e\nn\n", EDITOR=editor(tmp_path, {"x": "1"})
     )
-    assert "Nothing was changed." in done.err
+    assert "The arguments were not changed." in done.err
     assert client.call("GET", f"/v1/approvals/{approval_id}")["status"] == "pending"
 
 
@@ -314,7 +314,7 @@ def test_the_key_that_is_kept_here_is_sent_to_this_machine_alone(
     assert CommandLine(tmp_path, client.url)("runs", "list", **kept).code == 0
     elsewhere = CommandLine(tmp_path, "http://runward.example:8080")("runs", "list", **kept)
     assert elsewhere.code == 2
-    assert "There is no API key for http://runward.example:8080" in elsewhere.err
+    assert "No API key is set for http://runward.example:8080" in elsewhere.err
 
 
 def test_a_run_is_cancelled_and_that_is_a_failure_to_who_watches(

@@ -138,7 +138,9 @@ def test_a_clock_that_is_wrong(tmp_path: Path, service: Service, refund: str) ->
 
     code, printed = at("+50s")
     assert code == 0
-    assert re.search(r"^warn +clock +this machine is [1-5][0-9] seconds ahead of", printed, re.M)
+    assert re.search(
+        r"^warn +clock +the clock of this machine is [1-5][0-9] seconds ahead of", printed, re.M
+    )
     code, printed = at("-2h")
     assert code == 1
     found = re.search(r"is (\d+) seconds behind", printed)

@@ -32,7 +32,7 @@ def in_order(printed: str) -> str:
 def test_the_demo_is_as_it_is_shown(tmp_path: Path) -> None:
     code, shown = in_a_terminal(CommandLine(tmp_path), "demo", typed={"(n)ot now? ": "a"})
     assert code == 0, shown
-    [url] = re.findall(r"It answers at (\S+)\.$", shown, re.M)
+    [url] = re.findall(r"Runward is ready at (\S+)\.$", shown, re.M)
     [tools] = re.findall(r"sends to +(http://[^/]+)/", shown)
     printed = steady(in_order(shown), **{API: url, "http://127.0.0.1:8081": tools})
     compare("demo", f"$ runward demo\n{printed}")
@@ -64,7 +64,7 @@ def test_an_interrupted_demo_takes_its_runward_with_it(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         shown = ""
-        while "It answers at" not in shown:
+        while "Runward is ready at" not in shown:
             line = process.stdout.readline()
             assert line, shown
             shown += line
@@ -75,7 +75,7 @@ def test_an_interrupted_demo_takes_its_runward_with_it(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
         shutil.rmtree(folder)
-    [url] = re.findall(r"It answers at (\S+)\.$", shown, re.M)
+    [url] = re.findall(r"Runward is ready at (\S+)\.$", shown, re.M)
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"{url}/healthz", trust_env=False)
 

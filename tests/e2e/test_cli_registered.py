@@ -23,11 +23,11 @@ def test_a_secret_comes_from_standard_input_or_a_prompt_and_is_never_shown(
     runward: CommandLine,
 ) -> None:
     made = runward("secrets", "put", "CRM_TOKEN", typed="very-secret\n")
-    assert (made.code, made.out) == (0, "CRM_TOKEN is at version 1.\n")
+    assert (made.code, made.out) == (0, "CRM_TOKEN has version 1.\n")
     again = {"Value: ": "hidden", "confirmation: ": "hidden"}
     code, shown = in_a_terminal(runward, "secrets", "put", "CRM_TOKEN", typed=again)
     assert code == 0, shown
-    assert "CRM_TOKEN is at version 2." in shown
+    assert "CRM_TOKEN has version 2." in shown
     assert "hidden" not in shown
     listed = runward("secrets", "list").out
     assert re.search(r"^CRM_TOKEN +2 ", listed, re.M)
@@ -69,7 +69,7 @@ def test_an_mcp_server_is_registered_refreshed_and_deleted(runward: CommandLine)
     assert "my_echo" in runward("mcp", "show", "box").out
     assert "my_echo" in names(runward, "tools")
     asked = runward("mcp", "delete", "box", typed="y\n")
-    assert "Its tools go with it." in asked.err
+    assert "The tools of the server are deleted too." in asked.err
     assert names(runward, "tools") == []
     assert "There are no MCP servers." in runward("mcp", "list").err
 
@@ -78,12 +78,12 @@ def test_a_tool_is_changed_and_deleted(runward: CommandLine) -> None:
     made = runward("tools", "register", "ship", "--to", NOWHERE, "--parameters", EMPTY)
     assert made.code == 0, made.err
     changed = runward("tools", "change", "ship", "--approval", "always", "--description", "Ship.")
-    assert changed.out == "ship is at version 2.\n"
+    assert changed.out == "ship has version 2.\n"
     tool = runward.json("tools", "show", "ship")
     assert (tool["approval"], tool["description"], tool["url"]) == ("always", "Ship.", NOWHERE)
     assert runward("tools", "change", "ship").code == 2
     assert runward("tools", "delete", "ship", typed="").code == 1
-    assert runward("tools", "delete", "ship", "--yes").out == "ship is deleted.\n"
+    assert runward("tools", "delete", "ship", "--yes").out == "ship was deleted.\n"
     assert names(runward, "tools") == []
 
 
@@ -118,7 +118,7 @@ def test_agents_are_shown_by_version_and_deleted(client: Client, runward: Comman
     assert runward.json("agents", "show", "desk")["instructions"] == "Be brief."
     assert runward.json("agents", "show", "desk", "--version", "1")["instructions"] == ""
     assert re.search(r"^desk +2 +offline:rules", runward("agents", "list").out, re.M)
-    assert runward("agents", "delete", "desk", "--yes").out == "desk is deleted.\n"
+    assert runward("agents", "delete", "desk", "--yes").out == "desk was deleted.\n"
     assert names(runward, "agents") == []
 
 

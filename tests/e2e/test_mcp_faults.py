@@ -27,8 +27,8 @@ from tests.support.tools.news import ToolNews
 
 pytestmark = pytest.mark.timeout(180)
 UNKNOWN = (
-    "The tool did not answer completely. It may or may not have taken effect; "
-    "verify before repeating."
+    "The tool did not return a complete response. The call may or may not have "
+    "taken effect. Check before you repeat it."
 )
 PATIENT = {"max_turns": 50}
 """For runs that go on until they see a change."""

@@ -71,7 +71,10 @@ def test_a_process_that_gets_no_connection_says_so_and_ends(database_url: str) -
             worker = Service("worker", url)
             with worker:
                 assert worker.process.wait(60) == 3
-                assert "takes no connections now: too many connections" in worker.output()
+                assert (
+                    "does not accept connections at the moment: too many connections"
+                    in worker.output()
+                )
                 assert "Traceback" not in worker.output()
         finally:
             runner.run(_execute(database_url, f"DROP ROLE {role}"))

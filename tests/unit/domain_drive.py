@@ -353,7 +353,9 @@ class Drive:
         if said is not None:
             after = apply_callback(self.run, changes, one, spec, said)
         else:
-            verdict = classify_timeout(spec.spec, one, "No callback came in time.")
+            verdict = classify_timeout(
+                spec.spec, one, "The callback did not arrive before the timeout."
+            )
             after = conclude(self.run, changes, one, verdict)
         self._commit(after, changes)
 

@@ -65,7 +65,7 @@ SECRET = "hunter2"
         (f"postgresql://me:{SECRET}@host:0/db", "has a port"),
         (f"postgresql://me:{SECRET}@a:5432,b:x/db", "has a port"),
         (f"postgresql://me:{SECRET}@host/db?port=x", "has a port"),
-        (f"postgresql://me:{SECRET}#{SECRET}@host/db", "has a '#'"),
+        (f"postgresql://me:{SECRET}#{SECRET}@host/db", "contains a '#'"),
         (f"postgresql://me:{SECRET}/{SECRET}@host/db", "has a port"),
         (f"postgresql://me:12/{SECRET}@host/db", "has an '@' after a '/'"),
         (f"postgresql://me:{SECRET}@[host/db", "is not a URL"),
@@ -99,8 +99,16 @@ def untrusted(code: int, reason: str) -> ssl.SSLCertVerificationError:
         (ConnectionRefusedError(111, "x"), DatabaseUnreachableError, "refuses connections"),
         (FileNotFoundError(2, "x"), DatabaseUnreachableError, "refuses connections"),
         (OSError(113, "No route to host"), DatabaseUnreachableError, "No route to host"),
-        (driver.CannotConnectNowError("starting"), DatabaseUnreachableError, "takes no connect"),
-        (driver.InvalidPasswordError("failed"), DatabaseRefusedError, "the user or the password"),
+        (
+            driver.CannotConnectNowError("starting"),
+            DatabaseUnreachableError,
+            "does not accept connect",
+        ),
+        (
+            driver.InvalidPasswordError("failed"),
+            DatabaseRefusedError,
+            "the user name or the password",
+        ),
         (driver.InvalidCatalogNameError("none"), DatabaseRefusedError, "database db does not ex"),
         (driver.InsufficientPrivilegeError("no"), DatabaseRefusedError, "GRANT CREATE ON SCHEMA"),
         (
@@ -126,7 +134,7 @@ def untrusted(code: int, reason: str) -> ssl.SSLCertVerificationError:
         (
             ConnectionError('PostgreSQL server at "host:1" rejected SSL upgrade'),
             DatabaseRefusedError,
-            "does not speak TLS",
+            "does not support TLS",
         ),
         (driver.ClientConfigurationError("`sslmode` must be"), DatabaseUrlError, "`sslmode`"),
     ],

@@ -124,5 +124,5 @@ def test_a_pattern_that_cannot_be_used_names_its_function_and_parameter() -> Non
 
 @pytest.mark.parametrize("hint", [Nested, list[Nested]])
 def test_a_literal_of_a_member_that_takes_no_json_is_refused(hint: Any) -> None:
-    with pytest.raises(PluginError, match=r"Color\.RED.* takes no JSON"):
+    with pytest.raises(PluginError, match=r"Color\.RED.* cannot be read from JSON"):
         make_tool(with_hint(hint))

@@ -114,7 +114,7 @@ def test_a_run_that_cannot_be_followed_is_named(
 
 def test_a_difference_names_what_was_asked_for_and_what_was_edited() -> None:
     lines = list(diff_lines({"amount": 500, "order": "A"}, {"amount": 400, "order": "A"}))
-    assert lines[:2] == ["--- asked for", "+++ edited"]
+    assert lines[:2] == ["--- requested", "+++ edited"]
     assert [line for line in lines[2:] if line[0] in "+-"] == [
         '-  "amount": 500,',
         '+  "amount": 400,',
@@ -179,8 +179,10 @@ def test_a_changed_field_is_shown_whole_with_its_defaults() -> None:
 
 def test_a_field_that_no_agent_has_is_named_with_those_there_are() -> None:
     [problem] = CONTRACT.problems({"name": "desk", "modell": "x"})
-    assert problem.startswith("Agent desk: there is no field 'modell'. Fields: ")
-    assert list(CONTRACT.problems({"model": "x"})) == ["An agent has no name."]
+    assert problem.startswith("Agent desk: the field 'modell' does not exist. The fields are: ")
+    assert list(CONTRACT.problems({"model": "x"})) == [
+        "An agent has no name. Add the field `name`."
+    ]
 
 
 def commands(group: typer.core.TyperGroup, *names: str) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ NOWHERE = {"RUNWARD_URL": "http://127.0.0.1:9", "RUNWARD_KEY": "k"}
 """A request that is sent ends with exit code 3, because nothing answers."""
 START = ("runs", "start", "hi", "--model", "offline:rules")
 NOT_UTF8 = "caf\udce9"
-"""How an argument that is not UTF-8 arrives."""
+"""How an argument that is not valid UTF-8 arrives."""
 
 
 def invoked(*args: str, stdin: bytes | None = None, **env: str) -> Result:
@@ -36,7 +36,7 @@ def refused(*args: str, stdin: bytes | None = None, **env: str) -> str:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_a_number_that_json_does_not_have_is_refused(number: str) -> None:
     said = refused(*START, "--context", f'{{"a": {number}}}')
-    assert f"--context must be JSON: {number} is not a JSON number" in said
+    assert f"--context must be valid JSON: {number} is not a JSON number" in said
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
@@ -53,15 +53,24 @@ def test_a_key_s_days_are_a_number_of_days(days: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("agents:\n- name: a\n  metadata: {1: x}", "the key 1 in agents.0.metadata is not text"),
+        (
+            "agents:\n- name: a\n  metadata: {1: x}",
+            "the key 1 in agents.0.metadata is not a string",
+        ),
         ("agents:\n- name: a\n  metadata: {yes: x}", "the key True in agents.0.metadata"),
         ("agents:\n- name: a\n  metadata: {b: {null: x}}", "the key None in agents.0.metadata.b"),
         ("agents:\n- name: a\n  metadata: {b: .nan}", "agents.0.metadata.b is nan"),
         ("agents:\n- name: a\n  metadata: {b: .inf}", "agents.0.metadata.b is inf"),
-        ("agents:\n- name: a\n  metadata: {b: !!binary aGk=}", "agents.0.metadata.b is bytes"),
-        ("agents:\n- name: a\n  metadata: {b: !!timestamp 2026-01-01}", "metadata.b is date"),
+        (
+            "agents:\n- name: a\n  metadata: {b: !!binary aGk=}",
+            "agents.0.metadata.b has the type bytes",
+        ),
+        (
+            "agents:\n- name: a\n  metadata: {b: !!timestamp 2026-01-01}",
+            "metadata.b has the type date",
+        ),
         ("agents: &a [*a]", "nested too deeply"),
-        ("agents:\n- name: " + "1" * 5000, "is not YAML"),
+        ("agents:\n- name: " + "1" * 5000, "is not valid YAML"),
     ],
 )
 def test_yaml_that_is_no_json_is_refused_with_its_place(
@@ -87,7 +96,7 @@ def test_a_date_in_yaml_is_text(tmp_path: Path) -> None:
     ],
 )
 def test_standard_input_that_is_not_utf_8_is_refused(args: tuple[str, ...]) -> None:
-    assert "is not UTF-8" in refused(*args, stdin=b"caf\xe9")
+    assert "is not valid UTF-8" in refused(*args, stdin=b"caf\xe9")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +135,7 @@ def test_an_editor_that_deletes_the_file_decides_nothing(
     with pytest.raises(typer.Exit) as ended:
         edit_json({"a": 1})
     assert ended.value.exit_code == 1
-    assert "rm left no file behind" in capsys.readouterr().err
+    assert "rm did not save the file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", "n" * 201, NOT_UTF8])

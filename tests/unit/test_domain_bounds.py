@@ -99,7 +99,7 @@ def test_a_result_that_is_nested_too_deep_is_a_failed_call(field: str) -> None:
     failed = done(**{field: {"a": nested(MAX_DEPTH)}})
     assert isinstance(failed, Failed)
     assert failed.why is FailureKind.INVALID_RESPONSE
-    assert "nested deeper than 64 levels" in failed.detail
+    assert "nested more than 64 levels deep" in failed.detail
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_result_that_is_too_large_is_a_failed_call(fields: dict[str, Any]) -> 
     failed = done(**fields)
     assert isinstance(failed, Failed)
     assert (failed.why, failed.permanent) == (FailureKind.INVALID_RESPONSE, False)
-    assert f"at most {MAX_RESULT_BYTES}" in failed.detail
+    assert f"the limit is {MAX_RESULT_BYTES}" in failed.detail
 
 
 def test_every_text_of_a_result_can_be_stored() -> None:
@@ -191,7 +191,7 @@ def test_a_sentence_takes_the_place_of_a_part_that_cannot_be_shown(part: MediaPa
     [text, kept] = bounded_parts([TextPart("seen"), part])
     assert text == TextPart("seen")
     assert isinstance(kept, TextPart)
-    assert kept.text.startswith(f"(One {part.type} of this result is left out: its ")
+    assert kept.text.startswith(f"(One {part.type} was removed from this result: its ")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_response_that_cannot_be_stored_fails_the_run(one: Output) -> None:
 
 def test_a_response_that_the_run_has_no_room_for_fails_the_run() -> None:
     full = state(stored_bytes=MAX_RUN_BYTES - 50)
-    with pytest.raises(UnusableResponseError, match="the run would hold more than"):
+    with pytest.raises(UnusableResponseError, match="the run would exceed its limit"):
         take_response(full, response(text="x" * 100), turn_with())
 
 
@@ -319,7 +319,7 @@ def test_numbers_of_tokens_are_bounded(said: Any, kept: int) -> None:
     "text", ["[" * 65 + "]" * 65, "9" * 309, "9" * 300 + "e99", '{"a":-1e308,"b":[2e308]}']
 )
 def test_json_that_is_beyond_the_bounds_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"nested deeper|too large|number"):
+    with pytest.raises(ValueError, match=r"nested more|too large|number"):
         parse(text)
 
 

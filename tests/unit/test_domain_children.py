@@ -114,8 +114,8 @@ def test_a_child_that_completed_hands_back_what_the_tool_says(
 @pytest.mark.parametrize(
     ("output", "detail"),
     [
-        ("json", "The agent's answer is not JSON"),
-        ({"tool": "find"}, "The agent has no output of 'find'."),
+        ("json", "The output of the agent is not valid JSON"),
+        ({"tool": "find"}, "The agent's run has no output of the tool 'find'."),
     ],
 )
 def test_a_child_without_what_the_tool_wants_is_an_error(output: Any, detail: str) -> None:
@@ -135,7 +135,7 @@ def test_a_child_that_did_not_complete_is_an_error_that_says_how_it_ended(
     ended = child(status, output="half", error=error)
     assert ended.has_ended
     found = read_child_outcome(asks(), ended)
-    text = f"The run of agent 'sales' ended as {status}{end}"
+    text = f"The run of agent 'sales' ended with status {status}{end}"
     assert found == Failed(FailureKind.ERROR, text, message=text)
     result = classify_outcome(
         asks(), call("c1", AT_CHILD, attempt=1), found, seconds_left=0, jitter=0

@@ -92,7 +92,9 @@ def test_a_finished_call_asked_for_again_gets_its_stored_result_with_a_note() ->
 def test_the_model_is_told_that_a_person_changed_its_call() -> None:
     changed = call("c1", CallPhase.SETTLED, original={}, arguments={"to": "Ünal", "n": 1})
     assert the_only_result(changed).output == (
-        '(A person changed the arguments of this call before it ran, to: {"to":"Ünal","n":1})\ndone'
+        "(A person edited this call before it ran. It ran with these arguments: "
+        '{"to":"Ünal","n":1})\n'
+        "done"
     )
 
 

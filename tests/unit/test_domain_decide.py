@@ -163,7 +163,7 @@ def test_a_tool_made_serial_meanwhile_waits_for_what_is_in_flight_after_it() -> 
 # What stops a run.
 
 
-LATE = Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has passed.")
+LATE = Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline of the run has passed.")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,9 @@ def test_tokens_are_counted_before_each_model_call(used: int, *, asks: bool) -> 
         assert action == AskModel()
     else:
         assert action == Finish(
-            RunStatus.INCOMPLETE, code="max_tokens", message=f"The run used {used} tokens."
+            RunStatus.INCOMPLETE,
+            code="max_tokens",
+            message=f"The run reached its token limit: it used {used} tokens.",
         )
 
 
@@ -279,7 +281,7 @@ def test_money_is_counted_before_each_model_call(cost: float, *, asks: bool) -> 
     if asks:
         assert action == AskModel()
     else:
-        told = f"The run cost {cost:.6f} US dollars."
+        told = f"The run reached its cost limit: it cost {cost:.6f} US dollars."
         assert action == Finish(RunStatus.INCOMPLETE, code="max_cost_usd", message=told)
 
 

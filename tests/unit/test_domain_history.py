@@ -201,11 +201,11 @@ def test_outputs_of_tools_are_cut() -> None:
     items = [user("x" * 99), call("1"), result("1", "h" * 50 + "t" * 50, is_error=True)]
     _, _, cut = trimmed_history([items], HistoryLimits(trim_tool_outputs=10))
     assert isinstance(cut, ToolResult)
-    assert cut.output == "hhhhh\n… 90 bytes left out …\nttttt"
+    assert cut.output == "hhhhh\n… 90 bytes omitted …\nttttt"
     assert cut.is_error
     assert trimmed_history([items], HistoryLimits(trim_tool_outputs=100)) == tuple(items)
     _, _, none = trimmed_history([items], HistoryLimits(trim_tool_outputs=0))
-    assert none == result("1", "… 100 bytes left out …", is_error=True)
+    assert none == result("1", "… 100 bytes omitted …", is_error=True)
     empty = [call("1"), result("1", "")]
     assert trimmed_history([empty], HistoryLimits(trim_tool_outputs=0)) == tuple(empty)
 

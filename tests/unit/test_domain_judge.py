@@ -61,7 +61,7 @@ def test_what_postgres_cannot_hold_is_replaced_in_a_result() -> None:
 def test_a_long_output_is_cut_for_the_model_and_kept_whole() -> None:
     found = result(Done("x" * 300 + "END"), max_output_bytes=256)
     assert found.full == "x" * 300 + "END"
-    assert found.output == "x" * 128 + "\n… 47 bytes left out …\n" + "x" * 125 + "END"
+    assert found.output == "x" * 128 + "\n… 47 bytes omitted …\n" + "x" * 125 + "END"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_output_that_does_not_match_its_schema_is_an_error(
     assert (found.outcome, found.reason) == (CallOutcome.FAILED, CallReason.INVALID_OUTPUT)
     assert (found.output, found.fails_run) == (output, fails)
     assert found.detail == (
-        'The output does not match output_schema: output.a must be an integer; it is the text "1"'
+        'The output does not match output_schema: output.a must be an integer, but is the text "1"'
     )
     assert result(Done({"a": 1}), output_schema=schema).output == {"a": 1}
 

@@ -263,7 +263,7 @@ def test_the_same_id_for_two_calls_fails_the_run_and_nothing_starts(
     with pytest.raises(UnusableResponseError) as refused:
         taken(wants("lookup", '{"a": 1}'), second, tools=[LOOKUP])
     assert refused.value.code == "call_id_reused"
-    assert refused.value.message == "The model used the call id 'c1' for two calls."
+    assert refused.value.message == "The model used the call ID 'c1' for two different calls."
 
 
 def finished(**fields: Any) -> RunState:
@@ -306,7 +306,7 @@ def test_a_repeated_call_is_known_by_what_the_model_asked_for(
 def test_a_finished_call_s_id_for_another_call_fails_the_run(
     known: dict[str, Any], again: RequestedCall
 ) -> None:
-    with pytest.raises(UnusableResponseError, match="the id of the finished call 'c1'"):
+    with pytest.raises(UnusableResponseError, match="the ID of the finished call 'c1'"):
         taken(again, tools=[LOOKUP], before=finished(**known))
 
 
@@ -335,10 +335,10 @@ def test_an_unknown_tool_fails_the_run_where_the_agent_says_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ('{"amount": "5"}', '- arguments.amount: must be an integer; it is the text "5"'),
+        ('{"amount": "5"}', '- arguments.amount: must be an integer, but is the text "5"'),
         ("{}", "- arguments.amount: is missing; it must be an integer"),
-        ('{"amount": 1, "x": 2}', "- arguments.x: is not a known property"),
-        ("[1]", "- arguments: must be a JSON object; it is an array of 1"),
+        ('{"amount": 1, "x": 2}', "- arguments.x: is an unknown property"),
+        ("[1]", "- arguments: must be a JSON object, but is an array of 1"),
     ],
 )
 def test_invalid_arguments_are_an_error_that_names_each_path(arguments: str, problem: str) -> None:

@@ -186,8 +186,8 @@ def test_a_response_of_parts_is_put_together_in_the_usual_order() -> None:
 
 
 def test_what_another_provider_ran_is_told_in_a_sentence() -> None:
-    assert texts.hosted_call(FOUND) == '(Called find with {"q":"otters"}; it answered: {"hits":2})'
-    assert texts.hosted_call(LOST) == "(Called find with {}; it failed with: Nobody is there.)"
+    assert texts.hosted_call(FOUND) == '(Called find with {"q":"otters"}. Result: {"hits":2})'
+    assert texts.hosted_call(LOST) == "(Called find with {}. Error: Nobody is there.)"
     long = HostedCall("i", "n", "k", "v", {}, "x" * (texts.MAX_HOSTED + 1), {})
     assert texts.hosted_call(long).endswith("x…)")
 

@@ -118,7 +118,7 @@ def test_an_edited_call_is_asked_about_again_as_it_was_edited() -> None:
 def test_nobody_is_asked_again_about_arguments_that_the_new_version_refuses() -> None:
     run, changes = rechecked(APPROVED, tool("pay", version=2, parameters=STRICT))
     assert reason_of(run) is CallReason.INVALID_ARGUMENTS
-    assert "arguments.amount: must be text; it is 5" in output_of(run)
+    assert "arguments.amount: must be text, but is 5" in output_of(run)
     assert changes.closed_approvals == {APPROVAL: ApprovalStatus.SUPERSEDED}
     assert changes.approvals == []
 

@@ -160,7 +160,11 @@ def test_an_open_call_has_no_result_to_be_the_same_as() -> None:
         (CallbackCompleted(status="completed", output=None), Done(None)),
         (
             CallbackFailed(status="failed", message="No money."),
-            Failed(FailureKind.ERROR, "Whoever ran the tool said so.", "No money."),
+            Failed(
+                FailureKind.ERROR,
+                "The client or the tool's callback reported that the call failed.",
+                "No money.",
+            ),
         ),
     ],
 )
@@ -179,7 +183,9 @@ def test_an_answer_that_is_kept_says_the_same_when_the_loop_looks_at_it(
 def test_the_same_answer_again_is_known_by_what_was_kept_of_it() -> None:
     changes = Changes()
     keep_answer(changes, WAITING, CallbackCompleted(status="completed", output=1))
-    changed = Result(CallOutcome.REJECTED, "A guardrail rejected this.", CallReason.GUARDRAIL)
+    changed = Result(
+        CallOutcome.REJECTED, "A guardrail rejected this content.", CallReason.GUARDRAIL
+    )
     one = replace(changes.updated[WAITING.id], phase=CallPhase.SETTLED, result=changed)
     assert matches_result(one, tool(), CallbackCompleted(status="completed", output=1))
     assert not matches_result(one, tool(), CallbackCompleted(status="completed", output=True))

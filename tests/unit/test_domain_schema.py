@@ -43,23 +43,23 @@ def said(schema: Any, value: Any) -> list[tuple[str, str]]:
         (
             {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}},
             ["a", 1, "b"],
-            ("v.2", 'must be an integer; it is the text "b"'),
+            ("v.2", 'must be an integer, but is the text "b"'),
         ),
-        ({"prefixItems": [{"type": "string"}]}, [1, 2], ("v.0", "must be text; it is 1")),
+        ({"prefixItems": [{"type": "string"}]}, [1, 2], ("v.0", "must be text, but is 1")),
         (
             {"oneOf": [{"type": "integer"}, {"minimum": 5}]},
             7,
-            ("v", "must match one of 2 alternatives, and matches 2"),
+            ("v", "must match exactly one of 2 alternatives, but matches 2"),
         ),
         (
             {"anyOf": [{"type": "integer"}, {"type": "number"}], "minimum": 9},
             7,
-            ("v", "must be at least 9; it is 7"),
+            ("v", "must be at least 9, but is 7"),
         ),
         (
             {"anyOf": [{"const": 1}, {"enum": [2, 3]}]},
             4,
-            ("v", "must be 1 or one of 2,3; it is 4"),
+            ("v", "must be 1 or one of 2,3, but is 4"),
         ),
         (
             {"oneOf": [CARD, CASH]},
@@ -71,8 +71,8 @@ def said(schema: Any, value: Any) -> list[tuple[str, str]]:
             {"kind": "cheque"},
             (
                 "v",
-                "must be an object with kind, pin or an object with kind, sum; "
-                "it is an object with kind",
+                "must be an object with kind, pin or an object with kind, sum, "
+                "but is an object with kind",
             ),
         ),
         (
@@ -83,12 +83,12 @@ def said(schema: Any, value: Any) -> list[tuple[str, str]]:
         (
             {"anyOf": [False, {"minimum": 5}, {"type": "string"}]},
             4,
-            ("v", "must be at least 5; it is 4"),
+            ("v", "must be at least 5, but is 4"),
         ),
         (
             {"properties": {"a": False}},
             {"a": 1},
-            ("v.a", "does not match the tool's schema; it is 1"),
+            ("v.a", "does not match the tool's schema, but is 1"),
         ),
     ],
 )
@@ -122,12 +122,12 @@ UNWRITABLE: list[tuple[Any, str, str]] = [
     (
         {"anyOf": [{"type": "string"}], "oneOf": [{"type": "string"}]},
         "parameters.properties.a.oneOf",
-        "must not stand beside anyOf",
+        "is not allowed together with anyOf",
     ),
     (
         {"type": "object", "properties": {}, "anyOf": [{}]},
         "parameters.properties.a.anyOf",
-        "must not stand beside properties",
+        "is not allowed together with properties",
     ),
 ]
 
@@ -158,7 +158,7 @@ def test_a_reference_may_point_to_the_whole_schema() -> None:
     assert pointer_of("#") == ()
     tree: JsonObject = {"type": "object", "properties": {"below": {"$ref": "#"}}}
     assert check_schema(tree, strict=True) == []
-    assert said(tree, {"below": {"below": 5}}) == [("v.below.below", "must be an object; it is 5")]
+    assert said(tree, {"below": {"below": 5}}) == [("v.below.below", "must be an object, but is 5")]
 
 
 def test_names_in_a_pointer_are_unescaped() -> None:
@@ -222,4 +222,4 @@ def test_a_mistake_behind_thousands_of_parts_that_fit_is_found() -> None:
 
 
 def test_arguments_that_are_no_object_have_one_problem() -> None:
-    assert parse_arguments("5") == [FieldError("arguments", "must be a JSON object; it is 5")]
+    assert parse_arguments("5") == [FieldError("arguments", "must be a JSON object, but is 5")]

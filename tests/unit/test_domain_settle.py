@@ -186,7 +186,7 @@ def test_a_cut_keeps_head_and_tail_within_the_limit(text: str, limit: int) -> No
         return
     assert full == text
     assert isinstance(shown, str)
-    head, tail = shown.split(f"\n… {size - limit} bytes left out …\n", 1)
+    head, tail = shown.split(f"\n… {size - limit} bytes omitted …\n", 1)
     assert text.startswith(head)
     assert text.endswith(tail)
     assert len((head + tail).encode()) <= limit

@@ -193,7 +193,7 @@ def test_a_timeout_begins_with_these_exact_words(seconds: float, shown: str) -> 
     text = f"Tool 'pay' timed out after {shown} seconds."
     assert texts.timed_out("pay", seconds, idempotent=True) == text
     assert texts.timed_out("pay", seconds, idempotent=False) == (
-        f"{text} It may or may not have taken effect; verify before repeating."
+        f"{text} The call may or may not have taken effect. Check before you repeat it."
     )
 
 
@@ -210,7 +210,9 @@ def test_problems_are_listed_one_a_line() -> None:
     assert texts.invalid_arguments("pay", problems) == (
         f"Tool 'pay' was not run, because its arguments are not valid:\n{lines}"
     )
-    assert texts.repair(problems).endswith(f"Answer again with JSON alone that does.\n{lines}")
+    assert texts.repair(problems).endswith(
+        f"Reply with only valid JSON that matches the schema.\n{lines}"
+    )
 
 
 def test_the_words_that_models_and_people_rely_on() -> None:

@@ -226,8 +226,12 @@ def test_a_workflow_that_a_run_is_handed_over_to_begins_at_its_first_step() -> N
 
 
 SPENT: list[tuple[dict[str, Any], str, str]] = [
-    ({"max_tokens": 100}, "max_tokens", "The run used 110 tokens."),
-    ({"max_cost_usd": 0.5}, "max_cost_usd", "The run cost 0.500000 US dollars."),
+    ({"max_tokens": 100}, "max_tokens", "The run reached its token limit: it used 110 tokens."),
+    (
+        {"max_cost_usd": 0.5},
+        "max_cost_usd",
+        "The run reached its cost limit: it cost 0.500000 US dollars.",
+    ),
 ]
 
 

@@ -139,15 +139,15 @@ def test_no_ipv6_address_outside_the_public_block_is_allowed(address: Any) -> No
         ("ftp://example.com/", "http:// or https://"),
         ("file:///etc/passwd", "http:// or https://"),
         ("example.com/tool", "http:// or https://"),
-        ("https://user:pass@example.com/", "credentials as a header"),
-        ("https://example.com@127.0.0.1/", "credentials as a header"),
+        ("https://user:pass@example.com/", "credentials in a header"),
+        ("https://example.com@127.0.0.1/", "credentials in a header"),
         ("https://example.com/#part", "fragment"),
         ("https:///tool", "DNS name or an IP address"),
         ("https://exa mple.com/", "must be escaped"),
         ("https://example.com\\@127.0.0.1/", "must be escaped"),
         ("https://example.com/\r\nX: y", "must be escaped"),
-        ("https://bücher.example/", "punycode"),
-        ("https://\uff11\uff12\uff17.0.0.1/", "punycode"),
+        ("https://bücher.example/", "Punycode"),
+        ("https://\uff11\uff12\uff17.0.0.1/", "Punycode"),
         ("https://example.com:0/", "between 1 and 65535"),
         ("https://example.com:65536/", "between 1 and 65535"),
         ("https://example.com:22/", "port 22 is not allowed"),
@@ -386,7 +386,7 @@ async def test_the_detail_of_a_broken_answer_repeats_nothing_of_it(
 ) -> None:
     async with RawServer(saying(raw)) as server:
         outcome = await missed(egress, f"{server.url}?token=s3cret")
-    assert outcome.detail.startswith("no complete answer: ")
+    assert outcome.detail.startswith("The connection ended before a complete response arrived: ")
     assert "s3cret" not in outcome.detail
 
 

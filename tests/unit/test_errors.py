@@ -34,9 +34,9 @@ def test_a_subclass_has_the_number_of_its_nearest_ancestor() -> None:
 
 
 def test_an_error_says_what_happened() -> None:
-    assert str(errors.RunNotFoundError()) == "There is no such run."
+    assert str(errors.RunNotFoundError()) == "This project has no run with this ID."
     assert str(errors.InsufficientScopeError(["a", "b"])) == (
-        "This key lacks the scope for that: a or b."
+        "This API key does not have the required scope: a or b."
     )
 
 

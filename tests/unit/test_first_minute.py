@@ -41,7 +41,7 @@ def test_the_banner_names_every_configured_provider(
     [
         ("tests.support.plugins.counter", "ok", "loaded: "),
         ("no_such_module", "fail", "no_such_module cannot be imported"),
-        ("tests.support.services.client", "fail", "has neither a list"),
+        ("tests.support.services.client", "fail", "has no list"),
     ],
 )
 def test_doctor_loads_the_plugins_and_says_what_a_worker_would(

@@ -339,8 +339,8 @@ def test_a_context_anywhere_else_is_an_error_that_names_function_and_parameter(
     with pytest.raises(PluginError) as error:
         make_tool(function)
     assert str(error.value) == (
-        f"{__name__}:{function.__name__}: parameter '{parameter}' is a ToolContext; "
-        "only the first one may be"
+        f"{__name__}:{function.__name__}: parameter '{parameter}' is a ToolContext, "
+        "but only the first parameter may be one"
     )
 
 
@@ -497,7 +497,7 @@ def nested(levels: int) -> JsonObject:
         (with_hint(dict), "parameters.properties.x.additionalProperties"),
         (with_hint(list[Open]), "parameters.$defs.Open.properties.inner.additionalProperties"),
         (Whole({"type": "object", "anyOf": [{"properties": {}}]}), "parameters.anyOf"),
-        (Whole(nested(101)), "parameters: must not be nested deeper than 100"),
+        (Whole(nested(101)), "parameters: must not be nested more than 100"),
     ],
     ids=["map", "bare dict", "map in a model", "anyOf at the root", "too deep"],
 )
@@ -533,5 +533,5 @@ def test_an_output_schema_can_be_made_of_what_is_returned() -> None:
     own: JsonObject = {"type": "object"}
     assert make_tool(tool(person, output_schema=own)).spec.output_schema == own
     assert make_tool(person).spec.output_schema is None
-    with pytest.raises(PluginError, match="needs a return annotation"):
+    with pytest.raises(PluginError, match="requires a return annotation"):
         make_tool(tool(silent_about_it, output_schema=True))

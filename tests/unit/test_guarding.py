@@ -252,7 +252,7 @@ async def test_a_rejected_input_is_never_sent_and_the_first_rejection_counts(
         CallReason.GUARDRAIL,
         False,
     )
-    assert result.detail == f"guardrail (input) of plugin {whose}.input rejected it."
+    assert result.detail == f"guardrail (input) of plugin {whose}.input rejected the content."
     asked = owners[: owners.index(whose) + 1]
     assert world.log == [f"{one}.input" for one in asked]
 
@@ -324,7 +324,7 @@ async def test_an_after_hook_that_fails_withholds_the_result(world: World) -> No
     world.hooked["agent.after_tool"] = HookFailure("HTTP 500.")
     result = told(await carried(world, a_run("after_tool", "output"), armed(), policy()))
     assert result.output == texts.OUTPUT_HOOK_FAILED
-    assert (result.detail or "").endswith("The call's outcome was: completed.")
+    assert (result.detail or "").endswith("The outcome of the call was: completed.")
     assert world.log == ["tool", "agent.after_tool"]
 
 
@@ -451,7 +451,8 @@ async def test_before_a_person_is_asked_each_different_call_is_checked_once(worl
     ]
     found = await world.guarding(policy("pre_approval")).pre_approval(a_run(), calls)
     rejected = Reject(
-        "not that much", "guardrail (pre_approval) of plugin project.pre_approval rejected it."
+        "not that much",
+        "guardrail (pre_approval) of plugin project.pre_approval rejected the content.",
     )
     assert found == {("lookup", '{"amount":5,"to":"a"}'): rejected, ("free", "{}"): rejected}
     assert sorted(world.log) == ["project.pre_approval"] * 2 + ["tool.pre_approval"]

@@ -47,11 +47,11 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
         ("gemini:pro", "GEMINI_API_KEY (or GOOGLE_API_KEY) is missing"),
         ("bedrock:nova", "AWS_BEARER_TOKEN_BEDROCK (or AWS_ACCESS_KEY_ID"),
         ("offline:other", "offline:rules"),
-        ("gpt-5", "vendor:model"),
-        ("openai:", "vendor:model"),
-        (":x", "no model ':x'"),
-        ("", "vendor:model"),
-        ("OpenAI:gpt-5", "no model 'OpenAI:gpt-5'"),
+        ("gpt-5", "provider:model"),
+        ("openai:", "provider:model"),
+        (":x", "The model ':x' does not exist"),
+        ("", "provider:model"),
+        ("OpenAI:gpt-5", "The model 'OpenAI:gpt-5' does not exist"),
     ],
 )
 def test_an_unknown_model_is_told_what_there_is(model: str, told: str) -> None:
@@ -139,7 +139,9 @@ def test_an_address_that_may_not_be_called_leaves_no_way_to_that_provider() -> N
 
 def test_a_project_s_key_that_cannot_stand_in_a_header_is_said_and_not_shown() -> None:
     own = of(catalog("sk-1"), ANTHROPIC_API_KEY="sk-secret\n")
-    with pytest.raises(ModelNotInCatalogError, match="characters that no key has") as refused:
+    with pytest.raises(
+        ModelNotInCatalogError, match="characters that are not allowed in a key"
+    ) as refused:
         at(own, "anthropic:x")
     assert "secret\n" not in str(refused.value)
 

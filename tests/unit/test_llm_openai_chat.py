@@ -230,7 +230,7 @@ def test_what_a_server_says_beside_the_status(
 )
 def test_the_reason_is_found_where_servers_put_it(body: bytes) -> None:
     failed = http_failure(400, {}, body, secret="")
-    assert failed.message == "The model server answered 400 (Bad Request): plain"
+    assert failed.message == "The model server returned HTTP 400 (Bad Request): plain"
 
 
 def test_a_long_reason_is_cut() -> None:

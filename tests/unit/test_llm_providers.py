@@ -261,7 +261,7 @@ async def test_one_call_at_a_time_is_told_or_kept(provider: Provider) -> None:
         return
     assert [call.call_id for call in answer.calls] == ["c1"]
     assert {d.index for d in provider.deltas if isinstance(d, ArgumentsDelta)} == {0}
-    why = f"{provider.name} asked for 2 calls at once; the first is kept."
+    why = f"{provider.name} requested 2 calls at once. Runward kept only the first."
     assert answer.losses == (Loss("parallel_tool_calls", why),)
 
 

@@ -116,7 +116,7 @@ async def test_a_schema_that_is_no_strict_one_to_the_provider_is_told_as_it_is()
         answer = await provider.ask(user())
     assert len(asked) == 2
     assert [tool["input_schema"]["type"] for tool in asked[1]["tools"]] == ["object", "object"]
-    why = "anthropic:claude-opus-4-6 does not take these schemas as strict."
+    why = "anthropic:claude-opus-4-6 does not accept these schemas in strict mode."
     assert answer.losses == (Loss("strict", why),)
 
 

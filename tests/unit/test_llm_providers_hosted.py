@@ -257,7 +257,7 @@ async def test_a_setting_that_a_hosted_tool_does_not_have_is_refused(
     kind: HostedToolKind, settings: Any, told: str
 ) -> None:
     async with before("anthropic", Scripted().answer) as provider:
-        with pytest.raises(ModelError, match=f"{kind} has no setting {told}") as refused:
+        with pytest.raises(ModelError, match=f"does not support these settings: {told}") as refused:
             await provider.ask(user(), tools=(hosted(kind, **settings),))
     assert refused.value.transient is False
 

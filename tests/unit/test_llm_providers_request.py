@@ -148,7 +148,8 @@ async def test_gemini_is_told_what_it_reads_of_a_schema_and_the_rest_is_a_loss(
     assert schema["properties"]["x"] == {"type": "number", "minimum": 0}
     assert "multipleOf" in schema["properties"]
     why = (
-        f"gemini:{gemini.model_name} is not told of exclusiveMinimum, multipleOf in its parameters."
+        f"gemini:{gemini.model_name} does not support these keywords in the parameters: "
+        "exclusiveMinimum, multipleOf."
     )
     assert answer.losses == (Loss("tools.rich", why),)
 
@@ -350,7 +351,7 @@ async def test_what_a_provider_does_not_take_is_told_in_text(
 
 async def test_data_that_is_no_base64_is_refused(anthropic: Provider) -> None:
     broken = MediaPart("image", data="a", media_type="image/png")
-    with pytest.raises(ModelError, match="not base64") as refused:
+    with pytest.raises(ModelError, match="not valid base64") as refused:
         await anthropic.ask(Message("user", (broken,)))
     assert refused.value.transient is False
 

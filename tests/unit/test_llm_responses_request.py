@@ -402,7 +402,7 @@ def test_a_message_goes_back_with_its_citations_unless_its_text_was_changed() ->
 def test_what_another_provider_thought_is_left_out_and_what_it_ran_is_told() -> None:
     foreign = HostedCall("h1", "find", "web_search", "anthropic", {"q": "x"}, {"hits": 1}, {})
     items = input_of(GO, Reasoning("openai", {"text": "hm"}), foreign)
-    assert items[1]["content"] == '(Called find with {"q":"x"}; it answered: {"hits":1})'
+    assert items[1]["content"] == '(Called find with {"q":"x"}. Result: {"hits":1})'
 
 
 def test_what_openai_ran_goes_back_as_it_was() -> None:

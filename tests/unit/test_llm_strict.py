@@ -151,18 +151,18 @@ def nested(depth: int) -> JsonObject:
 
 
 INEXPRESSIBLE: list[tuple[Any, str]] = [
-    ({}, "properties.a may be anything"),
-    (True, "properties.a may be anything"),
-    ({"description": "Anything."}, "properties.a may be anything"),
-    ({"type": "array"}, "properties.a is an array of anything"),
-    ({"type": "array", "items": {}}, "properties.a.items may be anything"),
+    ({}, "properties.a allows any value"),
+    (True, "properties.a allows any value"),
+    ({"description": "Anything."}, "properties.a allows any value"),
+    ({"type": "array"}, "properties.a is an array without an items schema"),
+    ({"type": "array", "items": {}}, "properties.a.items allows any value"),
     (
         {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
         "properties.a has prefixItems",
     ),
-    ({"anyOf": [{"type": "string"}, {}]}, "properties.a.anyOf.1 may be anything"),
-    ({"$ref": "#/$defs/any"}, "$defs.any may be anything"),
-    (nested(10), "is an object inside 10 others"),
+    ({"anyOf": [{"type": "string"}, {}]}, "properties.a.anyOf.1 allows any value"),
+    ({"$ref": "#/$defs/any"}, "$defs.any allows any value"),
+    (nested(10), "is an object inside 10 other objects"),
     ({"type": "string", "enum": [f"v{at}" for at in range(1001)]}, "more than 1000 values"),
 ]
 

@@ -355,7 +355,7 @@ class Redirecting(HttpServer):
 async def test_no_redirect_is_followed(status: int) -> None:
     with Redirecting(status) as server:
         async with hosting(f"{server.url}/mcp") as host:
-            with pytest.raises(McpUnreachableError, match="redirects are not followed"):
+            with pytest.raises(McpUnreachableError, match="Runward does not follow redirects"):
                 await host.mcp.list_tools(host.server)
         assert set(server.asked) == {"/mcp"}
 

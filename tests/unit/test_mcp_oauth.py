@@ -136,7 +136,7 @@ async def test_what_is_said_of_another_resource_is_not_believed() -> None:
     with AuthServer() as auth, Resource(auth) as resource:
         resource.about["resource"] = "http://127.0.0.1:1/other"
         async with reaching(resource, own()) as http:
-            with pytest.raises(NotAuthorizedError, match="another resource"):
+            with pytest.raises(NotAuthorizedError, match="a different resource"):
                 await http.post("/quick")
         assert auth.asked == []
 
@@ -146,7 +146,7 @@ async def test_a_server_without_metadata_of_its_own_may_be_its_own_authorization
     with AuthServer() as auth, Resource(auth) as resource:
         resource.challenge = "Bearer"
         async with reaching(resource, own()) as http:
-            with pytest.raises(NotAuthorizedError, match="Give `oauth` a token_url"):
+            with pytest.raises(NotAuthorizedError, match=r"Set `oauth\.token_url`"):
                 await http.post("/quick")
         client = own(token_url=f"{auth.url}/token")
         async with reaching(resource, client) as http:

@@ -87,10 +87,13 @@ def test_a_run_that_ended_without_a_result_says_why() -> None:
     result = build_run_result(stopped, ())
     assert result["isError"] is True
     assert result["content"] == [
-        {"type": "text", "text": "The run ended as incomplete: Too many turns.\nSo far: 3."}
+        {
+            "type": "text",
+            "text": "The run ended with status incomplete: Too many turns.\nSo far: 3.",
+        }
     ]
     assert build_run_result(run(RunStatus.EXPIRED), ())["content"] == [
-        {"type": "text", "text": "The run ended as expired."}
+        {"type": "text", "text": "The run ended with status expired."}
     ]
 
 

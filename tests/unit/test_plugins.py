@@ -164,10 +164,10 @@ async def test_parts_are_a_result_with_its_text() -> None:
         (object(), "Unable to serialize unknown type"),
         ({"a": [threading.Lock()]}, "Unable to serialize unknown type"),
         (b"\xff", "invalid utf-8"),
-        (Image(), "Image needs either url or data"),
-        (Image(data=b"x"), "Image with data needs a media_type"),
+        (Image(), "Image requires either url or data"),
+        (Image(data=b"x"), "Image with data requires a media_type"),
         ([Text("a")] * 257, "at most 256 parts"),
-        (Content(cast(Any, "a")), "str is not a part"),
+        (Content(cast(Any, "a")), "str is not a valid part"),
     ],
     ids=["an object", "an object inside", "bytes", "no image", "no type", "many", "no part"],
 )
@@ -286,15 +286,23 @@ def no_notes(ctx: ToolContext) -> None:
 @pytest.mark.parametrize(
     ("function", "why", "detail"),
     [
-        (state_of_objects, FailureKind.ERROR, "ToolContextError: state['a'] cannot be JSON"),
+        (
+            state_of_objects,
+            FailureKind.ERROR,
+            "ToolContextError: state['a'] cannot be converted to JSON",
+        ),
         (
             state_of_numbers,
             FailureKind.ERROR,
-            "ToolContextError: a key of the state must be a text",
+            "ToolContextError: a key of the state must be a string",
         ),
-        (stranger, FailureKind.ERROR, "cannot be handed over to 'nobody'; known: billing"),
-        (unknown_secret, FailureKind.ERROR, "the operator sets RUNWARD_SECRET_OTHER"),
-        (late_state, FailureKind.INVALID_RESPONSE, "state['a'] cannot be JSON"),
+        (
+            stranger,
+            FailureKind.ERROR,
+            "cannot be handed over to 'nobody'; the handoffs of the agent are: billing",
+        ),
+        (unknown_secret, FailureKind.ERROR, "the operator must set RUNWARD_SECRET_OTHER"),
+        (late_state, FailureKind.INVALID_RESPONSE, "state['a'] cannot be converted to JSON"),
         (odd_notes, FailureKind.INVALID_RESPONSE, "its metadata"),
         (no_notes, FailureKind.INVALID_RESPONSE, "its metadata is not a dict"),
     ],
@@ -366,7 +374,10 @@ ERRORS: dict[str, tuple[BaseException, str]] = {
     "an exit": (SystemExit(3), "SystemExit: 3"),
     "an interrupt": (KeyboardInterrupt(), "KeyboardInterrupt"),
     "a group": (ExceptionGroup("many", [ValueError("a")]), "many (1 sub-exception)"),
-    "an unspeakable error": (UnspeakableError(), "its text cannot be shown: RuntimeError"),
+    "an unspeakable error": (
+        UnspeakableError(),
+        "the text of the error cannot be shown: RuntimeError",
+    ),
     "a long error": (ValueError("x" * 10_000), "ValueError: xxx"),
     "a stop": (StopIteration("x"), "StopIteration"),
 }
@@ -386,7 +397,10 @@ async def test_whatever_a_tool_raises_is_its_error_and_no_text_for_the_model(
 
 async def test_cancelling_itself_is_a_tools_error() -> None:
     found = await failure(raising_on_the_loop(asyncio.CancelledError()))
-    assert found == Failed(FailureKind.ERROR, "CancelledError: nobody had cancelled the call.")
+    assert found == Failed(
+        FailureKind.ERROR,
+        "The function raised CancelledError, although the call was not cancelled.",
+    )
 
 
 async def test_a_tool_error_is_read_by_the_model() -> None:
@@ -402,7 +416,7 @@ class UnsayableError(ToolError):
 async def test_a_tool_error_without_a_text_is_an_error_like_any_other() -> None:
     found = await failure(raising(UnsayableError()))
     assert (found.why, found.message) == (FailureKind.ERROR, None)
-    assert found.detail == "UnsayableError: (its text cannot be shown: RuntimeError)"
+    assert found.detail == "UnsayableError: (the text of the error cannot be shown: RuntimeError)"
 
 
 async def test_secrets_do_not_come_back_in_errors() -> None:
@@ -777,7 +791,7 @@ PAYLOAD: JsonObject = {
         ("Not so.", Reject("Not so.")),
         (Reject("No."), Reject("No.")),
         (Fail("Stop."), Fail("Stop.")),
-        (7, Reject("", detail="It answered int, which is no verdict.")),
+        (7, Reject("", detail="The guardrail returned int, which is not a verdict.")),
         (ValueError("x"), Reject("", detail="ValueError: x")),
         (SystemExit(), Reject("", detail="RuntimeError: SystemExit")),
     ],
@@ -811,8 +825,11 @@ async def test_a_guardrail_s_answer_is_a_verdict(
         (None, NoChange()),
         (Instead(Pair(1, "b")), Instead({"one": 1, "two": "b"})),  # type: ignore[arg-type]
         (Instead(None, {"a": 1}), Instead(None, {"a": 1})),
-        (Instead(1, cast(Any, [1])), HookFailure("The metadata of its Instead is no dict.")),
-        ("text", HookFailure("It answered str; None or Instead(value) is meant.")),
+        (
+            Instead(1, cast(Any, [1])),
+            HookFailure("The metadata of the returned Instead must be a dict."),
+        ),
+        ("text", HookFailure("The hook returned str. It must return None or Instead(value).")),
         (ValueError("x"), HookFailure("ValueError: x")),
     ],
 )

@@ -132,8 +132,8 @@ ENDS: dict[str, tuple[FailureKind, str, str | None]] = {
     "raise": (FailureKind.ERROR, "ValueError: raise", None),
     "tool error": (FailureKind.ERROR, "ToolError: Not today.", "Not today."),
     "cancelled": (FailureKind.ERROR, "CancelledError", None),
-    "_exit": (FailureKind.UNKNOWN, "ended with exit code 3 before it answered", None),
-    "kill": (FailureKind.UNKNOWN, "ended with exit code -9 before it answered", None),
+    "_exit": (FailureKind.UNKNOWN, "ended with exit code 3 before it returned a result", None),
+    "kill": (FailureKind.UNKNOWN, "ended with exit code -9 before it returned a result", None),
 }
 
 
@@ -209,5 +209,7 @@ async def test_closing_the_host_ends_what_runs(tmp_path: Path) -> None:
 def test_a_function_that_no_process_can_import_is_refused() -> None:
     def inner() -> None: ...
 
-    with pytest.raises(PluginError, match="isolation='process' needs a function or class at the"):
+    with pytest.raises(
+        PluginError, match="isolation='process' requires a function or class at the"
+    ):
         collect([tool(inner, isolation="process")])

@@ -114,20 +114,26 @@ def test_nothing_is_loaded_where_nothing_is_named() -> None:
 ERRORS: dict[str, tuple[str, str]] = {
     "a module that raises": ("1 / 0", "plug cannot be imported: ZeroDivisionError: division"),
     "a module that imports nothing": ("import nowhere_at_all", "ModuleNotFoundError"),
-    "an empty module": ("x = 1", "neither a list TOOLS nor anything decorated with @tool"),
-    "an empty list": ("TOOLS = []", "neither a list TOOLS"),
+    "an empty module": ("x = 1", "no list TOOLS and no function decorated with @tool"),
+    "an empty list": ("TOOLS = []", "no list TOOLS"),
     "a list that is none": ("TOOLS = 7", "TOOLS must be a list"),
-    "a list of no tools": ("TOOLS = [7]", "7 is no tool: neither a function nor a BaseTool"),
+    "a list of no tools": (
+        "TOOLS = [7]",
+        "7 is not a tool: it is neither a function nor a BaseTool",
+    ),
     "a name of Runward's own": (
         "@tool\ndef search_tools(query: str) -> str: ...",
-        "name: 'search_tools' is kept for a tool of Runward's own",
+        "name: 'search_tools' is reserved for a built-in tool",
     ),
-    "a name of a handoff": ("@tool\ndef transfer_to_me() -> None: ...", "is kept for a tool"),
+    "a name of a handoff": (
+        "@tool\ndef transfer_to_me() -> None: ...",
+        "is reserved for a built-in tool",
+    ),
     "an option that only code has": ("@tool(code='x')\ndef a() -> None: ...", "no option 'code'"),
-    "a class": ("class A: ...\nTOOLS = [A]", "is no tool"),
+    "a class": ("class A: ...\nTOOLS = [A]", "is not a tool"),
     "two of a name": (
         "@tool\ndef a() -> None: ...\n@tool(name='a')\ndef b() -> None: ...",
-        "Two plugins have a tool named 'a': plug:a in plug (RUNWARD_PLUGINS), and plug:b in plug",
+        "Two plugins have a tool named 'a': plug:a in plug (RUNWARD_PLUGINS) and plug:b in plug",
     ),
     "two guardrails of a name": (
         "@guardrail(name='a')\ndef f(c, p): ...\n@guardrail(name='a')\ndef g(c, p): ...",
@@ -146,11 +152,14 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "a context in second place": (
         "@tool\ndef a(x: int, ctx: ToolContext) -> None: ...",
-        "plug:a: parameter 'ctx' is a ToolContext; only the first one may be",
+        "plug:a: parameter 'ctx' is a ToolContext, but only the first parameter may be one",
     ),
     "a generator": ("@tool\ndef a() -> object:\n    yield 1", "plug:a: a generator cannot be"),
     "an async generator": ("@tool\nasync def a() -> object:\n    yield 1", "a generator cannot be"),
-    "a decorated class": ("@tool\nclass A: ...", "plug:A is no tool: it is not a function"),
+    "a decorated class": (
+        "@tool\nclass A: ...",
+        "plug:A is not a tool, because it is not a function",
+    ),
     "an open map": (
         "@tool\ndef a(x: dict[str, int]) -> None: ...",
         "plug:a: parameters.properties.x.additionalProperties: must be false",
@@ -170,11 +179,11 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "a function that decides about nothing": (
         "@tool(approval=lambda ctx: True)\ndef a() -> None: ...",
-        "plug:a: approval is called with 2 arguments, and its function plug:<lambda> does not",
+        "plug:a: approval is called with 2 arguments, which the function plug:<lambda> does not",
     ),
     "a function that shows too much": (
         "@tool(enabled=lambda: True)\ndef a() -> None: ...",
-        "plug:a: enabled is called with 1 argument, and",
+        "plug:a: enabled is called with 1 argument, which",
     ),
     "a guardrail of nothing": (
         "@guardrail()\ndef g(payload): ...",
@@ -182,7 +191,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "a hook with a space": (
         "@hook(name='a b')\ndef h(ctx, payload): ...",
-        "'a b' is no name for a hook; a letter, then",
+        "'a b' is not a valid name for a hook. A name is a letter, then",
     ),
     "no timeout": ("@tool(timeout_seconds=0)\ndef a() -> None: ...", "plug:a: timeout_seconds"),
     "metadata that is no JSON": (
@@ -201,16 +210,16 @@ ERRORS: dict[str, tuple[str, str]] = {
     "a guardrail that is not there": (
         "@tool(guardrails=[{'stage': 'input', 'type': 'plugin', 'name': 'g'}])\n"
         "def a() -> None: ...",
-        "its guardrail 'g' is not loaded",
+        "the guardrail 'g' of the tool is not loaded",
     ),
     "a base without a name": (
         "class A(BaseTool):\n    parameters = {'type': 'object'}\n"
         "    async def run(self, c, a): ...\nTOOLS = [A]",
-        "plug:A: a BaseTool needs the attribute 'name'",
+        "plug:A: a BaseTool requires the attribute 'name'",
     ),
     "a base without run": (
         "class A(BaseTool):\n    name = 'a'\nTOOLS = [A]",
-        "plug:A: cannot be made: Can't instantiate abstract class A",
+        "plug:A: the class cannot be instantiated: Can't instantiate abstract class A",
     ),
     "a base with a broken schema": (
         "class A(BaseTool):\n    name = 'a'\n    parameters = {'type': 'array'}\n"
@@ -219,7 +228,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "an isolated lambda": (
         "TOOLS = [tool(lambda: 1, name='a', isolation='process')]",
-        "isolation='process' needs a function or class at the top of a module",
+        "isolation='process' requires a function or class at the top level of a module",
     ),
 }
 

@@ -87,14 +87,14 @@ def test_a_missing_context_is_an_empty_one() -> None:
     [
         ("args.amount >", "Line 1, column 14"),
         ("args.a == 1 &&\n  arg.b == 2", "Line 2"),
-        ("amount > 100", "a rule sees args, context, run, tool"),
-        ("1 + 1", "answers with int"),
-        ("'yes'", "answers with string"),
+        ("amount > 100", "a rule can use args, context, run, tool"),
+        ("1 + 1", "returns int"),
+        ("'yes'", "returns string"),
         ("", "Line 1"),
         ("true" + " || true" * 1000, "longer than"),
         ("(" * 300 + "true" + ")" * 300, "recursion"),
-        ("args.l.all(a, a.all(b, b.all(c, c.all(d, d))))", "lists inside lists"),
-        ("[args.s].map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a) == []", "lists inside"),
+        ("args.l.all(a, a.all(b, b.all(c, c.all(d, d))))", "nests macros"),
+        ("[args.s].map(a, a + a).map(a, a + a).map(a, a + a).map(a, a + a) == []", "nests macros"),
     ],
 )
 def test_a_bad_rule_is_refused_with_the_place(rule: str, said: str) -> None:
@@ -107,7 +107,7 @@ def test_a_quote_in_a_comment_hides_no_macro(quote: str) -> None:
     deep = "args.l.all(a, args.l.all(b, args.l.all(c, args.l.all(d, true))))"
     wide = "[args.s]" + ".map(x, x + x)" * 26 + " == []"
     for hidden in (deep, wide):
-        with pytest.raises(RuleError, match="lists inside lists"):
+        with pytest.raises(RuleError, match="nests macros"):
             compile_rule(f"// {quote}\n{hidden} // {quote}")
 
 

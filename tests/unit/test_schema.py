@@ -87,7 +87,7 @@ def test_a_good_schema_has_no_problems(schema: JsonObject, *, strict: bool) -> N
     [
         ([], "parameters", "must be a JSON Schema"),
         ({}, "parameters.type", 'must be "object"'),
-        ({"type": "array"}, "parameters.type", 'it is the text "array"'),
+        ({"type": "array"}, "parameters.type", 'but is the text "array"'),
         (
             {"type": "object", "properties": {"a": {"type": "strng"}}},
             "parameters.properties.a.type",
@@ -103,13 +103,13 @@ def test_a_good_schema_has_no_problems(schema: JsonObject, *, strict: bool) -> N
         (
             {"type": "object", "properties": {"a": {"pattern": "("}}},
             "parameters.properties.a.pattern",
-            "regex",
+            "regular expression",
         ),
         ({"$schema": "http://example.com/x", "type": "object"}, "parameters.$schema", "2020-12"),
         (
             {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}},
             "parameters.properties.a.$ref",
-            "nothing is ever fetched",
+            "never fetches a schema",
         ),
         (
             {"type": "object", "allOf": [{"$ref": "file:///etc/hosts"}]},
@@ -122,8 +122,12 @@ def test_a_good_schema_has_no_problems(schema: JsonObject, *, strict: bool) -> N
             "parameters.properties.a.$id",
             "not supported",
         ),
-        (nested(60), "parameters", "nested deeper than 100"),
-        ({"type": "object", "description": "x" * MAX_SCHEMA_BYTES}, "parameters", "larger than"),
+        (nested(60), "parameters", "nested more than 100"),
+        (
+            {"type": "object", "description": "x" * MAX_SCHEMA_BYTES},
+            "parameters",
+            "must have at most",
+        ),
         (doubling(40), "parameters", "references"),
     ],
 )
@@ -223,28 +227,31 @@ def test_the_strict_form_does_not_change_the_schema_and_is_its_own_strict_form()
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"amount": "5"}, ("arguments.amount", 'must be a number; it is the text "5"')),
-        ({"amount": -1}, ("arguments.amount", "must be at least 0; it is -1")),
+        ({"amount": "5"}, ("arguments.amount", 'must be a number, but is the text "5"')),
+        ({"amount": -1}, ("arguments.amount", "must be at least 0, but is -1")),
         ({}, ("arguments.amount", "is missing; it must be a number")),
         (
             {"amount": 1, "tip": 2},
-            ("arguments.tip", "is not a known property; known are: amount, currency, note, lines"),
+            (
+                "arguments.tip",
+                "is an unknown property; the known properties are: amount, currency, note, lines",
+            ),
         ),
         (
             {"amount": 1, "currency": "GBP"},
-            ("arguments.currency", 'must be one of "EUR","USD"; it is the text "GBP"'),
+            ("arguments.currency", 'must be one of "EUR","USD", but is the text "GBP"'),
         ),
         (
             {"amount": 1, "note": "too long"},
-            ("arguments.note", 'must have at most 5 characters; it is the text "too long"'),
+            ("arguments.note", 'must have at most 5 characters, but is the text "too long"'),
         ),
         (
             {"amount": 1, "lines": [{"sku": "a"}, {"sku": 7}]},
-            ("arguments.lines.1.sku", "must be text; it is 7"),
+            ("arguments.lines.1.sku", "must be text, but is 7"),
         ),
         (
             {"amount": 1, "lines": {}},
-            ("arguments.lines", "must be an array; it is an empty object"),
+            ("arguments.lines", "must be an array, but is an empty object"),
         ),
     ],
 )
@@ -259,7 +266,7 @@ def test_a_problem_inside_a_union_is_found_where_it_is() -> None:
     assert Validator(UNION).problems(inner) == [
         FieldError(
             "arguments.where.args.1.args.0",
-            "must be an object with op, args or text; it is 5",
+            "must be an object with op, args or text, but is 5",
         )
     ]
 
@@ -333,14 +340,14 @@ def test_a_stored_tool_whose_schema_is_too_large_refuses_its_calls(field: str) -
     spec = {"name": "t", "type": "client", "parameters": {"type": "object"}, "strict": False}
     tool = compile_tool(ToolSpec.model_validate({**spec, field: LARGE}), 1)
     [problem] = tool.arguments.problems(tool.arguments.without_nulls({}))
-    assert "not accepted any more" in problem.message
+    assert "no longer accepts" in problem.message
     assert "8 MiB" in problem.message
 
 
 def test_texts_that_take_a_pattern_too_long_are_refused_with_a_reason() -> None:
     schema: JsonObject = {"type": "object", "properties": {"a": {"pattern": "(?<=x)y"}}}
     [problem] = Validator(schema).problems({"a": "a" * 100_000})
-    assert "shorter texts" in problem.message
+    assert "shorter strings" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -381,7 +388,7 @@ def test_a_null_that_means_something_stays() -> None:
 
 def test_a_null_for_a_required_property_is_a_problem() -> None:
     assert Validator(ORDER, strict=True).problems({"amount": None}) == [
-        FieldError("arguments.amount", "must be a number; it is null")
+        FieldError("arguments.amount", "must be a number, but is null")
     ]
 
 
@@ -472,14 +479,14 @@ def test_no_arguments_are_an_empty_object(raw: str) -> None:
     [
         ('{"x":', "line 1 column 5"),
         ("{'x': 1}", "line 1 column 2"),
-        ("[1]", "it is an array of 1"),
-        ("null", "it is null"),
-        ('"{}"', "it is the text"),
+        ("[1]", "but is an array of 1"),
+        ("null", "but is null"),
+        ('"{}"', "but is the text"),
         ('{"x": NaN}', "not valid JSON"),
         ('{"x": "\\ud800"}', "not valid JSON"),
-        ('{"a":' * 70 + "1" + "}" * 70, "deeper than 64"),
+        ('{"a":' * 70 + "1" + "}" * 70, "more than 64"),
         ("[" * 100_000, "not valid JSON"),
-        ('"' + "x" * 1_048_576, "longer than"),
+        ('"' + "x" * 1_048_576, "must have at most"),
         ('{"a":[' + "1," * 500_000 + "1]}", "more than 500,000 values"),
     ],
     ids=lambda text: text[:20],

@@ -97,7 +97,7 @@ async def cancel_itself() -> None:
     ("background", "error", "reason"),
     [
         (fail, RuntimeError, "strange state"),
-        (end, TaskEndedError, "'listener' ended by itself"),
+        (end, TaskEndedError, "'listener' ended unexpectedly"),
         (cancel_itself, TaskEndedError, "'listener' was cancelled"),
     ],
 )
@@ -137,7 +137,7 @@ async def test_a_task_that_fails_while_the_process_stops_is_reported() -> None:
     [
         (OSError(errno.ENOSPC, "No space left on device"), 1, "a file: No space left on device."),
         (OSError(errno.EROFS, "Read-only file system", "/x/y"), 1, "/x/y: Read-only file system."),
-        (TaskEndedError("The task 'relay' ended by itself."), 1, "The task 'relay' ended"),
+        (TaskEndedError("The task 'relay' ended unexpectedly."), 1, "The task 'relay' ended"),
         (DatabaseUnreachableError("It refuses connections."), 3, "It refuses connections."),
     ],
 )

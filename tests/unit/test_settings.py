@@ -63,7 +63,7 @@ def test_a_refusal_is_a_sentence(
 
 
 def test_a_port_that_is_chosen_later_needs_a_public_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValidationError, match="is needed with RUNWARD_PORT=0"):
+    with pytest.raises(ValidationError, match="is required with RUNWARD_PORT=0"):
         read(monkeypatch, RUNWARD_PORT="0")
     settings = read(monkeypatch, RUNWARD_PORT="0", RUNWARD_PUBLIC_URL="https://a.example")
     assert settings.base_url == "https://a.example"
@@ -99,8 +99,8 @@ def test_a_variable_that_does_not_exist_is_named_with_the_nearest() -> None:
         ("RUNWARD_PUBLIC_ULR", "RUNWARD_ZZZ", "RUNWARD_SECRET_SHOP", "RUNWARD_KEY", "RUNWARD_HOST")
     )
     assert find_unknown_variables([*environment, "PATH", "DATABASE_URL"]) == [
-        "RUNWARD_PUBLIC_ULR: there is no such variable; did you mean RUNWARD_PUBLIC_URL?",
-        "RUNWARD_ZZZ: there is no such variable",
+        "RUNWARD_PUBLIC_ULR: this variable does not exist; did you mean RUNWARD_PUBLIC_URL?",
+        "RUNWARD_ZZZ: this variable does not exist",
     ]
 
 

@@ -115,7 +115,7 @@ def test_nesting_has_its_limit(start: bytes, end: bytes, depth: int) -> None:
         return
     with pytest.raises(InvalidRequestError) as refused:
         strict_json.parse_body(body)
-    assert refused.value.errors[0].message == "must not be nested deeper than 64 levels"
+    assert refused.value.errors[0].message == "must not be nested more than 64 levels deep"
 
 
 def test_depth_is_not_size() -> None:

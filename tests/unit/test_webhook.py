@@ -79,7 +79,7 @@ async def test_a_call_whose_secret_cannot_be_read_in_time_is_not_sent(
     async with RawServer(saying(answer())) as server:
         outcome = await webhook.invoke(a_call(server.url, headers=headers, seconds=0.05))
     assert outcome == Failed(
-        FailureKind.NOT_SENT, "The secrets that its headers name could not be read."
+        FailureKind.NOT_SENT, "The secrets in the headers of the tool could not be read."
     )
     assert server.requests == []
 
@@ -393,7 +393,7 @@ def test_a_redirect_is_an_error_that_names_the_place_without_its_query() -> None
     outcome = read_outcome(an_answer(302, location="https://example.com/login?token=s3cret"))
     assert isinstance(outcome, Failed)
     assert (outcome.why, outcome.permanent) == (FailureKind.ERROR, True)
-    assert "https://example.com/login; redirects are not followed" in outcome.detail
+    assert "https://example.com/login. Runward does not follow redirects" in outcome.detail
     assert "s3cret" not in outcome.detail
 
 

@@ -134,7 +134,7 @@ async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
     accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
     the response is 503."""
     if live.is_stopping():
-        raise e.UnavailableError("This process is stopping.", retry_after=1)
+        raise e.UnavailableError("This process is shutting down. Retry the request.", retry_after=1)
     try:
         async with storage.read() as tx, asyncio.timeout(READY_SECONDS):
             await readiness.check_database(tx, storage.vault)
@@ -149,7 +149,7 @@ async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
 
 def _describe_outage(error: Exception) -> str:
     if isinstance(error, DBAPIError) and sqlstate(error) == READ_ONLY:
-        return "The database does not accept writes: it is a standby, or set read-only."
+        return "The database does not accept writes, because it is a standby or read-only."
     return "The database cannot be reached."
 
 

@@ -15,7 +15,7 @@ from runward.cli.plan import AgentSchema, Change, PlanStep, plan_changes
 from runward.cli.printing import format_age, format_short, print_json, print_resource, print_text
 from runward.cli.registry import ResourceKind, add_delete_command, add_list_command
 
-app = typer.Typer(no_args_is_help=True, help="What runs are started from by name.")
+app = typer.Typer(no_args_is_help=True, help="Manage agents.")
 
 ACTION_MARKS: Final = {
     "create": ("+", "green"),
@@ -38,8 +38,8 @@ AGENTS = ResourceKind(
         "tools": lambda one: ", ".join(one.get("tools", ())),
         "changed": lambda one: format_age(one["updated_at"]),
     },
-    empty_text="There are no agents. `runward agents apply` makes them.",
-    delete_warning="Runs that have started go on.",
+    empty_text="There are no agents. Create agents with `runward agents apply`.",
+    delete_warning="Runs that have already started continue.",
 )
 
 add_list_command(app, AGENTS)
@@ -48,12 +48,15 @@ add_list_command(app, AGENTS)
 @app.command()
 def show(
     name: Annotated[str, AGENTS.argument],
-    version: Annotated[int | None, typer.Option(min=1, help="An earlier version.")] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of an earlier version. Default: the current version."),
+    ] = None,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an agent with every field."""
+    """Show all fields of an agent."""
     with connect(url, key) as runward:
         agent = runward.get(build_path("agents", name), version=version)
     print_resource(agent, as_json=as_json)
@@ -71,31 +74,37 @@ add_delete_command(app, AGENTS)
 )
 def apply(
     file: Annotated[
-        Path, typer.Option("--file", "-f", help="YAML or JSON with a list `agents`; - is stdin.")
+        Path,
+        typer.Option(
+            "--file", "-f", help="YAML or JSON file with a list `agents`. Use - for standard input."
+        ),
     ],
     prune: Annotated[
-        bool, typer.Option("--prune", help="Delete the agents that the file does not name.")
+        bool, typer.Option("--prune", help="Delete the agents that are not in the file.")
     ] = False,
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan alone.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Show the plan alone; end with 2 if it has changes.")
+        bool,
+        typer.Option(
+            "--check", help="Show the plan and exit. The exit code is 2 if the plan has changes."
+        ),
     ] = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the agents what a file says: show the plan, ask, apply.
+    """Create and update agents from a file. Show a plan first, then ask.
 
-    The file is the whole agent: a field that it leaves out has its default. Agents that it does
-    not name are left alone, or with --prune deleted.
+    The file defines each agent completely: a field that is missing gets its default value. Agents
+    that are not in the file do not change. With --prune, they are deleted.
     """
     declared = _read_agents(file)
     with connect(url, key) as runward:
         contract = AgentSchema(runward.get("/openapi.json"))
         problems = [text for one in declared for text in contract.problems(one)]
         names = Counter(str(one.get("name")) for one in declared)
-        problems += [f"Agent {name} is there twice." for name, n in names.items() if n > 1]
+        problems += [f"The agent {name} is defined twice." for name, n in names.items() if n > 1]
         if problems:
             fail("\n".join(f"{file}: {text}" for text in problems), Exit.USAGE)
         found = {name: runward.find(build_path("agents", name)) for name in names}
@@ -110,7 +119,7 @@ def apply(
             if as_json:
                 print_json({"applied": False, "plan": [step.as_json() for step in steps]})
             raise typer.Exit(int(Exit.USAGE if check and changing else Exit.OK))
-        if not yes and not typer.confirm("Apply this?", err=True):
+        if not yes and not typer.confirm("Apply these changes?", err=True):
             fail("Nothing was applied.", Exit.FAILED)
         bodies = {one["name"]: one for one in declared}
         made = [_apply_step(runward, step, bodies, verbose=not as_json) for step in changing]
@@ -124,7 +133,11 @@ def _read_agents(file: Path) -> list[JsonBody]:
     agents: Any = found.get("agents") if isinstance(found, dict) else None  # pyright: ignore
     whole = isinstance(found, dict) and set(found) == {"agents"}  # pyright: ignore
     if not whole or not isinstance(agents, list) or not all(isinstance(a, dict) for a in agents):  # pyright: ignore
-        fail(f"{file} must hold one list: agents, each with a name and its fields.", Exit.USAGE)
+        fail(
+            f"{file} must be an object with one field, `agents`: a list of agents, each "
+            "with a name and other fields.",
+            Exit.USAGE,
+        )
     return agents  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -169,5 +182,7 @@ def _apply_step(
             done = runward.patch(build_path("agents", step.name), patch)
     if verbose:
         gone = step.action == "delete"
-        print_text(f"{step.name} is {'deleted' if gone else 'at version ' + str(done['version'])}.")
+        print_text(
+            f"{step.name} {'was deleted' if gone else 'has version ' + str(done['version'])}."
+        )
     return done

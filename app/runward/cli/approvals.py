@@ -31,7 +31,7 @@ from runward.cli.printing import (
     print_text,
 )
 
-app = typer.Typer(no_args_is_help=True, help="See what waits for a person, and decide.")
+app = typer.Typer(no_args_is_help=True, help="List and decide approvals.")
 
 DECISION_LETTERS: Final = {"approve": "a", "reject": "r", "edit": "e", "respond": "s"}
 Decision = Literal["approve", "reject", "edit", "respond"]
@@ -59,9 +59,12 @@ MAX_PENDING: Final = 1000
 
 @app.command("list")
 def list_approvals(
-    status: Annotated[Status, typer.Option(help="Only those, or all.")] = "pending",
-    run: Annotated[str | None, typer.Option(help="Only those of one run.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only those of one tool.")] = None,
+    status: Annotated[
+        Status,
+        typer.Option(help="List only approvals with this status. Use `all` for every status."),
+    ] = "pending",
+    run: Annotated[str | None, typer.Option(help="List only approvals of this run.")] = None,
+    tool: Annotated[str | None, typer.Option(help="List only approvals of this tool.")] = None,
     limit: Limit = 100,
     url: Url = None,
     key: KeyOption = None,
@@ -77,7 +80,9 @@ def list_approvals(
         title: cell for title, cell in COLUMNS.items() if wanted is None or title != "status"
     }
     none = (
-        "Nothing waits for a decision." if status == "pending" else "There are no such approvals."
+        "There are no pending approvals."
+        if status == "pending"
+        else "No approvals match these options."
     )
     print_list(found, columns, empty_text=none, as_json=as_json)
 
@@ -94,33 +99,41 @@ def decide(
         str | None,
         typer.Argument(
             metavar="APPROVAL",
-            help="apr_…; without it all that wait.",
+            help="ID of the approval (apr_…). Default: all pending approvals.",
             autocompletion=complete_from("/v1/approvals", "id", status="pending"),
         ),
     ] = None,
     decision: Annotated[
-        Decision | None, typer.Option("--decision", "-d", help="Without asking a person.")
+        Decision | None, typer.Option("--decision", "-d", help="The decision. Default: ask.")
     ] = None,
-    message: Annotated[str | None, typer.Option("--message", "-m", help="A reason.")] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", "-m", help="Reason. The model reads why a call was rejected."),
+    ] = None,
     arguments: Annotated[
-        str | None, typer.Option(help="For edit: the whole new arguments, JSON or @FILE.")
+        str | None, typer.Option(help="For edit: the complete new arguments, as JSON or @FILE.")
     ] = None,
-    output: Annotated[str | None, typer.Option(help="For respond: JSON or @FILE.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="For respond: the output that the model receives, as JSON or @FILE."),
+    ] = None,
     remember: Annotated[
         Literal["run", "session"] | None,
-        typer.Option(help="Decide the same from now on, in this run or its session."),
+        typer.Option(
+            help=("Apply the decision to later calls of the same tool in this run or its session.")
+        ),
     ] = None,
     yes: Yes = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide about a call. Without --decision it shows each and asks.
+    """Decide approvals. Without --decision, show each approval and ask.
 
-    An edit opens $VISUAL or $EDITOR, shows the difference and asks again.
+    The decision `edit` opens $VISUAL or $EDITOR, shows the changes and asks for confirmation.
     """
     if approval_id is None and decision is not None:
-        fail("--decision needs the approval that it is about.", Exit.USAGE)
+        fail("--decision requires the ID of an approval.", Exit.USAGE)
     further: JsonBody = {"message": message, "remember": {"scope": remember} if remember else None}
     further = {field: value for field, value in further.items() if value is not None}
     decided: list[JsonBody] = []
@@ -144,7 +157,7 @@ def _fetch_approvals(runward: Runward, approval_id: str | None) -> list[JsonBody
         return [runward.get(build_path("approvals", approval_id))]
     found = runward.list_all("/v1/approvals", MAX_PENDING, status="pending", order="asc")
     if not found:
-        typer.echo("Nothing waits for a decision.", err=True)
+        typer.echo("There are no pending approvals.", err=True)
     return found
 
 
@@ -158,7 +171,7 @@ def prompt_decision(runward: Runward, approval: JsonBody) -> JsonBody | None:
     """Shows the call, and asks until there is a decision. None: not now."""
     print_approval(runward, approval)
     if approval["status"] != "pending":
-        fail(f"It was {approval['status']} already.", Exit.REFUSED)
+        fail(f"This approval already has the status {approval['status']}.", Exit.REFUSED)
     choices = {DECISION_LETTERS[one]: one for one in approval["allowed_decisions"]}
     words = [f"({letter}){word[1:]}" for letter, word in choices.items() if word[0] == letter]
     words += [f"re({letter})pond" for letter, word in choices.items() if word[0] != letter]
@@ -185,10 +198,10 @@ def print_approval(runward: Runward, approval: JsonBody) -> None:
             ("approval", approval["id"]),
             ("tool", f"{approval['tool']}, version {approval['tool_version']}"),
             ("sends to", approval.get("url") or ""),
-            ("asked by", approval["agent"] or format_short(run["model"] or run["agent"])),
+            ("requested by", approval["agent"] or format_short(run["model"] or run["agent"])),
             ("run", f"{run['id']} ({run['status']})"),
             ("started by", starter["name"] if starter else ""),
-            ("user said", started.get("input") or ""),
+            ("user input", started.get("input") or ""),
             ("expires", format_time(approval["expires_at"])),
             ("arguments", format_json(approval["arguments"])),
         ]
@@ -196,7 +209,7 @@ def print_approval(runward: Runward, approval: JsonBody) -> None:
 
 
 def _ask_reason(approval: JsonBody) -> JsonBody:
-    reason = typer.prompt("Why? The model reads it", default="", show_default=False, err=True)
+    reason = typer.prompt("Reason (the model reads it)", default="", show_default=False, err=True)
     return {"message": reason} if reason else {}
 
 
@@ -209,7 +222,11 @@ def _ask_arguments(approval: JsonBody) -> JsonBody | None:
 
 
 def _ask_output(approval: JsonBody) -> JsonBody:
-    return {"output": typer.prompt("What the model gets instead of a call", err=True)}
+    return {
+        "output": typer.prompt(
+            "Output that the model receives instead of the tool's result", err=True
+        )
+    }
 
 
 _PROMPTS: Final[dict[str, Callable[[JsonBody], JsonBody | None]]] = {
@@ -222,9 +239,9 @@ _PROMPTS: Final[dict[str, Callable[[JsonBody], JsonBody | None]]] = {
 
 def _confirm_edit(approval: JsonBody, arguments: Any) -> JsonBody | None:
     if not print_difference(approval["arguments"], arguments):
-        typer.echo("Nothing was changed.", err=True)
+        typer.echo("The arguments were not changed.", err=True)
         return None
-    if not typer.confirm("Run it with these arguments?", err=True):
+    if not typer.confirm("Approve the call with these arguments?", err=True):
         return None
     return {"arguments": arguments}
 
@@ -244,6 +261,10 @@ def _build_decision(
         return None if confirmed is None else body | confirmed
     if decision == "respond":
         if output is None:
-            fail("respond needs --output, what the model gets instead of a call.", Exit.USAGE)
+            fail(
+                "The decision `respond` requires --output: the output that the model "
+                "receives instead of the tool's result.",
+                Exit.USAGE,
+            )
         body["output"] = read_json(output, "--output")
     return body

@@ -52,17 +52,19 @@ DETAILED_COLUMNS: Final[Columns] = {
     "output": COLUMNS["output"],
 }
 
-CallId = Annotated[str, typer.Argument(metavar="CALL", help="As `runs calls` shows it.")]
+CallId = Annotated[
+    str, typer.Argument(metavar="CALL", help="ID of the tool call. `runs calls` shows the IDs.")
+]
 
 
 RESOLVE_EXAMPLES: Final = format_examples(
     """runward runs resolve RUN call_1 --completed '{"refund": "R-1"}'""",
-    "runward runs resolve RUN call_1 --failed 'The bank knows nothing of it.'",
+    "runward runs resolve RUN call_1 --failed 'The bank did not receive the payment.'",
     "runward runs resolve RUN call_1 --retry",
 )
 RESULT_EXAMPLES: Final = format_examples(
     """runward runs result RUN call_1 --output '{"cm": 12}'""",
-    "runward runs result RUN call_1 --error 'There is no ruler.'",
+    "runward runs result RUN call_1 --error 'No ruler is available.'",
 )
 
 
@@ -73,10 +75,10 @@ def list_calls(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """The ledger of a run: every call, with its attempts and its outcome."""
+    """List the tool calls of a run, with their attempts and outcomes."""
     with connect(url, key) as runward:
         found = runward.list_all(build_path("runs", run_id, "tool_calls"), limit, order="asc")
-    print_list(found, DETAILED_COLUMNS, empty_text="The run has made no calls.", as_json=as_json)
+    print_list(found, DETAILED_COLUMNS, empty_text="This run has no tool calls.", as_json=as_json)
 
 
 def resolve(
@@ -84,22 +86,30 @@ def resolve(
     call_id: CallId,
     completed: Annotated[
         str | None,
-        typer.Option(metavar="OUTPUT", help="It took effect, and answered this: JSON or @FILE."),
+        typer.Option(
+            metavar="OUTPUT",
+            help="The call took effect and returned this output, as JSON or @FILE.",
+        ),
     ] = None,
     failed: Annotated[
         str | None,
-        typer.Option(metavar="MESSAGE", help="It did not; the model is told this. Or @FILE."),
+        typer.Option(
+            metavar="MESSAGE",
+            help=(
+                "The call did not take effect. The model reads this message, which can be @FILE."
+            ),
+        ),
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry", help="It did not take effect: send it again.")
+        bool, typer.Option("--retry", help="The call did not take effect. Send it again.")
     ] = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Settle a call whose outcome nobody knows.
+    """Record the outcome of a tool call whose outcome is unknown.
 
-    One of --completed, --failed and --retry.
+    Set exactly one of --completed, --failed and --retry.
     """
     bodies: list[JsonBody] = []
     if completed is not None:
@@ -114,17 +124,19 @@ def resolve(
 def give_result(
     run_id: RunId,
     call_id: CallId,
-    output: Annotated[str | None, typer.Option(help="What it gave: JSON or @FILE.")] = None,
+    output: Annotated[
+        str | None, typer.Option(help="Output of the tool, as JSON or @FILE.")
+    ] = None,
     error: Annotated[
-        str | None, typer.Option(help="What went wrong, for the model. Or @FILE.")
+        str | None, typer.Option(help="Error message for the model. Can be @FILE.")
     ] = None,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give the result of a client's tool, or what a tool asked for.
+    """Submit the result of a client tool, or the input that a tool requested.
 
-    One of --output and --error.
+    Set exactly one of --output and --error.
     """
     bodies: list[JsonBody] = []
     if output is not None:
@@ -145,7 +157,10 @@ def _post_outcome(
     as_json: bool,
 ) -> None:
     if len(bodies) != 1:
-        fail(f"Say one of what `runward runs {command} --help` lists.", Exit.USAGE)
+        fail(
+            f"Set exactly one of the options that `runward runs {command} --help` lists.",
+            Exit.USAGE,
+        )
     with connect(url, key) as runward:
         call = runward.post(build_path("runs", run_id, "tool_calls", call_id, command), bodies[0])
     print_result(call, f"{call['call_id']} {call['outcome'] or call['phase']}", as_json=as_json)

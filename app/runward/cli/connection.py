@@ -22,12 +22,12 @@ LOCAL_KEY_FILES: Final = (Path(".runward/api-key"), Path("/var/lib/runward/api-k
 SERVER_ERROR: Final = 500
 NOT_FOUND: Final = 404
 KEY_ADVICE: Final = (
-    "Give one with --key or RUNWARD_KEY. The first one is made where the service runs: "
-    "runward keys create NAME --on-database"
+    "Set one with --key or RUNWARD_KEY. To create the first key, run on the "
+    "machine of the service: runward keys create NAME --on-database"
 )
 START_ADVICE: Final = (
-    "Start it (make run), or say where it is: --url or RUNWARD_URL. "
-    "`runward doctor` looks for what is wrong."
+    "Start the service (make run), or set its address with --url or RUNWARD_URL. "
+    "`runward doctor` helps to find the cause."
 )
 
 
@@ -81,7 +81,7 @@ class Runward:
         try:
             sent = self.http.build_request(method, path, json=body, **options)
         except (TypeError, ValueError) as error:
-            fail(f"The request is not UTF-8, or not JSON: {error}.", Exit.USAGE)
+            fail(f"The request cannot be encoded as JSON in UTF-8: {error}.", Exit.USAGE)
         try:
             return self.http.send(sent)
         except httpx2.TransportError as error:
@@ -98,17 +98,20 @@ class Runward:
         try:
             return response.json()
         except ValueError:
-            fail(f"{self.url} answers, but it is not Runward. {START_ADVICE}", Exit.UNREACHABLE)
+            fail(
+                f"The response of {self.url} is not a response of Runward. {START_ADVICE}",
+                Exit.UNREACHABLE,
+            )
 
 
 def build_path(*parts: str) -> str:
     """Below /v1, with names and ids as a person typed them."""
     if not all(parts):
-        fail("A name or an id is empty.", Exit.USAGE)
+        fail("The name or ID is empty.", Exit.USAGE)
     try:
         return "/v1/" + "/".join(quote(part, safe="") for part in parts)
     except UnicodeEncodeError:
-        fail("A name or an id is not UTF-8.", Exit.USAGE)
+        fail("The name or ID is not valid UTF-8.", Exit.USAGE)
 
 
 @contextmanager
@@ -119,9 +122,9 @@ def connect(
     url, local = resolve_address(url)
     key = key or (read_local_key() if local else None)
     if key is None:
-        fail(f"There is no API key for {url}. {KEY_ADVICE}", Exit.USAGE)
+        fail(f"No API key is set for {url}. {KEY_ADVICE}", Exit.USAGE)
     if not (key.isascii() and key.isprintable()):
-        fail("The API key holds characters that no key has.", Exit.USAGE)
+        fail("The API key contains characters that are not allowed in a key.", Exit.USAGE)
     headers = {"Authorization": f"Bearer {key}"}
     with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not local) as http:
         yield Runward(url, http)
@@ -134,9 +137,12 @@ def resolve_address(url: str | None) -> tuple[str, bool]:
     try:
         parts = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError) as error:
-        fail(f"{url} is not a URL: {error}", Exit.USAGE)
+        fail(f"{url} is not a valid URL: {error}", Exit.USAGE)
     if parts.scheme not in {"http", "https"} or not parts.host:
-        fail(f"{url} is not a URL such as http://127.0.0.1:8080.", Exit.USAGE)
+        fail(
+            f"{url} is not a valid address. An address looks like http://127.0.0.1:8080.",
+            Exit.USAGE,
+        )
     return url, parts.host in LOCAL_HOSTS
 
 
@@ -155,7 +161,10 @@ def fail_with_problem(response: httpx2.Response, advice: str | None = None) -> N
     """End the command with the problem (RFC 9457) and with `advice`."""
     problem = _parse_problem(response)
     if "code" not in problem:
-        text = f"{response.request.url} answered {response.status_code}, which is not Runward's."
+        text = (
+            f"{response.request.url} returned HTTP {response.status_code}, but not a "
+            "response of Runward."
+        )
         fail(f"{text}\n{START_ADVICE}", Exit.UNREACHABLE)
     lines = [f"{problem['detail']} ({problem['code']}, request {problem.get('request_id')})"]
     lines += [f"  {one['path']}: {one['message']}" for one in problem.get("errors", [])]
@@ -164,10 +173,12 @@ def fail_with_problem(response: httpx2.Response, advice: str | None = None) -> N
             code = Exit.FAILED
         case 401:
             code = Exit.REFUSED
-            lines.append(f"The key is not valid. {KEY_ADVICE}")
+            lines.append(f"The API key is not valid. {KEY_ADVICE}")
         case status if status >= SERVER_ERROR:
             code = Exit.UNREACHABLE
-            lines.append("Try again; `runward doctor` looks for what is wrong.")
+            lines.append(
+                "Try again. If the error remains, `runward doctor` helps to find the cause."
+            )
         case _:
             code = Exit.REFUSED
     if advice is not None:

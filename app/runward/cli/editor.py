@@ -29,20 +29,29 @@ def edit_json(value: Any) -> Any:
             try:
                 code = subprocess.run([*shlex.split(command), str(path)], check=False).returncode
             except (OSError, ValueError) as error:
-                fail(f"{command} does not start: {error}. Set EDITOR to one.", Exit.USAGE)
+                fail(
+                    f"The editor {command} could not be started: {error}. Set EDITOR to an editor.",
+                    Exit.USAGE,
+                )
             if code != 0:
-                fail(f"{command} ended with {code}; nothing was decided.", Exit.FAILED)
-            problem = "That is not a JSON object."
+                fail(
+                    f"The editor {command} ended with exit code {code}. No decision was sent.",
+                    Exit.FAILED,
+                )
+            problem = "The text is not a JSON object."
             try:
                 if isinstance(found := parse_json(path.read_text("utf-8")), dict):
                     return found  # pyright: ignore[reportUnknownVariableType]
             except OSError as error:
-                told = f"{command} left no file behind: {error.strerror}; nothing was decided."
+                told = (
+                    f"The editor {command} did not save the file: {error.strerror}. No "
+                    "decision was sent."
+                )
                 fail(told, Exit.FAILED)
             except ValueError as error:
-                problem = f"That is not JSON: {error}."
+                problem = f"The text is not valid JSON: {error}."
             typer.echo(problem, err=True)
-            if not typer.confirm("Edit it again?", default=True, err=True):
+            if not typer.confirm("Edit the text again?", default=True, err=True):
                 raise typer.Abort
 
 
@@ -63,7 +72,7 @@ def print_changed_lines(before: Any, after: Any, indent: str) -> None:
 
 def diff_lines(before: Any, after: Any, context: int = 3) -> Iterator[str]:
     yield from difflib.unified_diff(
-        _split_lines(before), _split_lines(after), "asked for", "edited", lineterm="", n=context
+        _split_lines(before), _split_lines(after), "requested", "edited", lineterm="", n=context
     )
 
 

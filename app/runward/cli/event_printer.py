@@ -51,7 +51,7 @@ class EventPrinter:
             case "message.restarted":
                 self._end_text()
                 self._print_line(
-                    event, "  (the model's answer broke off and begins again)", "yellow"
+                    event, "  (the model's response was interrupted and starts again)", "yellow"
                 )
             case "message.completed":
                 self._print_message(event)

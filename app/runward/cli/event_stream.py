@@ -91,10 +91,10 @@ class _RetrySchedule:
             self.renew()
         delay = next(self._delays, None)
         if delay is None and self._refused is not None:
-            advice = f"The run goes on. Follow it with: runward runs watch {self._run_id}"
+            advice = f"The run continues. To follow it, run: runward runs watch {self._run_id}"
             fail_with_problem(self._refused, advice)
         if delay is None:
-            fail(f"{self._url} does not answer any more. {START_ADVICE}", Exit.UNREACHABLE)
+            fail(f"{self._url} no longer answers. {START_ADVICE}", Exit.UNREACHABLE)
         time.sleep(delay)
 
 

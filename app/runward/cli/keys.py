@@ -32,7 +32,7 @@ def list_keys(url: str | None, key: str | None, *, limit: int, as_json: bool) ->
 
 
 def print_keys(found: list[JsonBody], *, as_json: bool) -> None:
-    print_list(found, COLUMNS, empty_text="There are no keys.", as_json=as_json)
+    print_list(found, COLUMNS, empty_text="There are no API keys.", as_json=as_json)
 
 
 def create_key(
@@ -61,7 +61,7 @@ def print_created(made: JsonBody, *, as_json: bool) -> None:
         print_json(made)
         return
     print_text(made["key"])
-    typer.echo(f"{made['id']} is made. Its secret above is shown this once.", err=True)
+    typer.echo(f"{made['id']} was created. The secret above is not shown again.", err=True)
 
 
 def revoke_key(url: str | None, key: str | None, *, key_id: str, as_json: bool) -> None:
@@ -71,4 +71,4 @@ def revoke_key(url: str | None, key: str | None, *, key_id: str, as_json: bool) 
 
 
 def print_revoked(revoked: JsonBody, *, as_json: bool) -> None:
-    print_result(revoked, f"{revoked['id']} is revoked.", as_json=as_json)
+    print_result(revoked, f"{revoked['id']} was revoked.", as_json=as_json)

@@ -23,7 +23,7 @@ from runward.cli.registry import (
     add_show_command,
 )
 
-app = typer.Typer(no_args_is_help=True, help="MCP servers whose tools models may call.")
+app = typer.Typer(no_args_is_help=True, help="Manage MCP servers.")
 
 SERVERS = ResourceKind(
     path="mcp_servers",
@@ -35,8 +35,8 @@ SERVERS = ResourceKind(
         "skipped": lambda one: str(len(one["skipped"])),
         "listed": lambda one: format_age(one["listed_at"]),
     },
-    empty_text="There are no MCP servers. `runward mcp register` makes one.",
-    delete_warning="Its tools go with it.",
+    empty_text="There are no MCP servers. Register one with `runward mcp register`.",
+    delete_warning="The tools of the server are deleted too.",
 )
 
 add_list_command(app, SERVERS)
@@ -50,20 +50,23 @@ add_show_command(app, SERVERS)
     )
 )
 def register(
-    name: Annotated[str | None, typer.Argument(metavar="SERVER", help="Its name.")] = None,
-    to: Annotated[str | None, typer.Option("--to", help="The URL that it is called at.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="SERVER", help="Name of the server.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="URL of the server.")] = None,
     prefix: Annotated[
-        str | None, typer.Option(help="What its tools' names begin with. Default: its name.")
+        str | None, typer.Option(help="Prefix of the tool names. Default: the name of the server.")
     ] = None,
     approval: ApprovalArgument = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="YAML or JSON: the server's fields.")
+        Path | None,
+        typer.Option("--file", "-f", help="YAML or JSON file with the fields of the server."),
     ] = None,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a server: it is connected to at once, and its tools are listed."""
+    """Register an MCP server: Runward connects at once and lists the tools."""
     body = read_fields(file, name=name, url=to, prefix=prefix, approval=parse_approval(approval))
     with connect(url, key) as runward, show_spinner("Connecting …"):
         made = runward.post("/v1/mcp_servers", body)
@@ -77,7 +80,7 @@ def refresh(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the server's tools again."""
+    """Read the list of tools from the server again."""
     with connect(url, key) as runward, show_spinner("Connecting …"):
         found = runward.post(build_path("mcp_servers", name, "refresh"))
     _report_server(found, as_json=as_json)
@@ -94,4 +97,4 @@ def _report_server(server: JsonBody, *, as_json: bool) -> None:
     for name in server["tool_names"]:
         print_text(f"  {name}")
     for one in server["skipped"]:
-        print_text(f"  {one['tool']} is left out: {one['reason']}", "yellow")
+        print_text(f"  {one['tool']} was skipped: {one['reason']}", "yellow")

@@ -47,7 +47,7 @@ Url: TypeAlias = Annotated[
     typer.Option(
         "--url",
         envvar="RUNWARD_URL",
-        help="Where Runward answers. Default: this machine, at RUNWARD_PORT or 8080.",
+        help="Address of the service. Default: this machine, port RUNWARD_PORT or 8080.",
         show_default=False,
     ),
 ]
@@ -56,22 +56,25 @@ KeyOption: TypeAlias = Annotated[
     typer.Option(
         "--key",
         envvar="RUNWARD_KEY",
-        help="An API key. Default: the one that `make run` keeps in .runward/api-key.",
+        help="API key. Default: the key that `make run` stores in .runward/api-key.",
         show_default=False,
     ),
 ]
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="JSON on standard output, for programs.")
-]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 RunId: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="RUN", help="run_…", autocompletion=complete_from("/v1/runs", "id")),
 ]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 ApprovalArgument: TypeAlias = Annotated[
-    str | None, typer.Option(help="never, always, or a rule such as 'args.amount > 100'.")
+    str | None,
+    typer.Option(
+        help=("When calls require approval: never, always, or a rule such as 'args.amount > 100'.")
+    ),
 ]
-Limit: TypeAlias = Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")]
+Limit: TypeAlias = Annotated[
+    int, typer.Option(min=1, max=10_000, help="Maximum number of results.")
+]
 
 
 def format_examples(*lines: str) -> str:
@@ -106,7 +109,7 @@ def _decode(content: bytes, source: str) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         byte = f"byte {error.start} is 0x{content[error.start]:02x}"
-        fail(f"{source} is not UTF-8: {byte}.", Exit.USAGE)
+        fail(f"{source} is not valid UTF-8: {byte}.", Exit.USAGE)
 
 
 def read_json(value: str, source: str) -> Any:
@@ -115,7 +118,7 @@ def read_json(value: str, source: str) -> Any:
     try:
         return parse_json(text)
     except ValueError as error:
-        fail(f"{source} must be JSON: {error}", Exit.USAGE)
+        fail(f"{source} must be valid JSON: {error}", Exit.USAGE)
 
 
 def parse_json(text: str) -> Any:
@@ -140,7 +143,7 @@ def read_yaml(path: Path) -> Any:
     try:
         found = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
-        fail(f"{path} is not YAML: {error}", Exit.USAGE)
+        fail(f"{path} is not valid YAML: {error}", Exit.USAGE)
     except RecursionError:
         fail(f"{path} is nested too deeply.", Exit.USAGE)
     try:
@@ -167,18 +170,23 @@ def _find_non_json(value: Any, location: str) -> Iterator[str]:
         case dict():
             for key, one in value.items():  # pyright: ignore[reportUnknownVariableType]
                 if not isinstance(key, str):
-                    yield f"the key {key} in {location or 'the file'} is not text; put it in quotes"
+                    yield (
+                        f"the key {key} in {location or 'the file'} is not a string; "
+                        "put the key in quotes"
+                    )
                 yield from _find_non_json(one, f"{location}.{key}".lstrip("."))
         case list():
             for place, one in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
                 yield from _find_non_json(one, f"{location}.{place}".lstrip("."))
         case float() if not math.isfinite(value):
-            yield f"{location} is {value}, which JSON does not have; put it in quotes"
+            yield (f"{location} is {value}, which is not a JSON value; put the value in quotes")
         case None | bool() | int() | float() | str():
             pass
         case _:
             kind = type(value).__name__  # pyright: ignore[reportUnknownArgumentType]
-            yield f"{location} is {kind}, which JSON does not have; put it in quotes"
+            yield (
+                f"{location} has the type {kind}, which is not a JSON type; put the value in quotes"
+            )
 
 
 def read_fields(file: Path | None, **named: Any) -> dict[str, Any]:

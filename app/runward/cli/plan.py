@@ -56,10 +56,13 @@ class AgentSchema:
         """What a file says that no agent has."""
         name = declared.get("name")
         if not isinstance(name, str) or not name:
-            yield "An agent has no name."
+            yield "An agent has no name. Add the field `name`."
         for field in declared:
             if field != "name" and field not in self.fields:
-                yield f"Agent {name}: there is no field '{field}'. Fields: {', '.join(self.fields)}"
+                yield (
+                    f"Agent {name}: the field '{field}' does not exist. The fields are: "
+                    f"{', '.join(self.fields)}"
+                )
 
     def complete(self, declared: JsonBody) -> JsonBody:
         """With every default, as Runward would show it."""

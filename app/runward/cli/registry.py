@@ -47,7 +47,7 @@ def add_list_command(
 
 
 def add_show_command(app: typer.Typer, kind: ResourceKind) -> None:
-    @app.command("show", help=f"Show one {kind.noun} with every field.")
+    @app.command("show", help=f"Show all fields of one {kind.noun}.")
     def show(
         name: Annotated[str, kind.argument],
         url: Url = None,
@@ -60,7 +60,7 @@ def add_show_command(app: typer.Typer, kind: ResourceKind) -> None:
 
 
 def add_delete_command(app: typer.Typer, kind: ResourceKind) -> None:
-    @app.command("delete", help=f"Delete one {kind.noun}. Asks first.")
+    @app.command("delete", help=f"Delete one {kind.noun} after a confirmation.")
     def delete(
         name: Annotated[str, kind.argument],
         yes: Yes = False,
@@ -74,4 +74,6 @@ def add_delete_command(app: typer.Typer, kind: ResourceKind) -> None:
             if not yes and not typer.confirm(question, err=True):
                 fail("Nothing was deleted.", Exit.FAILED)
             runward.delete(build_path(kind.path, name))
-        print_result({kind.id_field: name, "deleted": True}, f"{name} is deleted.", as_json=as_json)
+        print_result(
+            {kind.id_field: name, "deleted": True}, f"{name} was deleted.", as_json=as_json
+        )

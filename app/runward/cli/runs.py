@@ -36,7 +36,7 @@ from runward.cli.printing import (
     print_text,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, follow them, go on.")
+app = typer.Typer(no_args_is_help=True, help="Start, list, watch and continue runs.")
 
 FAILED_STATUSES: Final = frozenset({"failed", "cancelled", "incomplete", "expired"})
 COLUMNS: Final[Columns] = {
@@ -61,19 +61,25 @@ Status = Literal[
 Agent = Annotated[
     str | None,
     typer.Option(
-        "--agent", "-a", help="A registered agent.", autocompletion=complete_from("/v1/agents")
+        "--agent",
+        "-a",
+        help="Name of a registered agent.",
+        autocompletion=complete_from("/v1/agents"),
     ),
 ]
 Session = Annotated[
     str | None,
     typer.Option(
-        help="sess_…: a conversation of several runs.",
+        help="ID of a session (sess_…).",
         autocompletion=complete_from("/v1/sessions", "id"),
     ),
 ]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")]
 UntilIdle = Annotated[
-    bool, typer.Option("--until-idle", help="Follow it until it ends or waits for someone.")
+    bool,
+    typer.Option(
+        "--until-idle", help="Follow the run until it ends or until a person or client must act."
+    ),
 ]
 
 
@@ -85,24 +91,39 @@ UntilIdle = Annotated[
     )
 )
 def start(
-    said: Annotated[str, typer.Argument(metavar="INPUT", help="Text; `-` reads it from stdin.")],
+    said: Annotated[
+        str,
+        typer.Argument(metavar="INPUT", help="Text of the message. Use `-` for standard input."),
+    ],
     agent: Agent = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="vendor:model, without an agent.")
+        str | None,
+        typer.Option(
+            "--model", "-m", help="Model as provider:model. Use this option instead of --agent."
+        ),
     ] = None,
     tool: Annotated[
         list[str] | None,
-        typer.Option(help="A tool's name; repeat it.", autocompletion=complete_from("/v1/tools")),
+        typer.Option(
+            help="Name of a tool. Repeat the option for more tools.",
+            autocompletion=complete_from("/v1/tools"),
+        ),
     ] = None,
-    instructions: Annotated[str | None, typer.Option(help="For the model; or @FILE.")] = None,
+    instructions: Annotated[
+        str | None, typer.Option(help="Instructions for the model. Can be @FILE.")
+    ] = None,
     session: Session = None,
-    context: Annotated[str | None, typer.Option(help="A JSON object for tools; or @FILE.")] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, help="Model answers at most.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="JSON object that tools receive as context. Can be @FILE.")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="Maximum number of turns.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="YAML or JSON: further fields of the run.")
+        Path | None,
+        typer.Option("--file", "-f", help="YAML or JSON file with more fields of the run."),
     ] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="The same one twice starts one run.")
+        str | None,
+        typer.Option(help="Idempotency key. Two requests with the same key start only one run."),
     ] = None,
     watch: Watch = False,
     until_idle: UntilIdle = False,
@@ -110,7 +131,7 @@ def start(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a run and say its id; with --watch, follow it."""
+    """Start a run and print its ID. With --watch, follow the run."""
     body = read_fields(
         file,
         agent=agent,
@@ -130,11 +151,11 @@ def start(
 
 @app.command("list")
 def list_runs(
-    status: Annotated[Status | None, typer.Option(help="Only those.")] = None,
+    status: Annotated[Status | None, typer.Option(help="List only runs with this status.")] = None,
     agent: Agent = None,
     session: Session = None,
     search: Annotated[
-        str | None, typer.Option(help="A text in what was said, the output or the metadata.")
+        str | None, typer.Option(help="Text to search for in user messages, outputs and metadata.")
     ] = None,
     limit: Limit = 20,
     url: Url = None,
@@ -146,12 +167,12 @@ def list_runs(
         found = runward.list_all(
             "/v1/runs", limit, status=status, agent=agent, session_id=session, q=search
         )
-    print_list(found, COLUMNS, empty_text="There are no such runs.", as_json=as_json)
+    print_list(found, COLUMNS, empty_text="No runs match these options.", as_json=as_json)
 
 
 @app.command()
 def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson = False) -> None:
-    """Show a run, its calls and what it waits for."""
+    """Show a run, its tool calls and the actions that it is waiting for."""
     with connect(url, key) as runward:
         run = runward.get(build_path("runs", run_id))
         made = runward.list_all(
@@ -169,19 +190,24 @@ def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson 
 @app.command()
 def watch(
     run_id: RunId,
-    after: Annotated[str, typer.Option(help="The last event you have seen.")] = "0",
+    after: Annotated[
+        str, typer.Option(help="Sequence number of the last event that you have seen.")
+    ] = "0",
     until_idle: UntilIdle = False,
-    children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
+    children: Annotated[
+        bool, typer.Option("--children", help="Also show the events of child runs.")
+    ] = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow a run to its end: what the model says, calls, approvals.
+    """Follow a run until it ends: model output, tool calls, approvals.
 
-    Comes back after a break, and misses nothing. With --json each event is a line.
+    After a lost connection, the command reconnects and misses no event. With --json, it prints one
+    event in each line.
     """
     if not after.isascii() or not after.strip():
-        fail("--after takes an event's sequence number, or a cursor.", Exit.USAGE)
+        fail("--after requires the sequence number of an event, or a cursor.", Exit.USAGE)
     with connect(url, key) as runward:
         _watch_run(
             runward, run_id, after, until_idle=until_idle, children=children, as_json=as_json
@@ -192,7 +218,7 @@ def watch(
 def cancel(
     run_id: RunId,
     after_turn: Annotated[
-        bool, typer.Option("--after-turn", help="Let the turn in progress finish.")
+        bool, typer.Option("--after-turn", help="Finish the current turn first.")
     ] = False,
     url: Url = None,
     key: KeyOption = None,
@@ -208,12 +234,18 @@ def cancel(
 @app.command("input")
 def send_input(
     run_id: RunId,
-    said: Annotated[str, typer.Argument(metavar="MESSAGE", help="Text; `-` reads it from stdin.")],
+    said: Annotated[
+        str,
+        typer.Argument(metavar="MESSAGE", help="Text of the message. Use `-` for standard input."),
+    ],
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say something to an open run. The model reads it with its next turn."""
+    """Send a message to a run that has not ended.
+
+    The model reads the message in its next turn.
+    """
     with connect(url, key) as runward:
         run = runward.post(build_path("runs", run_id, "input"), {"input": read_text(said)})
     print_result(run, f"{run['id']} {run['status']}", as_json=as_json)
@@ -223,16 +255,19 @@ def send_input(
 def continue_run(
     run_id: RunId,
     said: Annotated[
-        str | None, typer.Argument(metavar="MESSAGE", help="What is said before it goes on.")
+        str | None,
+        typer.Argument(metavar="MESSAGE", help="Message for the model before the run continues."),
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, help="Turns that are added.")] = None,
+    max_turns: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of additional turns.")
+    ] = None,
     watch: Watch = False,
     until_idle: UntilIdle = False,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on where a limit stopped a run: as a new run, whose id it says."""
+    """Continue a run that a limit stopped. This starts a new run and prints its ID."""
     body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
     with connect(url, key) as runward:
         run = runward.post(build_path("runs", run_id, "continue"), body)
@@ -280,7 +315,7 @@ def _list_fields(run: JsonBody) -> list[tuple[str, str]]:
         ("run", run["id"]),
         ("status", run["status"]),
         ("why", f"{why.get('code') or why.get('reason')}: {why.get('message')}" if why else ""),
-        ("waits for", ", ".join(waits)),
+        ("waiting for", ", ".join(waits)),
         ("agent", run["agent"] or ""),
         ("model", format_short(run["model"]) if run["model"] else ""),
         ("session", run["session_id"] or ""),

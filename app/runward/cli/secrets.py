@@ -11,7 +11,10 @@ from runward.cli.options import AsJson, KeyOption, Url, format_examples, read_st
 from runward.cli.printing import format_age, print_result
 from runward.cli.registry import ResourceKind, add_delete_command, add_list_command
 
-app = typer.Typer(no_args_is_help=True, help="Values that are stored encrypted, and never shown.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Manage secrets. Runward stores their values encrypted and never shows them.",
+)
 
 SECRETS = ResourceKind(
     path="secrets",
@@ -21,8 +24,8 @@ SECRETS = ResourceKind(
         "version": lambda one: str(one["version"]),
         "changed": lambda one: format_age(one["updated_at"]),
     },
-    empty_text="There are no secrets. `runward secrets put` stores one.",
-    delete_warning="What refers to it fails from then on.",
+    empty_text="There are no secrets. Create one with `runward secrets put`.",
+    delete_warning="Tools and servers that use the secret will fail.",
 )
 
 
@@ -32,15 +35,15 @@ SECRETS = ResourceKind(
     )
 )
 def put(
-    name: Annotated[str, typer.Argument(metavar="SECRET", help="What it is referred to by.")],
+    name: Annotated[str, typer.Argument(metavar="SECRET", help="Name of the secret.")],
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store a value, or give a secret another one.
+    """Create a secret, or replace the value of a secret.
 
-    It is asked for, or read from standard input, where one line feed at the end is left out. It is
-    never an argument: those are seen by everybody on the machine.
+    The command prompts for the value, or reads it from standard input without the last line feed.
+    The value is never an argument, because other users of the machine can see arguments.
     """
     if sys.stdin.isatty():
         value = str(typer.prompt("Value", hide_input=True, confirmation_prompt=True, err=True))
@@ -50,7 +53,7 @@ def put(
         fail("The value is empty.", Exit.USAGE)
     with connect(url, key) as runward:
         kept = runward.put(build_path("secrets", name), {"value": value})
-    print_result(kept, f"{kept['name']} is at version {kept['version']}.", as_json=as_json)
+    print_result(kept, f"{kept['name']} has version {kept['version']}.", as_json=as_json)
 
 
 add_list_command(app, SECRETS)

@@ -16,7 +16,9 @@ from runward.cli.printing import (
 )
 from runward.cli.registry import ResourceKind, add_delete_command, add_list_command
 
-app = typer.Typer(no_args_is_help=True, help="Conversations that runs have in common.")
+app = typer.Typer(
+    no_args_is_help=True, help="Manage sessions, which are conversations of several runs."
+)
 
 SESSIONS = ResourceKind(
     path="sessions",
@@ -27,24 +29,24 @@ SESSIONS = ResourceKind(
         "on conflict": lambda one: one["on_conflict"],
         "changed": lambda one: format_age(one["updated_at"]),
     },
-    empty_text="There are no sessions. `runward sessions create` begins one.",
-    delete_warning="The conversation is gone then; its runs stay.",
+    empty_text="There are no sessions. Create one with `runward sessions create`.",
+    delete_warning="The conversation is deleted. Its runs are kept.",
     id_field="id",
 )
 
 
 @app.command()
 def create(
-    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the session, for people.")] = None,
     on_conflict: Annotated[
         Literal["queue", "reject", "cancel_previous"] | None,
-        typer.Option(help="What a run does that is started while another one is open."),
+        typer.Option(help="Behavior of a new run if another run of the session has not ended."),
     ] = None,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Begin a conversation and say its id, for `runs start --session`."""
+    """Create a session and print its ID, which you can pass to `runs start --session`."""
     body: JsonBody = {"name": name} if name is not None else {}
     if on_conflict is not None:
         body["on_conflict"] = on_conflict
@@ -59,12 +61,14 @@ add_list_command(app, SESSIONS, order="desc", limit=20)
 @app.command()
 def show(
     session: Annotated[str, SESSIONS.argument],
-    items: Annotated[int, typer.Option(min=0, max=10_000, help="The last ones.")] = 20,
+    items: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Number of the latest items to show.")
+    ] = 20,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a session and what was said last."""
+    """Show a session and the latest items of its conversation."""
     with connect(url, key) as runward:
         found = runward.get(build_path("sessions", session))
         said = runward.list_all(build_path("sessions", session, "items"), items, order="desc")[::-1]

@@ -37,7 +37,7 @@ from runward.cli.registry import (
     add_show_command,
 )
 
-app = typer.Typer(no_args_is_help=True, help="The tools that models may call.")
+app = typer.Typer(no_args_is_help=True, help="Manage tools.")
 
 
 def _format_approval(tool: JsonBody) -> str:
@@ -56,7 +56,7 @@ TOOLS = ResourceKind(
         "url": lambda one: one.get("url") or "",
         "description": lambda one: one.get("description", ""),
     },
-    empty_text="There are no tools. `runward tools register` makes one.",
+    empty_text="There are no tools. Register one with `runward tools register`.",
 )
 
 CALLS: Final[Columns] = {
@@ -65,19 +65,21 @@ CALLS: Final[Columns] = {
     "outcome": lambda one: one["outcome"] or one["phase"],
     "attempt": lambda one: str(one["attempt"]),
     "ms": lambda one: "" if one["duration_ms"] is None else f"{one['duration_ms']:.0f}",
-    "asked for": lambda one: format_age(one["created_at"]),
+    "requested": lambda one: format_age(one["created_at"]),
     "error": lambda one: (
         f"{one['error']['code']}: {one['error']['message']}" if one["error"] else ""
     ),
 }
 
-To: TypeAlias = Annotated[str | None, typer.Option("--to", help="The URL that it is called at.")]
-Description: TypeAlias = Annotated[str | None, typer.Option(help="What it does, for models.")]
+To: TypeAlias = Annotated[str | None, typer.Option("--to", help="URL of the tool.")]
+Description: TypeAlias = Annotated[
+    str | None, typer.Option(help="Description of the tool for models.")
+]
 Parameters: TypeAlias = Annotated[
-    str | None, typer.Option(help="A JSON Schema of an object, or @FILE.")
+    str | None, typer.Option(help="JSON Schema of the arguments. Can be @FILE.")
 ]
 Fields: TypeAlias = Annotated[
-    Path | None, typer.Option("--file", "-f", help="YAML or JSON: the tool's fields.")
+    Path | None, typer.Option("--file", "-f", help="YAML or JSON file with the fields of the tool.")
 ]
 
 add_list_command(app, TOOLS)
@@ -92,7 +94,7 @@ add_show_command(app, TOOLS)
     )
 )
 def register(
-    name: Annotated[str | None, typer.Argument(metavar="TOOL", help="Its name.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="TOOL", help="Name of the tool.")] = None,
     to: To = None,
     description: Description = None,
     parameters: Parameters = None,
@@ -102,20 +104,20 @@ def register(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a tool. Its signing secret is printed this once."""
+    """Register a tool and print its signing secret. The secret is not shown again."""
     body = _build_body(file, to, description, parameters, approval)
     if name is not None:
         body["name"] = name
     if "name" not in body:
-        fail("Say the tool's name, or a --file that does.", Exit.USAGE)
+        fail("Set the name of the tool, as an argument or in a --file.", Exit.USAGE)
     with connect(url, key) as runward:
         made = runward.post("/v1/tools", body)
     if as_json:
         print_json(made)
         return
-    print_text(f"{made['name']}, version {made['version']}, is registered.")
+    print_text(f"{made['name']} was registered with version {made['version']}.")
     print_text(f"secret  {made['secret']}")
-    typer.echo("Requests are signed with this secret. It is shown this once.", err=True)
+    typer.echo("Runward signs requests with this secret. The secret is not shown again.", err=True)
 
 
 @app.command()
@@ -130,25 +132,30 @@ def change(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the fields that are named; all else stays."""
+    """Update the given fields of a tool. Other fields do not change."""
     body = _build_body(file, to, description, parameters, approval)
     if not body:
-        fail("Say what to change, with options or a --file.", Exit.USAGE)
+        fail("Set the fields to change, with options or a --file.", Exit.USAGE)
     with connect(url, key) as runward:
         changed = runward.patch(build_path("tools", name), body)
-    print_result(changed, f"{changed['name']} is at version {changed['version']}.", as_json=as_json)
+    print_result(changed, f"{changed['name']} has version {changed['version']}.", as_json=as_json)
 
 
 @app.command(epilog=format_examples("""runward tools test lookup_order '{"order": "A-1017"}'"""))
 def test(
     name: Annotated[str, TOOLS.argument],
-    arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="JSON, or @FILE.")] = "{}",
-    context: Annotated[str | None, typer.Option(help="A JSON object, or @FILE.")] = None,
+    arguments: Annotated[
+        str, typer.Argument(metavar="ARGUMENTS", help="Arguments as JSON. Can be @FILE.")
+    ] = "{}",
+    context: Annotated[
+        str | None,
+        typer.Option(help="JSON object that the tool receives as context. Can be @FILE."),
+    ] = None,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call a tool for real, outside of any run. Ends with 1 if it failed."""
+    """Call a tool once, outside of any run. The exit code is 1 if the call fails."""
     body: JsonBody = {"arguments": read_object(arguments, "The arguments")}
     if context is not None:
         body["context"] = read_object(context, "--context")
@@ -178,10 +185,10 @@ def list_calls(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List a tool's calls in all runs, newest first, with times and errors."""
+    """List the calls of a tool in all runs, newest first, with durations and errors."""
     with connect(url, key) as runward:
         found = runward.list_all(build_path("tools", name, "calls"), limit)
-    print_list(found, CALLS, empty_text="It was not called yet.", as_json=as_json)
+    print_list(found, CALLS, empty_text="This tool has not been called yet.", as_json=as_json)
 
 
 add_delete_command(app, TOOLS)

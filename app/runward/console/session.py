@@ -42,13 +42,13 @@ async def sign_in(request: Request) -> Response:
     vault = storage.vault
     principal = await access.authenticate(await read_key(request))
     if principal is None:
-        raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
+        raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
     token = console_sessions.make_token()
     async with storage.write() as tx:
         await console_sessions.open_session(tx, principal, vault.session_digest(token))
     answer = await _describe_session(storage, token)
     if answer is None:
-        raise e.UnauthenticatedError("This API key is not valid.", token_given=True)
+        raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
     https = request.headers.get("origin", "").startswith("https:")
     answer.set_cookie(
         HTTPS_COOKIE if https else COOKIE,
@@ -123,7 +123,7 @@ async def read_key(request: Request) -> str:
     try:
         return SignIn.model_validate_json(bytes(body)).key
     except ValidationError:
-        raise e.InvalidRequestError('The body must be {"key": "rw_…"}.') from None
+        raise e.InvalidRequestError('The request body must be {"key": "rw_…"}.') from None
 
 
 def _services(request: Request) -> Services:

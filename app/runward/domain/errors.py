@@ -27,7 +27,7 @@ class AppError(Exception):
 
     code: ClassVar[str] = "error"
     retry: ClassVar[bool] = False
-    text: ClassVar[str] = "The request was refused."
+    text: ClassVar[str] = "Runward rejected the request."
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class UnauthenticatedError(AppError):
     """`token_given`: there was a key, and it is not valid."""
 
     code = "unauthenticated"
-    text = "An API key is needed: Authorization: Bearer rw_…"
+    text = "The request has no API key. Send one in a header: `Authorization: Bearer rw_…`."
 
     def __init__(self, detail: str | None = None, *, token_given: bool = False) -> None:
         super().__init__(detail)
@@ -60,7 +60,7 @@ class UnauthenticatedError(AppError):
 
 class ForbiddenError(AppError):
     code = "forbidden"
-    text = "This key may not do that."
+    text = "This API key does not have permission for this request."
 
 
 class InsufficientScopeError(ForbiddenError):
@@ -70,7 +70,7 @@ class InsufficientScopeError(ForbiddenError):
 
     def __init__(self, scopes: Iterable[str], problem: str | None = None) -> None:
         self.needed = tuple(scopes)
-        lacking = f"This key lacks the scope for that: {' or '.join(self.needed)}."
+        lacking = f"This API key does not have the required scope: {' or '.join(self.needed)}."
         super().__init__(f"{problem}: {', '.join(self.needed)}." if problem else lacking)
 
 
@@ -79,72 +79,72 @@ class InsufficientScopeError(ForbiddenError):
 
 class NotFoundError(AppError):
     code = "not_found"
-    text = "There is nothing at this path."
+    text = "No resource exists at this path."
 
 
 class RunNotFoundError(NotFoundError):
     code = "run_not_found"
-    text = "There is no such run."
+    text = "This project has no run with this ID."
 
 
 class CallNotFoundError(NotFoundError):
     code = "call_not_found"
-    text = "This run has no such tool call."
+    text = "This run has no tool call with this ID."
 
 
 class ApprovalNotFoundError(NotFoundError):
     code = "approval_not_found"
-    text = "There is no such approval."
+    text = "This project has no approval with this ID."
 
 
 class ResponseNotFoundError(NotFoundError):
     code = "response_not_found"
-    text = "There is no such response."
+    text = "This project has no response with this ID."
 
 
 class ModelNotFoundError(NotFoundError):
     code = "model_not_found"
-    text = "There is no such model."
+    text = "This model does not exist or is not configured."
 
 
 class ToolNotFoundError(NotFoundError):
     code = "tool_not_found"
-    text = "There is no such tool."
+    text = "This project has no tool with this name."
 
 
 class AgentNotFoundError(NotFoundError):
     code = "agent_not_found"
-    text = "There is no such agent."
+    text = "This project has no agent with this name."
 
 
 class McpServerNotFoundError(NotFoundError):
     code = "mcp_server_not_found"
-    text = "There is no such MCP server."
+    text = "This project has no MCP server with this name."
 
 
 class SecretNotFoundError(NotFoundError):
     code = "secret_not_found"
-    text = "There is no such secret."
+    text = "This project has no secret with this name."
 
 
 class SessionNotFoundError(NotFoundError):
     code = "session_not_found"
-    text = "There is no such session."
+    text = "This project has no session with this ID."
 
 
 class KeyNotFoundError(NotFoundError):
     code = "key_not_found"
-    text = "There is no such key."
+    text = "This project has no API key with this ID."
 
 
 class ProjectNotFoundError(NotFoundError):
     code = "project_not_found"
-    text = "There is no such project."
+    text = "No project with this ID exists."
 
 
 class CallbackNotFoundError(NotFoundError):
     code = "callback_not_found"
-    text = "There is no such callback."
+    text = "The callback URL is not valid, or its run was deleted."
 
 
 # What the state of things does not allow.
@@ -152,24 +152,30 @@ class CallbackNotFoundError(NotFoundError):
 
 class ConflictError(AppError):
     code = "conflict"
-    text = "The state of the resource does not allow that."
+    text = "The current state of the resource does not allow this request."
 
 
 class ApprovalAlreadyDecidedError(ConflictError):
     """`extra["approval"]` is what won: the approval's id and status, the decision and whose."""
 
     code = "approval_already_decided"
-    text = "This approval has been decided already."
+    text = "This approval was already decided."
 
 
 class DigestMismatchError(ConflictError):
     code = "digest_mismatch"
-    text = "The digest is not that of the call that waits: look at the approval again."
+    text = (
+        "The digest does not match the pending tool call. Read the approval again "
+        "before you decide."
+    )
 
 
 class DecisionNotAllowedError(ConflictError):
     code = "decision_not_allowed"
-    text = "This approval does not allow that decision; see its allowed_decisions."
+    text = (
+        "This approval does not allow this decision. Its `allowed_decisions` field "
+        "lists the decisions that you can make."
+    )
 
 
 class RunEndedError(ConflictError):
@@ -181,7 +187,7 @@ class RunUnreadableError(ConflictError):
     """`runward.store.runs.quarantine` ends such a run."""
 
     code = "run_unreadable"
-    text = "The stored data of this run cannot be read back, so the run cannot continue."
+    text = "The stored data of this run cannot be read, so the run cannot continue."
 
     def __init__(self, project_id: ProjectId, run_id: RunId) -> None:
         self.project_id = project_id
@@ -191,44 +197,52 @@ class RunUnreadableError(ConflictError):
 
 class SessionBusyError(ConflictError):
     code = "session_busy"
-    text = "A run of this session has not ended yet."
+    text = "Another run of this session has not ended. Wait until it ends, or cancel it."
 
 
 class CallNotWaitingError(ConflictError):
     code = "call_not_waiting"
-    text = "This tool call does not wait for that."
+    text = "This tool call is not waiting for this request. Read the call to see its current phase."
 
 
 class TooEarlyError(ConflictError):
     code = "too_early"
     retry = True
-    text = "The tool's own answer to the call has not arrived yet. Try again in a moment."
+    text = (
+        "Runward has not yet received the tool's own response to this call. Retry after one second."
+    )
 
 
 class ResultAlreadyGivenError(ConflictError):
     code = "result_already_given"
-    text = "This tool call has another result already."
+    text = "This tool call already has a different result."
 
 
 class AlreadyExistsError(ConflictError):
     code = "already_exists"
-    text = "There is one of this name already."
+    text = "A resource with this name already exists."
 
 
 class IdempotencyInFlightError(ConflictError):
     code = "idempotency_in_flight"
     retry = True
-    text = "A request with this Idempotency-Key is still being answered."
+    text = (
+        "Another request with this Idempotency-Key is still in progress. Retry when it "
+        "has finished."
+    )
 
 
 class GoneError(AppError):
     code = "gone"
-    text = "That is no longer there."
+    text = "This resource no longer exists."
 
 
 class LateCallbackError(GoneError):
     code = "late_callback"
-    text = "The call has ended without this answer. It was kept, and changes nothing."
+    text = (
+        "The tool call ended before this callback arrived. Runward stored the "
+        "callback, but the result of the call does not change."
+    )
 
 
 # What is wrong with the request itself.
@@ -236,57 +250,59 @@ class LateCallbackError(GoneError):
 
 class BadRequestError(AppError):
     code = "bad_request"
-    text = "The request cannot be read."
+    text = "The request is malformed."
 
 
 class InvalidJsonError(BadRequestError):
     code = "invalid_json"
-    text = "The body is not the JSON that is accepted here."
+    text = "The request body is not valid JSON."
 
 
 class RequestTimeoutError(AppError):
     code = "request_timeout"
     retry = True
-    text = "The body did not arrive in time."
+    text = "The request body did not arrive in time. Send the request again."
 
 
 class PayloadTooLargeError(AppError):
     code = "payload_too_large"
 
     def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"The body is larger than {max_bytes} bytes.")
+        super().__init__(f"The request body is larger than {max_bytes} bytes.")
 
 
 class UnsupportedMediaTypeError(AppError):
     code = "unsupported_media_type"
-    text = "The body must be JSON in UTF-8, sent as Content-Type: application/json."
+    text = (
+        "The request body must be JSON in UTF-8 with the header `Content-Type: application/json`."
+    )
 
 
 class InvalidRequestError(AppError):
     code = "invalid_request"
-    text = "The request is not valid; errors says what is wrong where."
+    text = "The request is not valid. `errors` lists each problem and its path."
 
 
 class UnknownModelError(InvalidRequestError):
     code = "unknown_model"
-    text = "There is no such model."
+    text = "This model does not exist or is not configured."
 
 
 class UnknownToolError(InvalidRequestError):
     code = "unknown_tool"
-    text = "A tool that the run names is not registered, or not enabled."
+    text = "The request names a tool that is not registered or not enabled."
 
 
 class UnknownAgentError(InvalidRequestError):
     code = "unknown_agent"
-    text = "The agent that the run names is not registered."
+    text = "The request names an agent that is not registered."
 
 
 class UnsupportedParameterError(InvalidRequestError):
     """OpenAI's API has it, and Runward cannot do what it says."""
 
     code = "unsupported_parameter"
-    text = "Runward cannot do what this parameter asks for."
+    text = "Runward does not support this parameter."
 
     def __init__(self, param: str, reason: str) -> None:
         super().__init__(reason, errors=[FieldError(param, reason)])
@@ -294,12 +310,12 @@ class UnsupportedParameterError(InvalidRequestError):
 
 class PreviousResponseNotFoundError(InvalidRequestError):
     code = "previous_response_not_found"
-    text = "There is no such previous response."
+    text = "This project has no response with the ID in `previous_response_id`."
 
 
 class IdempotencyMismatchError(InvalidRequestError):
     code = "idempotency_key_reused"
-    text = "This Idempotency-Key was used for another request."
+    text = "This Idempotency-Key was already used for a different request. Send a new key."
 
 
 # What depends on others.
@@ -310,7 +326,7 @@ class McpUnreachableError(AppError):
 
     code = "mcp_unreachable"
     retry = True
-    text = "The MCP server cannot be reached. Nothing was stored."
+    text = "Runward could not reach the MCP server. Nothing was stored."
 
     def __init__(self, detail: str | None = None, *, permanent: bool = False) -> None:
         super().__init__(detail)
@@ -323,13 +339,13 @@ class McpUnreachableError(AppError):
 class TooManyRequestsError(AppError):
     code = "too_many_requests"
     retry = True
-    text = "That is more than this project may do now. Nothing was changed."
+    text = "Rate limit exceeded. Retry after the number of seconds in `Retry-After`."
 
 
 class UnavailableError(AppError):
     code = "unavailable"
     retry = True
-    text = "Runward cannot answer right now. Try again, with the same Idempotency-Key."
+    text = "Runward is temporarily unavailable. Retry with the same Idempotency-Key."
 
 
 # What only the operator can resolve. No client sees these.

@@ -23,7 +23,7 @@ MAX_MESSAGE: Final = 200
 MAX_PATH: Final = 200
 """Characters of a path. The client chooses the keys in it."""
 
-_TOO_DEEP: Final = f"must not be nested deeper than {MAX_DEPTH} levels"
+_TOO_DEEP: Final = f"must not be nested more than {MAX_DEPTH} levels deep"
 _NUL: Final = "must not contain the NUL character"
 _NUL_KEY: Final = "must not have a key that contains the NUL character"
 _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
@@ -49,10 +49,10 @@ def _refusal(body: bytes, message: str) -> InvalidJsonError | InvalidRequestErro
     if message.startswith("recursion limit exceeded"):
         return InvalidRequestError(errors=[FieldError("", _TOO_DEEP)])
     if not body.strip():
-        return InvalidJsonError("The body is empty; it must be JSON.")
+        return InvalidJsonError("The request body is empty. Send a JSON value.")
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]} … {message[-MAX_MESSAGE // 2 :]}"
-    return InvalidJsonError(f"The body is not the JSON that is accepted here: {message}.")
+    return InvalidJsonError(f"The request body is not valid JSON: {message}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,8 +151,9 @@ def parse_target(url: str, policy: AddressPolicy) -> Target:
         raise TargetError(f"The URL is longer than {MAX_URL} characters.")
     if not _ALLOWED.fullmatch(url):
         raise TargetError(
-            "The URL contains a character that must be escaped: a space, a control character, a "
-            "quote, a backslash or one outside ASCII. Write names in punycode, the rest as %XX."
+            "The URL contains a character that must be escaped: a space, a control "
+            "character, a quote, a backslash or a non-ASCII character. Write host "
+            "names in Punycode, and escape other characters as %XX."
         )
     parts = _URL.fullmatch(url)
     if parts is None:
@@ -160,10 +161,12 @@ def parse_target(url: str, policy: AddressPolicy) -> Target:
     scheme, netloc = parts[1].lower(), parts[2]
     if "@" in netloc:
         raise TargetError(
-            "The URL must not contain a user or password; send credentials as a header."
+            "The URL must not contain a user name or password. Send credentials in a header."
         )
     if "#" in url:
-        raise TargetError("The URL must not contain a fragment (#…); it would not be sent.")
+        raise TargetError(
+            "The URL must not contain a fragment (#…), because a fragment is never sent."
+        )
     host, port = _host_and_port(netloc)
     target = Target(url, host, port or (443 if scheme == "https" else 80), _address(host))
     if target.address is not None:
@@ -178,8 +181,9 @@ def parse_target(url: str, policy: AddressPolicy) -> Target:
 
 def refused_target(target: Target, refusal: str) -> str:
     return (
-        f"{target.host}:{target.port} may not be called: {refusal}. An operator can allow it "
-        "with RUNWARD_ALLOW_PRIVATE_TARGETS or RUNWARD_ALLOWED_PORTS."
+        f"Runward must not call {target.host}:{target.port}: {refusal}. The "
+        "operator can allow it with RUNWARD_ALLOW_PRIVATE_TARGETS or "
+        "RUNWARD_ALLOWED_PORTS."
     )
 
 
@@ -187,12 +191,13 @@ def _host_and_port(netloc: str) -> tuple[str, int | None]:
     match = re.fullmatch(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{1,5}))?", netloc)
     if match is None:
         raise TargetError(
-            "The URL's host or port is not valid; write host, host:port or [v6]:port."
+            "The host or port of the URL is not valid. Write host, host:port or "
+            "[IPv6 address]:port."
         )
     host, digits = match.groups()
     port = int(digits) if digits else None
     if port is not None and not 1 <= port <= 65_535:
-        raise TargetError("The URL's port must be between 1 and 65535.")
+        raise TargetError("The port of the URL must be between 1 and 65535.")
     return host, port
 
 
@@ -201,15 +206,17 @@ def _address(host: str) -> Address | None:
     if host.startswith("["):
         address = parse_address(host[1:-1]) if "%" not in host else None
         if address is None or address.version != 6:
-            raise TargetError("The URL's host in brackets must be an IPv6 address without a zone.")
+            raise TargetError(
+                "The host of the URL in brackets must be an IPv6 address without a zone."
+            )
         return address
     address = parse_address(host)
     if address is not None:
         return address
     if not host or not _NAME.fullmatch(host):
-        raise TargetError("The URL's host must be a DNS name or an IP address.")
+        raise TargetError("The host of the URL must be a DNS name or an IP address.")
     if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         raise TargetError(
-            "The URL's host looks like an address; write it as four numbers, a.b.c.d."
+            "The host of the URL looks like an IP address. Write it as four numbers (a.b.c.d)."
         )
     return None

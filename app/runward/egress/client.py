@@ -128,8 +128,10 @@ class Egress:
             async with asyncio.timeout(seconds):
                 return await self._exchange(method, target, headers, body, max_response_bytes)
         except TimeoutError:
-            when = "after the request was sent" if attempt.sent else "before it was sent"
-            detail = f"no complete answer within {seconds:g} seconds; time ran out {when}"
+            when = "after the request was sent" if attempt.sent else "before the request was sent"
+            detail = (
+                f"No complete response arrived within {seconds:g} seconds. The time ran out {when}."
+            )
             return NoAnswer(MissingAnswer.TIMEOUT, detail, sent=attempt.sent)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _no_answer(error, target, attempt)
@@ -211,6 +213,10 @@ def _no_answer(error: Exception, target: Target, attempt: Attempt) -> NoAnswer:
         return NoAnswer(MissingAnswer.NOT_SENT, detail, sent=False, permanent=True)
     if attempt.sent:
         return NoAnswer(
-            MissingAnswer.INCOMPLETE, f"no complete answer: {describe_error(cause)}", sent=True
+            MissingAnswer.INCOMPLETE,
+            f"The connection ended before a complete response arrived: {describe_error(cause)}",
+            sent=True,
         )
-    return NoAnswer(MissingAnswer.NOT_SENT, f"no connection: {describe_error(cause)}", sent=False)
+    return NoAnswer(
+        MissingAnswer.NOT_SENT, f"Runward could not connect: {describe_error(cause)}", sent=False
+    )

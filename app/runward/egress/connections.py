@@ -29,7 +29,9 @@ def _tell_the_reader(self: ResponseHandler, exc: BaseException, *cause: Any) -> 
     _set_exception(self, exc, *cause)
     body = self._payload  # pyright: ignore[reportPrivateUsage]
     if body is not None and body.exception() is None and not body.is_eof():
-        body.set_exception(ClientPayloadError(f"a broken body ({type(exc).__name__})"))
+        body.set_exception(
+            ClientPayloadError(f"the response body is broken ({type(exc).__name__})")
+        )
 
 
 def repair_set_exception() -> None:
@@ -193,10 +195,10 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         except RefusedAddressError:
             raise
         except TimeoutError as error:
-            raise httpcore2.ConnectTimeout("the name was not resolved in time") from error
+            raise httpcore2.ConnectTimeout("the host name was not resolved in time") from error
         except OSError as error:
-            raise httpcore2.ConnectError(f"the name was not resolved: {error}") from error
-        failure: Exception = httpcore2.ConnectError("the name has no address")
+            raise httpcore2.ConnectError(f"the host name was not resolved: {error}") from error
+        failure: Exception = httpcore2.ConnectError("the host name has no address")
         ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
         for tried, one in enumerate(found):
             try:

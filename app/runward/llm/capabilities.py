@@ -56,7 +56,7 @@ def fit_request(
 
 def unsupported_settings(settings: Mapping[str, JsonValue], abilities: Abilities) -> Iterator[Loss]:
     """Yield a loss for each setting that the protocol does not support. Null means not set."""
-    why = f"{abilities.provider} has no such setting."
+    why = f"{abilities.provider} does not support this setting."
     for name, value in settings.items():
         if value is not None and name not in abilities.settings | ADAPTER_SETTINGS:
             yield Loss(f"model_settings.{name}", why)
@@ -78,14 +78,14 @@ def unsupported_choice(choice: RequestedToolChoice, abilities: Abilities) -> Los
     kind = choice if isinstance(choice, str) else "named"
     if kind == "auto" or kind in abilities.tool_choices:
         return None
-    return Loss("tool_choice", f"{abilities.provider} has no tool choice '{kind}'.")
+    return Loss("tool_choice", f"{abilities.provider} does not support the tool choice '{kind}'.")
 
 
 def _tool_losses(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
     for tool in request.tools:
         if tool.hosted is not None and tool.hosted.kind not in can.hosted:
             yield Loss(
-                f"tools.{tool.name}", f"{can.provider} runs no {tool.hosted.kind} by itself."
+                f"tools.{tool.name}", f"{can.provider} does not run {tool.hosted.kind} itself."
             )
 
 
@@ -93,10 +93,10 @@ def _option_losses(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
     if request.tools and (loss := unsupported_choice(request.tool_choice, can)) is not None:
         yield loss
     if request.tools and not request.parallel_tool_calls and not can.parallel_off:
-        why = f"{can.provider} may ask for several calls at once."
+        why = f"{can.provider} cannot be limited to one tool call at a time."
         yield Loss("parallel_tool_calls", why)
     if request.output_schema is not None and not can.output_schema:
-        why = f"{can.provider} is not told the schema; its answer is held against it all the same."
+        why = f"{can.provider} does not support output schemas. Runward still validates the output."
         yield Loss("output_schema", why)
 
 
@@ -105,18 +105,27 @@ def _item_losses(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
     found: dict[str, str] = {}
     for item in items:
         if (owner := _foreign_provider(item, can)) is not None:
-            found["native"] = f"Citations and signatures of {owner} are not for {can.provider}."
+            found["native"] = (
+                f"Citations and signatures of {owner} cannot be sent to {can.provider}."
+            )
         match item:
             case Reasoning() if _is_foreign_reasoning(item, can):
-                found["reasoning"] = f"Reasoning of {item.provider} is not for {can.provider}."
+                found["reasoning"] = (
+                    f"Reasoning of {item.provider} cannot be sent to {can.provider}."
+                )
             case HostedCall() if item.provider != can.provider:
-                why = f"What {item.provider} ran by itself is told to {can.provider} in text."
+                why = (
+                    f"Tool calls that {item.provider} ran itself are sent to "
+                    f"{can.provider} as text."
+                )
                 found["hosted_call"] = why
             case Message(content=content) if not isinstance(content, str):
                 media = {part.type for part in content if isinstance(part, MediaPart)}
                 for kind, taken in (("image", can.images), ("file", can.files)):
                     if kind in media and not taken:
-                        found[kind] = f"{can.provider} takes no {kind} in a message."
+                        found[kind] = (
+                            f"{can.provider} does not support a message with the part type {kind}."
+                        )
             case _:
                 pass
     yield from (Loss(what, why) for what, why in found.items())

@@ -17,10 +17,10 @@ from runward.llm.providers.models import ProviderModel, is_installed, missing_ex
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
 MODEL_NAME_HELP: Final = (
-    "Models are written vendor:model. There are openai:NAME (any server that speaks Chat "
-    "Completions), openai-responses:NAME (any server that speaks the Responses API), "
-    "anthropic:NAME, gemini:NAME, bedrock:NAME and offline:rules (a rule-based stand-in that "
-    "needs no key)."
+    "Write a model as provider:model: openai:NAME (any server with the Chat "
+    "Completions API), openai-responses:NAME (any server with the Responses API), "
+    "anthropic:NAME, gemini:NAME, bedrock:NAME or offline:rules (a rule-based "
+    "model that needs no key)."
 )
 PROJECT_SECRET_NAMES: Final = frozenset(
     {
@@ -35,7 +35,7 @@ PROJECT_SECRET_NAMES: Final = frozenset(
 MAX_PROJECT_MODELS: Final = 256
 """Sets of models that are kept for projects with their own secrets. Projects with equal secrets
 share one."""
-_MISSING: Final = "missing in the service's environment and among the project's secrets"
+_MISSING: Final = "missing in the service's environment and in the project's secrets"
 _OPENAI_MISSING: Final = (
     f"OPENAI_API_KEY is {_MISSING} (or OPENAI_BASE_URL, for a server that needs no key)"
 )
@@ -72,15 +72,18 @@ class Models:
         """Return the model and the provider's own name for it. Raises ModelNotInCatalogError."""
         provider, colon, name = model.partition(":")
         if not colon or not name:
-            raise ModelNotInCatalogError(f"'{model}' does not name a model. {MODEL_NAME_HELP}")
+            raise ModelNotInCatalogError(f"'{model}' is not a model name. {MODEL_NAME_HELP}")
         if provider == "offline" and name in OFFLINE_MODELS:
             return self._offline, name
         match self.by_provider.get(provider):
             case None:
-                raise ModelNotInCatalogError(f"There is no model '{model}'. {MODEL_NAME_HELP}")
+                raise ModelNotInCatalogError(
+                    f"The model '{model}' does not exist. {MODEL_NAME_HELP}"
+                )
             case str(why_not):
                 raise ModelNotInCatalogError(
-                    f"'{model}' cannot be reached: {why_not}. 'offline:rules' works without."
+                    f"The model '{model}' is not available: {why_not}. The model "
+                    "'offline:rules' needs no key."
                 )
             case reached:
                 return reached, name
@@ -155,7 +158,10 @@ class ModelCatalog:
         try:
             by_provider |= self._project_models(own, refused_url)
         except ValueError:
-            text = "one of the project's keys for models holds characters that no key has"
+            text = (
+                "one of the project's API keys for models contains characters that are "
+                "not allowed in a key"
+            )
             by_provider = dict.fromkeys(_MISSING_KEYS, text)
         known = self.environment.reachable.values()
         models = Models(by_provider)

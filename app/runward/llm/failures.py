@@ -19,9 +19,9 @@ MAX_CALLS: Final = 256
 MAX_OUTPUT_ITEMS: Final = 4096
 """Messages, reasoning, calls and hosted calls in one response."""
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
-TOO_MANY_CALLS: Final = f"asks for more than {MAX_CALLS} tool calls"
+TOO_MANY_CALLS: Final = f"requests more than {MAX_CALLS} tool calls"
 TOO_MANY_ITEMS: Final = f"has more than {MAX_OUTPUT_ITEMS} items"
-TOO_MANY_VALUES: Final = f"holds more than {MAX_VALUES:,} values"
+TOO_MANY_VALUES: Final = f"contains more than {MAX_VALUES:,} values"
 MAX_REASON: Final = 500  # characters of the provider's message
 TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and all from 500
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
@@ -63,7 +63,9 @@ def http_failure(
     if headers.get("x-should-retry") in ("true", "false"):
         transient = headers["x-should-retry"] == "true"
     phrase = responses.get(status, "unknown")
-    text = f"The model server answered {status} ({phrase})" + (f": {reason}" if reason else ".")
+    text = f"The model server returned HTTP {status} ({phrase})" + (
+        f": {reason}" if reason else "."
+    )
     return ModelError(
         _code(status),
         text,
@@ -94,43 +96,43 @@ def reported_failure(error: Any) -> ModelError:
 
 
 def unreachable() -> ModelError:
-    text = "The model server could not be reached, or hung up without an answer."
+    text = "The model server could not be reached, or it closed the connection without a response."
     return ModelError(RunErrorCode.MODEL_UNREACHABLE, text, transient=True)
 
 
 def misconfigured(variable: str = "OPENAI_BASE_URL") -> ModelError:
-    text = f"The model server's address is not one that can be reached. Check {variable}."
+    text = f"The address of the model server is not valid. Check {variable}."
     return ModelError(RunErrorCode.MODEL_MISCONFIGURED, text, transient=False)
 
 
 def broken_stream() -> ModelError:
-    text = "The model's answer broke off before its end."
+    text = "The model's response ended before it was complete."
     return ModelError(RunErrorCode.MODEL_STREAM_BROKEN, text, transient=True)
 
 
 def timed_out(seconds: float) -> ModelError:
-    text = f"The model did not answer completely within {seconds:g} seconds."
+    text = f"The model's response was not complete within {seconds:g} seconds."
     return ModelError(RunErrorCode.MODEL_TIMEOUT, text, transient=True)
 
 
 def no_first_token(seconds: float) -> ModelError:
-    text = f"The model said nothing for {seconds:g} seconds."
+    text = f"The model sent no output for {seconds:g} seconds."
     return ModelError(RunErrorCode.MODEL_TIMEOUT, text, transient=True)
 
 
 def too_large(excess: str = f"is larger than {MAX_RESPONSE_BYTES} bytes") -> ModelError:
     """Return the error for an answer over a limit, which `excess` names."""
-    text = f"The model's answer {excess}."
+    text = f"The model's response {excess}."
     return ModelError(RunErrorCode.MODEL_RESPONSE_TOO_LARGE, text, transient=False)
 
 
 def invalid_response(why: str) -> ModelError:
-    text = f"The model server's answer could not be read: {why}."
+    text = f"The response of the model server could not be read: {why}."
     return ModelError(RunErrorCode.MODEL_INVALID_RESPONSE, text, transient=True)
 
 
 def unstorable(why: str) -> ModelError:
-    text = f"The model server's answer cannot be stored: {why}."
+    text = f"The response of the model server cannot be stored: {why}."
     return ModelError(RunErrorCode.MODEL_INVALID_RESPONSE, text, transient=False)
 
 

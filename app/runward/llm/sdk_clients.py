@@ -28,7 +28,7 @@ async def limit_body(response: httpx2.Response) -> None:
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     inflates = encoding in ("gzip", "x-gzip", "deflate")
     if not inflates and encoding not in ("", "identity"):
-        raise invalid_response(f"its encoding is {encoding[:50]!r}")
+        raise invalid_response(f"its content encoding is {encoding[:50]!r}")
     response.stream = _LimitedStream(stream, inflates=inflates)
 
 
@@ -80,7 +80,10 @@ class LazyModel(ABC, Generic[ClientT]):
     def __init__(self, key: str) -> None:
         """Raises ValueError for a key that no header can carry."""
         if not (key.isascii() and key.isprintable()):
-            raise ValueError("The model vendor's API key holds characters that no key has.")
+            raise ValueError(
+                "The API key of the model provider contains characters that are not "
+                "allowed in a key."
+            )
         self._client: ClientT | None = None
         self._opening = asyncio.Lock()
 

@@ -49,7 +49,9 @@ def check_settings(settings: Mapping[str, JsonValue]) -> list[str]:
         if name not in _SETTINGS:
             known, ours = ", ".join(sorted(_SETTINGS)), FIELD_NAMES_BY_SYNONYM.get(name)
             meant = f"Did you mean `{ours}`? " if ours in _SETTINGS else ""
-            problems.append(f"{name}: is no model setting. {meant}There are: {known}")
+            problems.append(
+                f"{name}: is not a model setting. {meant}The model settings are: {known}"
+            )
         elif value is not None:
             valid, expected = _SETTINGS[name]
             if not valid(value):
@@ -94,15 +96,15 @@ def _is_extra_body(value: JsonValue) -> bool:
     return isinstance(value, dict) and not OWN_FIELDS.intersection(value)
 
 
-_TEXT: Final = f"a text of 1 to {MAX_TEXT} characters"
+_TEXT: Final = f"a string of 1 to {MAX_TEXT} characters"
 _SETTINGS: Final[Mapping[str, tuple[Check, str]]] = {
     "temperature": (_number(0, 2), "a number from 0 to 2"),
     "top_p": (_number(0, 1), "a number from 0 to 1"),
     "max_output_tokens": (_integer(1, 10_000_000), "an integer from 1 to 10000000"),
     "presence_penalty": (_number(-2, 2), "a number from -2 to 2"),
     "frequency_penalty": (_number(-2, 2), "a number from -2 to 2"),
-    "seed": (_integer(-(2**63), 2**63 - 1), "an integer of 64 bits"),
-    "stop": (_is_stop, f"a text or 1 to {MAX_STOPS} texts"),
+    "seed": (_integer(-(2**63), 2**63 - 1), "a 64-bit integer"),
+    "stop": (_is_stop, f"a string or an array of 1 to {MAX_STOPS} strings"),
     "reasoning": (
         _is_reasoning,
         'an object {"effort": "…", "summary": "…"} with one of them or both',
@@ -112,13 +114,13 @@ _SETTINGS: Final[Mapping[str, tuple[Check, str]]] = {
     "user": (_is_text, _TEXT),
     "safety_identifier": (_is_text, _TEXT),
     "prompt_cache_key": (_is_text, _TEXT),
-    "metadata": (_is_text_map, "an object of texts"),
+    "metadata": (_is_text_map, "an object whose values are strings"),
     "store": (lambda value: isinstance(value, bool), "true or false"),
     "timeout_seconds": (_number(0.1, 3600), "a number from 0.1 to 3600"),
     "first_token_timeout_seconds": (_number(0.1, 3600), "a number from 0.1 to 3600"),
     "stream": (lambda value: isinstance(value, bool), "true or false"),
     "extra_body": (
         _is_extra_body,
-        f"an object without the fields that Runward sets itself: {', '.join(sorted(OWN_FIELDS))}",
+        f"an object without the fields that Runward sets: {', '.join(sorted(OWN_FIELDS))}",
     ),
 }

@@ -148,11 +148,11 @@ def _check_shape(pointer: Pointer, node: JsonObject, mode: StrictMode) -> None:
         raise UnenforceableError(pointer, "has properties of any name")
     for step, child in _parts(node):
         if not isinstance(child, dict) or not child.keys() & _TYPE_KEYWORDS:
-            raise UnenforceableError((*pointer, *step), "may be anything")
+            raise UnenforceableError((*pointer, *step), "allows any value")
     kinds = node.get("type")
     is_array = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
     if is_array and not mode.any_items and "items" not in node:
-        raise UnenforceableError(pointer, "is an array of anything")
+        raise UnenforceableError(pointer, "is an array without an items schema")
     if "$ref" in node:
         _check_reference(pointer, node)
 
@@ -234,7 +234,7 @@ def _check_size(schema: JsonObject, mode: StrictMode) -> None:
         inside = pointer[2:] if pointer[:1] in (("$defs",), ("definitions",)) else pointer
         depth = _objects_above(inside) + 1
         if named is not None and mode.max_depth is not None and depth > mode.max_depth:
-            raise UnenforceableError(pointer, f"is an object inside {mode.max_depth} others")
+            raise UnenforceableError(pointer, f"is an object inside {mode.max_depth} other objects")
     if mode.max_properties is not None and properties > mode.max_properties:
         raise UnenforceableError((), f"has more than {mode.max_properties} properties")
     if mode.max_enum_values is not None and values > mode.max_enum_values:

@@ -66,7 +66,10 @@ class Breakers:
             circuit.probing = True
             return None
         wait = max(left, FIRST_SECONDS if circuit.probing else 0.0)
-        text = f"{key[1]} failed {circuit.failures} times in a row and is left alone for a while."
+        text = (
+            f"{key[1]} failed {circuit.failures} times in a row, so Runward is not "
+            "sending requests to it for a short time."
+        )
         return ModelError(OPEN, text, transient=True, retry_after=wait)
 
     def is_probing(self, key: BreakerKey) -> bool:

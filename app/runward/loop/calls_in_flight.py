@@ -264,7 +264,7 @@ class CallsInFlight:
     async def _invoke(self, state: RunState, call: Call, signed_tool: SignedTool) -> Outcome:
         invoker = self._invokers.get(signed_tool.tool.spec.type)
         if invoker is None:
-            detail = f"Nothing here executes tools of type {signed_tool.tool.spec.type}."
+            detail = f"This worker cannot execute tools of type {signed_tool.tool.spec.type}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         return await invoker.invoke(self._invocation(state, call, signed_tool))
 
@@ -310,7 +310,10 @@ async def _unfailing(
         log.exception(
             "tool_executor_failed", tool=call.tool, call=format_id(Prefix.CALL, call.uuid)
         )
-        detail = f"Runward's own executor failed: {type(error).__name__}."
+        detail = (
+            "Runward failed to execute the tool because of an internal error: "
+            f"{type(error).__name__}."
+        )
         return _end(signed_tool, call, Failed(FailureKind.UNKNOWN, detail))
 
 

@@ -42,7 +42,7 @@ from runward.tools.guards import GuardClient, GuardQuestion, describe_guard
 
 SMALLEST_SECONDS: Final = 0.01
 GUARDRAIL: Final = "guardrail"
-NO_TIME_LEFT: Final = "The guardrails and hooks before the call took all of its time."
+NO_TIME_LEFT: Final = "The guardrails and hooks before the call used all of the call's time."
 
 SecondsLeft: TypeAlias = Callable[[], float]
 
@@ -288,7 +288,11 @@ def make_replacement_response(answer: Instead) -> ModelResponse:
 def _describe_verdict(source: str, verdict: Reject | Fail) -> str:
     if verdict.detail is not None:
         return f"{source}: {verdict.detail}"
-    return f"{source}: {verdict.message}" if isinstance(verdict, Fail) else f"{source} rejected it."
+    return (
+        f"{source}: {verdict.message}"
+        if isinstance(verdict, Fail)
+        else f"{source} rejected the content."
+    )
 
 
 def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
@@ -297,7 +301,7 @@ def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
     return replace(
         refused,
         why=FailureKind.WITHHELD,
-        detail=f"{refused.detail} The call's outcome was: {result.outcome}.",
+        detail=f"{refused.detail} The outcome of the call was: {result.outcome}.",
         fails_run=refused.fails_run or result.fails_run,
     )
 

@@ -33,15 +33,17 @@ class Children:
         assert name is not None
         if len(state.lineage.ancestors if state.lineage else ()) >= MAX_DEPTH:
             return _make_start_failure(
-                f"More than {MAX_DEPTH} child runs inside each other.", texts.TOO_DEEP
+                f"The agent would start more than {MAX_DEPTH} levels of child runs.", texts.TOO_DEEP
             )
         try:
             found = await retry_on_outage(lambda: self._find(state.project_id, name))
         except TeamTooLargeError:
-            why = f"The handoffs of '{name}' lead to too many agents."
+            why = f"The handoffs of agent '{name}' lead to too many agents."
             return _make_start_failure(why, texts.NO_SUCH_AGENT)
         if found is None:
-            return _make_start_failure(f"There is no agent '{name}'.", texts.NO_SUCH_AGENT)
+            return _make_start_failure(
+                f"This project has no agent named '{name}'.", texts.NO_SUCH_AGENT
+            )
         member, team = found
         own = member.config.limits.deadline_seconds
         bounds = [one for one in (own, tool.spec.timeout_seconds, seconds_left) if one is not None]

@@ -55,7 +55,7 @@ from runward.store.postgres.db import mint
 from runward.store.runs.gate import Ending, VersionChanged
 
 log = structlog.get_logger()
-LOST_TRACK: Final = "Runward lost track of a tool call. This is a defect in Runward."
+LOST_TRACK: Final = "Runward lost track of a tool call. This is a bug in Runward. Please report it."
 
 
 class Execution:

@@ -177,7 +177,7 @@ async def add_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
         missing = sorted({name for name in secrets.values() if name not in values})
         if missing:
             named = ", ".join(f"'{name}'" for name in missing)
-            losses.append(Loss(f"tools.{tool.name}", f"There is no secret {named}."))
+            losses.append(Loss(f"tools.{tool.name}", f"The project has no secret named {named}."))
         elif tool.hosted is not None and secrets:
             tools.append(tool.model_copy(update={"hosted": _fill_settings(tool.hosted, values)}))
         else:

@@ -258,7 +258,9 @@ async def _attempt(
             response = bounded_response(await model.respond(asked, show))
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
         known = isinstance(error, UnstorableError)
-        refused = failures.unstorable(str(error) if known else "it holds what is no JSON")
+        refused = failures.unstorable(
+            str(error) if known else "it contains a value that is not JSON"
+        )
         access.breakers.record_failure(key, refused)
         raise refused from None
     except TimeoutError:

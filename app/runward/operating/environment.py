@@ -38,10 +38,17 @@ def read_settings() -> Settings:
     """Ends the command where the environment is not valid."""
     try:
         if unknown := find_unknown_variables(os.environ):
-            stop("\n".join(["The environment is not valid:", *(f"  {line}" for line in unknown)]))
+            stop(
+                "\n".join(
+                    [
+                        "These environment variables are not valid:",
+                        *(f"  {line}" for line in unknown),
+                    ]
+                )
+            )
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
     except ValidationError as error:
-        stop("The environment is not valid:\n" + "\n".join(list_problems(error)))
+        stop("These environment variables are not valid:\n" + "\n".join(list_problems(error)))
     configure_logging(settings)
     return settings
 
@@ -71,15 +78,19 @@ def ensure_secret_key(settings: Settings) -> Settings:
     """Where several processes share a database they must share the secret key too."""
     if settings.secret_key is None:
         stop(
-            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
-            "Make one with: openssl rand -hex 32"
+            "RUNWARD_SECRET_KEY is missing. Set the same value of 32 characters or "
+            "more for every process.\n"
+            "To create a value, run: openssl rand -hex 32"
         )
     return settings
 
 
 def read_database_url(settings: Settings) -> str:
     if settings.database_url is None:
-        stop("DATABASE_URL is missing, e.g. postgresql://user:password@host:5432/runward")
+        stop(
+            "DATABASE_URL is missing. Set it to an address such as "
+            "postgresql://user:password@host:5432/runward"
+        )
     return settings.database_url.get_secret_value()
 
 
@@ -89,8 +100,9 @@ def read_migration_url(settings: Settings) -> str:
         return read_database_url(settings)
     if settings.listen_url is None:
         stop(
-            "Migrations need a session, which PgBouncer in transaction mode does not give. Set"
-            " RUNWARD_LISTEN_URL to the database's own address."
+            "Migrations need a database session, which PgBouncer does not provide "
+            "in transaction mode. Set RUNWARD_LISTEN_URL to the direct address of "
+            "the database."
         )
     return settings.listen_url.get_secret_value()
 

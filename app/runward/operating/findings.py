@@ -74,15 +74,16 @@ def check_secret_key(settings: Settings) -> Finding:
             "secret key",
             "fail",
             "RUNWARD_SECRET_KEY is missing",
-            "Set the same 32 characters or more for every process. If this database is in use, "
-            "it must be the former one; otherwise make one: openssl rand -hex 32",
+            "Set the same value of 32 characters or more for every process. If "
+            "this database is already in use, set the value that was used before. "
+            "Otherwise, create one: openssl rand -hex 32",
         )
     if len(set(settings.secret_key.get_secret_value())) < 10:
         return Finding(
             "secret key",
             "warn",
-            "RUNWARD_SECRET_KEY has few different characters, so it can be guessed",
-            "Before anything is stored with it, make a random one: openssl rand -hex 32",
+            "RUNWARD_SECRET_KEY has few different characters, so it is easy to guess",
+            "Create a random key before you store data with this one: openssl rand -hex 32",
         )
     return Finding("secret key", "ok", "RUNWARD_SECRET_KEY is set")
 
@@ -96,7 +97,7 @@ def _check_ports(settings: Settings) -> Finding:
         )
     if not ports:
         return Finding(
-            "ports", "fail", "RUNWARD_ALLOWED_PORTS allows none", "Write it as 80,443,1024-65535"
+            "ports", "fail", "RUNWARD_ALLOWED_PORTS allows no port", "Write it as 80,443,1024-65535"
         )
     others = {port for one in ports for port in one if port in SYSTEM_PORTS} - WEB_PORTS
     if others:
@@ -104,11 +105,11 @@ def _check_ports(settings: Settings) -> Finding:
         return Finding(
             "ports",
             "warn",
-            f"tools may be reached at ports of other services: {shown}"
+            f"Runward may call tools at ports that other services use: {shown}"
             + (" …" if len(others) > 5 else ""),
-            "Leave out of RUNWARD_ALLOWED_PORTS what no tool listens on.",
+            "Remove the ports that no tool uses from RUNWARD_ALLOWED_PORTS.",
         )
-    return Finding("ports", "ok", f"tools may be reached at {settings.allowed_ports}")
+    return Finding("ports", "ok", f"Runward may call tools at the ports {settings.allowed_ports}")
 
 
 def _check_targets(settings: Settings) -> Finding:
@@ -116,27 +117,30 @@ def _check_targets(settings: Settings) -> Finding:
     if not opened:
         where = "public addresses"
         if settings.database_url is None:
-            where += " and this machine's own, which is the embedded database's default"
-        return Finding("targets", "ok", f"tools may be at {where}")
+            where += (
+                " and addresses of this machine, which is the default with the embedded database"
+            )
+        return Finding("targets", "ok", f"Runward may call tools at {where}")
     shown = ", ".join(str(network) for network in opened)
     if bad := [network for network in opened if _is_dangerous(network)]:
         return Finding(
             "targets",
             "fail",
-            f"RUNWARD_ALLOW_PRIVATE_TARGETS opens {', '.join(map(str, bad))}, and with it the "
-            "addresses where clouds hand out credentials, to whoever may register a tool",
-            "Name only the networks that tools are in, such as 10.20.0.0/16.",
+            f"RUNWARD_ALLOW_PRIVATE_TARGETS includes {', '.join(map(str, bad))}. "
+            "Anyone who can register a tool can then read the credentials that "
+            "clouds provide at these addresses",
+            "List only the networks in which tools run, such as 10.20.0.0/16.",
         )
     if wide := [one for one in opened if one.prefixlen < MIN_PREFIX_LENGTHS[one.version]]:
         return Finding(
             "targets",
             "warn",
-            f"RUNWARD_ALLOW_PRIVATE_TARGETS opens more than a private network: {wide[0]}",
-            "Name only the networks that tools are in, such as 10.20.0.0/16.",
+            f"RUNWARD_ALLOW_PRIVATE_TARGETS includes more than one private network: {wide[0]}",
+            "List only the networks in which tools run, such as 10.20.0.0/16.",
         )
     own = settings.database_url is not None and any(one in LOOPBACK for one in opened)
-    note = ": any port of this machine too" if own else ""
-    return Finding("targets", "ok", f"tools may also be in {shown}{note}")
+    note = ", which includes every port of this machine" if own else ""
+    return Finding("targets", "ok", f"Runward may also call tools in {shown}{note}")
 
 
 def _is_dangerous(network: Network) -> bool:
@@ -148,7 +152,7 @@ def _check_plugins(settings: Settings) -> Iterator[Finding]:
     try:
         plugins = load_plugins(settings.plugins)
     except PluginError as error:
-        yield Finding("plugins", "fail", str(error), "A worker stops with this at its start.")
+        yield Finding("plugins", "fail", str(error), "A worker stops at startup with this error.")
         return
     if names := sorted(spec.name for spec in PluginHost(plugins, threads=1, secrets={}).specs):
         yield Finding("plugins", "ok", f"loaded: {', '.join(names)}")
@@ -168,7 +172,7 @@ def _check_models(settings: Settings) -> Finding:
         return Finding(
             "models",
             "fail",
-            "there is a key for Amazon Bedrock and no AWS_REGION",
+            "a key for Amazon Bedrock is set, but AWS_REGION is not",
             "Set AWS_REGION, such as eu-central-1.",
         )
     names = [name for name in configured_providers(settings) if name != "openai-responses"]
@@ -176,10 +180,16 @@ def _check_models(settings: Settings) -> Finding:
         return Finding(
             "models",
             "warn",
-            "no vendor's key is set: only offline:rules answers, and projects' own keys",
-            "Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or those of Amazon Bedrock.",
+            "no API key of a model provider is set: only offline:rules and "
+            "projects with their own keys can be used",
+            "Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or the "
+            "variables of Amazon Bedrock.",
         )
-    return Finding("models", "ok", f"there are settings for {', '.join(names)}; none was asked")
+    return Finding(
+        "models",
+        "ok",
+        f"credentials are set for {', '.join(names)}; no request was sent to check them",
+    )
 
 
 WARN_SECONDS: Final = 2.0
@@ -198,14 +208,20 @@ async def check_database(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding(
                     "database",
                     "warn",
-                    f"DATABASE_URL is not set, and there is no embedded database in {data_dir} yet",
-                    "`make run` or `runward serve` makes one. On a server set DATABASE_URL.",
+                    f"DATABASE_URL is not set, and {data_dir} has no embedded database yet",
+                    "`make run` and `runward serve` create an embedded database. "
+                    "On a server, set DATABASE_URL.",
                 )
                 return
             try:
                 server = await embedded.start(data_dir, report=lambda _: None)
             except EmbeddedError as error:
-                yield Finding("database", "fail", str(error), "Do what it says, or see its log.")
+                yield Finding(
+                    "database",
+                    "fail",
+                    str(error),
+                    "Follow the instructions in the message, or see the log of the database.",
+                )
                 return
             stack.push_async_callback(server.stop)
             settings = settings.model_copy(
@@ -214,7 +230,7 @@ async def check_database(settings: Settings) -> AsyncIterator[Finding]:
                     "allow_private_targets": settings.allow_private_targets or LOOPBACK,
                 }
             )
-            url, shown = server.url, f"the embedded one in {data_dir}"
+            url, shown = server.url, f"the embedded database in {data_dir}"
         else:
             url = settings.database_url.get_secret_value()
             try:
@@ -232,7 +248,10 @@ async def check_database(settings: Settings) -> AsyncIterator[Finding]:
             yield check_secret_key(settings)
         except DATABASE_ERRORS as error:
             yield Finding(
-                "database", "fail", f"{shown} failed: {describe_error(error)}", "See its log."
+                "database",
+                "fail",
+                f"{shown} failed: {describe_error(error)}",
+                "See the log of the database.",
             )
             yield check_secret_key(settings)
 
@@ -241,7 +260,9 @@ async def _check_reachable(
     settings: Settings, database: Database, shown: str
 ) -> AsyncIterator[Finding]:
     await check_safety(database)
-    yield Finding("database", "ok", f"{shown} answers and keeps what it acknowledges")
+    yield Finding(
+        "database", "ok", f"{shown} answers, and its settings keep every acknowledged write"
+    )
     try:
         async with database.pool.connect() as tx:
             yield await _check_clock(tx)
@@ -250,7 +271,7 @@ async def _check_reachable(
         yield _create_failure("migrations", error)
         yield check_secret_key(settings)
         return
-    yield Finding("migrations", "ok", "the schema is this version's, or a newer one's")
+    yield Finding("migrations", "ok", "the schema has the revision of this version or a newer one")
     async with database.pool.connect() as tx:
         yield await _check_secret_key(settings, tx)
     async with database.pool.connect() as tx:
@@ -266,14 +287,14 @@ async def _check_clock(tx: Tx) -> Finding:
     ahead, behind = (before - there).total_seconds(), (there - after).total_seconds()
     apart = max(ahead, behind)
     if apart < WARN_SECONDS:
-        return Finding("clock", "ok", "this machine and the database agree")
+        return Finding("clock", "ok", "the clocks of this machine and the database agree")
     way = "ahead of" if ahead > behind else "behind"
     return Finding(
         "clock",
         "fail" if apart > FAIL_SECONDS else "warn",
-        f"this machine is {apart:.0f} seconds {way} the database",
-        "Synchronise both with NTP (`timedatectl set-ntp true`, where there is systemd): tools "
-        "refuse signatures with a wrong time.",
+        f"the clock of this machine is {apart:.0f} seconds {way} the clock of the database",
+        "Synchronize both clocks with NTP (with systemd: `timedatectl set-ntp "
+        "true`). Tools reject signatures with a wrong time.",
     )
 
 
@@ -288,7 +309,9 @@ async def _check_secret_key(settings: Settings, tx: Tx) -> Finding:
     except UnmigratedDatabaseError:  # no process has been started on it yet
         pass
     if settings.database_url is None:
-        return Finding("secret key", "ok", "the one that is kept with the data opens its secrets")
+        return Finding(
+            "secret key", "ok", "the stored key can decrypt the secrets of this database"
+        )
     return finding
 
 
@@ -318,7 +341,7 @@ async def _check_tools(
     if len(bad) < len(known):
         names = [tool.name for tool, found in zip(known, findings, strict=True) if found is None]
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-        yield Finding("tools", "ok", f"answer: {', '.join(names[:10])}{more}")
+        yield Finding("tools", "ok", f"these tools answer: {', '.join(names[:10])}{more}")
     for finding in bad:
         yield finding
 
@@ -335,20 +358,20 @@ async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | Non
             "tools",
             "fail",
             f"{tool.name}: {answer.detail}",
-            "Do so if it belongs there; otherwise correct its URL.",
+            "Allow the address if the tool runs there. Otherwise, correct the URL of the tool.",
         )
     if tool.metadata.get(METADATA_MARK) is True:
         return Finding(
             "tools",
             "warn",
-            f"the example {tool.name} does not answer: {answer.detail}",
-            "`serve` serves the examples while it runs.",
+            f"the example tool {tool.name} does not answer: {answer.detail}",
+            "`runward serve` runs the example tools.",
         )
     return Finding(
         "tools",
         "fail",
         f"{tool.name} at {tool.url} does not answer: {answer.detail}",
-        f"Start it, or correct its URL: runward tools change {tool.name} --to URL",
+        f"Start the tool, or correct its URL: runward tools change {tool.name} --to URL",
     )
 
 

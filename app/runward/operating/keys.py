@@ -31,7 +31,10 @@ def create_key(
     *, name: str, scopes: list[str], expires_in_days: float | None, project: str, as_json: bool
 ) -> None:
     if unknown := set(scopes) - {str(one) for one in Scope}:
-        stop(f"There is no scope {', '.join(sorted(unknown))}. Scopes: {', '.join(Scope)}.")
+        stop(
+            f"These scopes do not exist: {', '.join(sorted(unknown))}. The scopes are: "
+            f"{', '.join(Scope)}."
+        )
     if not 0 < len(name) <= MAX_NAME_LENGTH or clean_text(name) != name:
         stop(f"The name must be UTF-8 text of 1 to {MAX_NAME_LENGTH} characters.")
 
@@ -43,7 +46,7 @@ def create_key(
         async with _open_database(read_settings()) as (tx, vault):
             await keys.ensure_default_project(tx)
             if await keys.get_project(tx, _parse_project(project)) is None:
-                stop(f"There is no project {project}.")
+                stop(f"The project {project} does not exist.")
             key = await keys.add_key(
                 tx,
                 vault,
@@ -81,7 +84,7 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
             if wanted is not None:
                 key = await keys.revoke_key(tx, _parse_project(project), wanted)
         if key is None:
-            stop(f"There is no key {key_id} in that project.")
+            stop(f"The project has no API key with the ID {key_id}.")
         print_revoked(_encode_key(key), as_json=as_json)
 
     run_command(revoke())
@@ -120,5 +123,5 @@ def _parse_project(shown: str) -> Any:
         return keys.DEFAULT_PROJECT
     project = parse_id(Prefix.PROJECT, shown)
     if project is None:
-        stop(f"'{shown}' is not a project's id.")
+        stop(f"'{shown}' is not the ID of a project.")
     return project

@@ -16,7 +16,7 @@ FIRST_INPUT = (
     'lookup_order(order="A-1017") refund(order="A-1017", amount=50) '
     'refund(order="A-1018", amount=500)'
 )
-"""The offline model makes exactly these calls; the last one needs approval."""
+"The offline model makes exactly these calls. The last call requires approval."
 
 
 def configured_providers(settings: Settings) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class Banner:
         width = max(len(name) for name, _ in facts)
         lines = ["", "Runward is ready.", ""]
         lines += [f"  {name:{width}}  {value}" for name, value in facts]
-        lines += ["", "Ctrl-C stops it.", ""]
+        lines += ["", "Press Ctrl-C to stop.", ""]
         if self.tools_url is not None:
             lines += self._format_first_run()
         return "\n".join(lines) + "\n"
@@ -64,26 +64,27 @@ class Banner:
         if self.api_key is not None:
             yield "Key", self.api_key
         if self.data_dir is not None:
-            yield "Data", f"{self.data_dir}   (embedded PostgreSQL, for one person's machine)"
+            yield "Data", f"{self.data_dir}   (embedded PostgreSQL, for development on one machine)"
         if self.tools_url is not None:
-            yield "Tools", f"lookup_order and refund, examples at {self.tools_url}"
-        models = "offline:rules   (a rule-based stand-in that needs no key)"
+            yield "Tools", f"lookup_order and refund (example tools at {self.tools_url})"
+        models = "offline:rules   (a rule-based model that needs no key)"
         yield "Models", ", ".join([models, *(f"{name}:NAME" for name in self.providers)])
         if self.loopback_allowed:
             yield (
                 "Targets",
-                "public addresses and this machine's own, since the database is the embedded one;",
+                "public addresses and addresses of this machine (default with the "
+                "embedded database);",
             )
-            yield "", "RUNWARD_ALLOW_PRIVATE_TARGETS says otherwise"
+            yield "", "set RUNWARD_ALLOW_PRIVATE_TARGETS to change this"
 
     def _format_first_run(self) -> list[str]:
         return [
-            "Start a first run (one line, to paste into another terminal):",
+            "Start a first run. Paste this line into another terminal:",
             "",
             self.format_first_command(),
             "",
-            "One refund is above 100, so the run waits for a person: you decide in the console,",
-            f"{self.address}/#/inbox, or as README.md shows. Every run's events:",
+            "One refund is above 100, so the run waits for your approval. Decide in the console,",
+            f"{self.address}/#/inbox, or as README.md shows. To stream the events of a run:",
             "",
             f"curl -N {shlex.quote(f'{self.address}/v1/runs/RUN_ID/events')} "
             f"-H {shlex.quote(self._authorization)} -H 'Accept: text/event-stream'",

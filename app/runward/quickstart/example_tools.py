@@ -145,7 +145,9 @@ def _listen(secrets: Mapping[str, Iterable[str]], ports: Iterable[int]) -> Threa
             return make_server(port, secrets)
         except (OSError, OverflowError):
             continue
-    raise SystemExit("The example tools found no free port. `serve --no-examples` does without.")
+    raise SystemExit(
+        "No port is free for the example tools. To start without them, use `serve --no-examples`."
+    )
 
 
 def _load_example() -> Any:

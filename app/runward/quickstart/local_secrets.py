@@ -32,7 +32,8 @@ def load_or_create_secret(path: Path, create: Callable[[], str]) -> SecretStr:
     value = path.read_text().strip()
     if len(value) < MIN_CHARACTERS:
         raise SystemExit(
-            f"{path} holds no key of {MIN_CHARACTERS} characters or more. Restore it, or remove it "
-            "to have a new one made (what the old one protects is then lost)."
+            f"{path} does not contain a key of {MIN_CHARACTERS} characters or more. "
+            "Restore the file. If you delete it, Runward creates a new key, and "
+            "secrets that the old key encrypted are lost."
         )
     return SecretStr(value)

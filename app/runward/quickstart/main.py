@@ -100,8 +100,9 @@ async def _prepare_embedded(
 async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinter) -> Preparation:
     if settings.secret_key is None:
         raise SystemExit(
-            "RUNWARD_SECRET_KEY is missing: 32 characters or more, the same for every process.\n"
-            "Make one with: openssl rand -hex 32"
+            "RUNWARD_SECRET_KEY is missing. Set the same value of 32 characters or "
+            "more for every process.\n"
+            "To create a value, run: openssl rand -hex 32"
         )
     direct = settings.listen_url.get_secret_value() if settings.listen_url else url
     if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in

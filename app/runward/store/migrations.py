@@ -63,8 +63,9 @@ async def upgrade(
                     return
                 await asyncio.sleep(LOCK_PAUSE.total_seconds())
     raise OperatorError(
-        "A migration did not get its lock on a table: other transactions held it at each of"
-        f" {LOCK_ATTEMPTS} attempts. End long transactions (see pg_stat_activity) and run it again."
+        "The migration could not lock a table, because other transactions locked "
+        f"it during each of {LOCK_ATTEMPTS} attempts. End long transactions (see "
+        "pg_stat_activity), then run the migration again."
     )
 
 
@@ -93,7 +94,10 @@ async def _lock(connection: AsyncConnection) -> AsyncGenerator[None]:
             while not await _scalar(connection, "SELECT pg_try_advisory_lock(:key)"):  # noqa: ASYNC110
                 await asyncio.sleep(LOCK_POLL.total_seconds())
     except TimeoutError:
-        raise OperatorError("Another process has been migrating this database for long.") from None
+        raise OperatorError(
+            "Another process is still migrating this database. Wait until it has "
+            "finished, then try again."
+        ) from None
     try:
         yield
     finally:

@@ -71,7 +71,8 @@ async def check_database(tx: Tx, vault: Vault) -> None:
     row = await _read_state(tx, _LOCK_STATE)
     if row is None:
         raise UnmigratedDatabaseError(
-            "The database was emptied or replaced while this process ran. Start it again."
+            "The database was emptied or replaced while this process was running. "
+            "Restart this process."
         )
     _check_revision(row.revision)
     check_secret_key(vault, row.canary)
@@ -103,8 +104,8 @@ def _check_revision(revision: str | None) -> None:
         raise UnmigratedDatabaseError("The database is not migrated. Run: runward migrate")
     if revision in list_revisions()[:-1]:
         raise UnmigratedDatabaseError(
-            f"The database's schema is at revision {revision}, which is older than this version's."
-            " Run: runward migrate"
+            f"The schema of the database is at revision {revision}, which is older "
+            "than this version requires. Run: runward migrate"
         )
 
 

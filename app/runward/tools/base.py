@@ -23,7 +23,8 @@ LEASE_LOST: Final = Failed(
 )
 DATABASE_UNAVAILABLE: Final = Failed(
     FailureKind.NOT_SENT,
-    "The call was not sent. The database was unreachable, so the lease could not be checked.",
+    "The call was not sent, because the database was unreachable and the lease "
+    "could not be checked.",
 )
 
 

@@ -108,7 +108,7 @@ class GuardClient:
         """Send the request, and once more if the first attempt was certainly not sent. Raises
         _UnusableAnswerError."""
         if not question.secrets:
-            raise _UnusableAnswerError("There is no secret to sign with.")
+            raise _UnusableAnswerError("The project has no signing secret.")
         ends = monotonic() + question.seconds
         answer = await self._send(url, question, question.seconds, limit)
         left = ends - monotonic() - RETRY_DELAY_SECONDS
@@ -123,9 +123,11 @@ class GuardClient:
         if isinstance(answer, NoAnswer):
             raise _UnusableAnswerError(answer.detail)
         if 300 <= answer.status < 400:
-            raise _UnusableAnswerError(f"HTTP {answer.status}; redirects are not followed.")
+            raise _UnusableAnswerError(
+                f"The response has status HTTP {answer.status}. Runward does not follow redirects."
+            )
         if not 200 <= answer.status < 300:
-            raise _UnusableAnswerError(f"HTTP {answer.status}.")
+            raise _UnusableAnswerError(f"The response has status HTTP {answer.status}.")
         return answer
 
     async def _send(
@@ -169,7 +171,9 @@ def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
                 return _with_message(Fail(words), text)
             case _:
                 pass
-    raise _UnusableAnswerError("The answer has no `action` that is `allow`, `reject` or `fail`.")
+    raise _UnusableAnswerError(
+        "The response has no `action` with the value `allow`, `reject` or `fail`."
+    )
 
 
 def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
@@ -188,25 +192,32 @@ def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
                 Instead(value[key], metadata if isinstance(metadata, dict) else None), key
             )
         case _:
-            raise _UnusableAnswerError(f"The answer is neither empty nor an object with `{key}`.")
+            raise _UnusableAnswerError(f"The response must be empty or an object with `{key}`.")
 
 
 def _read(answer: EgressResponse) -> JsonValue:
     if answer.truncated:
-        raise _UnusableAnswerError(f"The answer is larger than {len(answer.body)} bytes.")
+        raise _UnusableAnswerError(f"The response is larger than {len(answer.body)} bytes.")
     if answer.encoding is not None:
-        raise _UnusableAnswerError(f"The answer's encoding {answer.encoding!r} cannot be undone.")
+        raise _UnusableAnswerError(
+            f"The response has the content encoding {answer.encoding!r}, which Runward "
+            "cannot decode."
+        )
     try:
         return parse_body(answer.body)
     except AppError as error:
-        raise _UnusableAnswerError(f"HTTP {answer.status}: {error}"[:400]) from None
+        raise _UnusableAnswerError(
+            f"The response has status HTTP {answer.status}, but its body is not valid: {error}"[
+                :400
+            ]
+        ) from None
 
 
 def _check_value_type(said: HookAnswer, key: str) -> HookAnswer:
     """Return the answer if its value has the right type: a model's message is text. Raises
     _UnusableAnswerError."""
     if isinstance(said, Instead) and key == "message" and not isinstance(said.value, str):
-        raise _UnusableAnswerError("The `message` that it answers with is not a text.")
+        raise _UnusableAnswerError("The `message` in the response must be a string.")
     return said
 
 
@@ -228,9 +239,9 @@ def _failure_reason(event: str, error: Exception, question: GuardQuestion) -> st
     if isinstance(error, _UnusableAnswerError):
         detail = str(error)
     elif isinstance(error, TimeoutError):
-        detail = f"No answer within {question.seconds:g} seconds."
+        detail = f"No response arrived within {question.seconds:g} seconds."
     else:
         log.exception("guard_failed", id=question.message_id)
-        detail = f"It could not be asked: {type(error).__name__}."
+        detail = f"The request failed: {type(error).__name__}."
     log.warning(event, id=question.message_id, detail=detail)
     return detail

@@ -148,7 +148,7 @@ class _Lane:
             if process is None or process.returncode is not None:
                 process = self._process = await _start()
         except OSError as error:
-            self.why_it_ended = f"The process that evaluates rules cannot be started: {error}"
+            self.why_it_ended = f"The process that evaluates rules could not be started: {error}"
             return [], None
         assert process.stdin is not None
         assert process.stdout is not None

@@ -40,7 +40,7 @@ def signed_headers(
     """Return the three headers. While a secret is being replaced, there are two signatures.
     `sent_at` is in UTC. Raises ValueError without a secret: no request is sent unsigned."""
     if not secrets:
-        raise ValueError("there is no secret to sign with")
+        raise ValueError("there is no signing secret")
     text = body.decode()
     signatures = [Webhook(secret).sign(message_id, sent_at, text) for secret in secrets]
     return {

@@ -124,7 +124,7 @@ async def approval_of(
     PluginError for a tool whose approval is no callable."""
     made = make_tool(tool)
     if made.approval is None:
-        raise PluginError(f"{made.reference}: its approval is no callable")
+        raise PluginError(f"{made.reference}: the option `approval` is not a function")
     host = PluginHost(Plugins({made.spec.name: made}))
     about = PolicyContext(
         run_id="run_test", agent=agent, turn=turn, context=context or {}, state=state or {}
@@ -153,4 +153,4 @@ def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...])
                 progress=told,
             )
         case _:
-            raise AssertionError("a plugin answers at once")
+            raise AssertionError("a plugin must return its result at once")

@@ -38,8 +38,10 @@ def end_process(seconds: float, place: str) -> None:
     with suppress(OSError, ValueError):  # nobody reads the log any more
         log.critical(
             "event_loop_stalled",
-            message="The event loop did not move for longer than a lease, so the process ends."
-            " A supervisor must start it again. Other workers take over its runs.",
+            message=(
+                "The event loop was blocked for longer than a lease, so this process "
+                "stops. A supervisor must restart it. Other workers take over its runs."
+            ),
             seconds=round(seconds, 1),
             stuck_at=place,
             exit_code=STALLED_EXIT_CODE,

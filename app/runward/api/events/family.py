@@ -48,9 +48,13 @@ class FamilyPosition:
             seen = {UUID(bytes=id_): number for id_, number in entries}
             floor = _LONG_AGO + timedelta(milliseconds=milliseconds)
         except (ValueError, struct.error, OverflowError):
-            raise cursor.make_error("must be the last id that include=children gave") from None
+            raise cursor.make_error(
+                "must be the `last_id` of an earlier page of these events, with include=children"
+            ) from None
         if any(number >= 2**31 for number in seen.values()):
-            raise cursor.make_error("must be the last id that include=children gave")
+            raise cursor.make_error(
+                "must be the `last_id` of an earlier page of these events, with include=children"
+            )
         return cls(seen, floor)
 
     def __str__(self) -> str:

@@ -106,7 +106,9 @@ def count_stream(live: Live, principal: Principal) -> Generator[None]:
     streams = live.open_streams
     if streams[principal.key_id] >= live.streams_per_key:
         raise e.TooManyRequestsError(
-            f"This key has {live.streams_per_key} streams open; close one.", retry_after=5
+            f"This API key already has {live.streams_per_key} open streams, which "
+            "is the maximum. Close one of them.",
+            retry_after=5,
         )
     streams[principal.key_id] += 1
     try:

@@ -24,12 +24,13 @@ def check_address(host: str, port: int) -> None:
                 probe.listen()
     except (OSError, UnicodeError) as error:
         raise ListenError(
-            f"Cannot listen on {host}, port {port}: {_describe_error(error)}. Set RUNWARD_HOST or"
-            " RUNWARD_PORT to another, such as RUNWARD_PORT=8090."
+            f"Runward cannot listen on host {host}, port {port}: "
+            f"{_describe_error(error)}. Set RUNWARD_HOST or RUNWARD_PORT to a "
+            "different value, such as RUNWARD_PORT=8090."
         ) from error
 
 
 def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno or 0)
-    return getattr(error, "strerror", None) or "it is no host's name"
+    return getattr(error, "strerror", None) or "it is not a valid host name"

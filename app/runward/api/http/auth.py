@@ -26,7 +26,10 @@ class Requirement(RouteDependency):
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
         if self.operator and not principal.operator:
-            raise ForbiddenError("Only an admin key of the project `default` may do that.")
+            raise ForbiddenError(
+                "Only an API key of the project `default` with the scope `admin` can "
+                "send this request."
+            )
         request.state.principal = principal
 
     def value(self, request: Request) -> Principal:
@@ -62,7 +65,7 @@ async def _authenticate(request: Request) -> Principal:
     console_access.ensure_same_origin(request.method, request.headers)
     principal = await access.authenticate_session(token)
     if principal is None:
-        raise UnauthenticatedError("This session has ended. Sign in again.")
+        raise UnauthenticatedError("The console session has ended. Sign in again.")
     queue.watch_project(principal.project_id)
     return principal
 
@@ -74,7 +77,7 @@ async def authenticate_key(request: Request) -> Principal:
     access, queue = services.access, services.queue
     principal = await access.authenticate(token)
     if principal is None:
-        raise UnauthenticatedError("This API key is not valid.", token_given=True)
+        raise UnauthenticatedError("The API key is not valid.", token_given=True)
     queue.watch_project(principal.project_id)
     return principal
 
@@ -94,4 +97,4 @@ def read_bearer_token(request: Request) -> str:
             raise ValueError
         return token.decode()
     except ValueError:
-        raise UnauthenticatedError("This API key is not valid.", token_given=True) from None
+        raise UnauthenticatedError("The API key is not valid.", token_given=True) from None

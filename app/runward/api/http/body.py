@@ -92,7 +92,9 @@ def _check_type(request: Request) -> None:
     if content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
         raise UnsupportedMediaTypeError
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedMediaTypeError("A compressed body is not taken; send it as it is.")
+        raise UnsupportedMediaTypeError(
+            "The request body must not be compressed. Send the body without `Content-Encoding`."
+        )
 
 
 def _validate(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
@@ -121,5 +123,5 @@ def _reject_body(value: JsonValue) -> None:
     """Accept also `null`, which some clients send where they have nothing to say."""
     if value is not None and value != {}:
         paths = list(value)[:1] if isinstance(value, dict) else [""]
-        errors = [FieldError(path, "this request takes no body") for path in paths]
+        errors = [FieldError(path, "this request must not have a body") for path in paths]
         raise InvalidRequestError(errors=errors)

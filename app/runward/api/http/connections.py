@@ -19,7 +19,7 @@ HEAD_SECONDS: Final = 15.0
 """From the connection, or the first byte of a later request, to the end of the headers."""
 MAX_HEAD_BYTES: Final = 256 * 1024
 """Received without an end of the headers, or of the trailers."""
-_TOO_MANY_CONNECTIONS: Final = "Too many connections are open. Try again."
+_TOO_MANY_CONNECTIONS: Final = "Too many connections are open. Retry after one second."
 
 
 class LimitedProtocol(HttpToolsProtocol):

@@ -144,8 +144,8 @@ class AllowedHosts:
             hosts = [value for name, value in scope["headers"] if name == b"host"]
             if len(hosts) != 1 or not self._allows(normalize_host(hosts[0].decode("latin-1"))):
                 raise BadRequestError(
-                    "The Host of this request is not a name of this service. If it should be, "
-                    "add it to RUNWARD_ALLOWED_HOSTS."
+                    "The `Host` header of this request does not name this service. "
+                    "To allow this host, add it to RUNWARD_ALLOWED_HOSTS."
                 )
         await self.app(scope, receive, send)
 

@@ -112,7 +112,7 @@ class PageParams:
     def by_id(self, prefix: Prefix) -> RowWindow[UUID]:
         """Return the rows of a list that is ordered by ID. Raises InvalidRequestError if a cursor
         is not an ID of this list's kind."""
-        return self.by_cursor(partial(parse_id, prefix), f"must be an id like {prefix}_…")
+        return self.by_cursor(partial(parse_id, prefix), f"must be an ID like {prefix}_…")
 
     def by_cursor(self, parse: Callable[[str], Item | None], problem: str) -> RowWindow[Item]:
         """Return the rows of a list with cursors of its own. Raises InvalidRequestError with
@@ -181,7 +181,7 @@ def slice_page(
 ) -> Page[Item]:
     """Return a page of a list that was read whole, because it is small."""
     places = {get_id(item): place for place, item in enumerate(items)}
-    problem = "must be the first_id or last_id of a page of this list"
+    problem = "must be the `first_id` or `last_id` of a page of this list"
     window = params.by_cursor(places.get, problem)
     rows = list(enumerate(items))
     if window["descending"]:

@@ -40,7 +40,7 @@ class Problem(ResponseModel):
         type="urn:runward:problem:invalid_request",
         title="Unprocessable Entity",
         status=422,
-        detail="The request is not valid; errors says what is wrong where.",
+        detail="The request is not valid. `errors` lists each problem and its path.",
         code="invalid_request",
         request_id="req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
         errors=[{"path": "tools.0", "message": "must be a string"}],
@@ -87,16 +87,24 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
 """A class that is not listed has the number of its nearest ancestor."""
 
 DECRYPTION_FAILED: Final = (
-    "A stored secret cannot be decrypted: it was encrypted with another RUNWARD_SECRET_KEY, or it"
-    " was altered. Runward's log names it by the request id."
+    "A stored secret cannot be decrypted. It was encrypted with a different "
+    "RUNWARD_SECRET_KEY, or it was altered. Search Runward's log for the request "
+    "ID to find the secret's name."
 )
 
 FRAMEWORK_ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: (e.BadRequestError.code, e.BadRequestError.text),
     404: (e.NotFoundError.code, e.NotFoundError.text),
-    405: ("method_not_allowed", "This path does not take that method; see Allow."),
-    431: ("headers_too_large", "The request line and the headers, or the trailers, are too large."),
-    500: ("internal_error", "Something went wrong in Runward. Its log has it by the request id."),
+    405: (
+        "method_not_allowed",
+        "This path does not support this HTTP method. The `Allow` header lists the "
+        "methods that it supports.",
+    ),
+    431: ("headers_too_large", "The request line, the headers or the trailers are too large."),
+    500: (
+        "internal_error",
+        "Runward failed because of an internal error. Search Runward's log for the request ID.",
+    ),
 }
 """What the framework refuses by itself, and what nobody expected: status -> code, detail."""
 

@@ -97,7 +97,7 @@ def build_field_errors(details: Sequence[Any], body: object) -> list[FieldError]
     ]
     if len(lines) > MAX_ERRORS:
         rest = len(lines) - MAX_ERRORS
-        return [*lines[:MAX_ERRORS], FieldError("", f"and {rest} more")]
+        return [*lines[:MAX_ERRORS], FieldError("", f"{rest} more problems are not listed")]
     return lines
 
 

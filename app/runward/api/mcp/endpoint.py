@@ -33,7 +33,9 @@ from runward.domain.registry.scopes import READ_RUNS, Principal
 from runward.domain.registry.scopes import Scope as KeyScope
 from runward.services import Services
 
-NOT_INSTALLED: Final = "MCP is not installed with this service: the extra `mcp`."
+NOT_INSTALLED: Final = (
+    "MCP support is not installed. The operator must install the extra `runward[mcp]`."
+)
 SESSION_HEADER: Final = "mcp-session-id"
 VERSION_HEADER: Final = "mcp-protocol-version"
 _CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
@@ -171,7 +173,9 @@ def check_origin(request: Request, public_url: str) -> None:
     except ValueError:  # no URL
         fine = False
     if not fine:
-        raise e.ForbiddenError("The Origin of this request is not that of RUNWARD_PUBLIC_URL.")
+        raise e.ForbiddenError(
+            "The `Origin` header of this request does not match RUNWARD_PUBLIC_URL."
+        )
 
 
 def _is_no_name(host: str) -> bool:

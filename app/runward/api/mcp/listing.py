@@ -28,25 +28,27 @@ _HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", 
 
 _AGENT_INPUT: Final = closed_object(
     "input",
-    input={"type": "string", "description": "What the agent is asked."},
+    input={"type": "string", "description": "The task or question for the agent."},
     session_id={
         "type": "string",
         "maxLength": 64,
-        "description": "The conversation to go on with: the id of a session (sess_…).",
+        "description": "ID of the session (sess_…) whose conversation the agent continues.",
     },
 )
 _RESULT_TOOL: Final[JsonObject] = {
     "name": RESULT_TOOL,
-    "description": "Waits for a run that an earlier call has started and that goes on, and "
-    "answers with its result as that call would have.",
+    "description": (
+        "Waits for a run that an earlier call started and that has not ended yet. "
+        "Returns the result that the earlier call would have returned."
+    ),
     "inputSchema": closed_object(
         "run_id",
-        run_id={"type": "string", "description": "The run's id (run_…)."},
+        run_id={"type": "string", "description": "ID of the run (run_…)."},
         wait_seconds={
             "type": "number",
             "minimum": 0,
             "maximum": MAX_RESULT_WAIT,
-            "description": "How long to wait at most; 0 looks and answers.",
+            "description": "Maximum number of seconds to wait. 0 returns at once.",
         },
     ),
     "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
@@ -168,4 +170,6 @@ def _decode_cursor(cursor: str) -> str:
     try:
         return urlsafe_b64decode(cursor.encode()).decode()
     except ValueError:
-        raise McpRequestError("The cursor is none of this list's.") from None
+        raise McpRequestError(
+            "The cursor does not belong to this list. Request the first page again."
+        ) from None

@@ -36,9 +36,10 @@ log = structlog.get_logger()
 INTERNAL_ERROR: Final = -32_603
 NAME: Final = "runward"
 INSTRUCTIONS: Final = (
-    "Every call is a run of Runward, which is recorded and goes on when the connection is lost. "
-    "Some calls wait for a person to approve them. A call whose run goes on after the answer says "
-    "so: ask for its result later with runward_result, and do not make the call again."
+    "Each call starts a run in Runward. The run is recorded, and it continues if "
+    "the connection is lost. Some calls wait until a person approves them. If a "
+    "call returns before its run has ended, the answer says so. Get the result "
+    "later with runward_result, and do not make the call again."
 )
 _MODULES: Final = (
     "mcp.server.lowlevel",
@@ -182,5 +183,5 @@ async def _translate_errors(answer: Any) -> JsonObject:
             refused = UnavailableError()
             raise MCPError(INTERNAL_ERROR, refused.detail, {"code": refused.code}) from None
         log.exception("mcp_request_failed")
-        text = "Something went wrong in Runward. Its log has it."
+        text = "Runward failed because of an internal error. See Runward's log."
         raise MCPError(INTERNAL_ERROR, text) from None

@@ -65,11 +65,12 @@ def build_waiting_result(
 ) -> JsonObject:
     """Of a run that goes on after the answer."""
     shown = format_id(Prefix.RUN, run_id)
-    lines = [f"The run {shown} goes on; it is {status} now."]
-    lines += [f"It waits for {describe_wait(one)}." for one in waiting]
+    lines = [f"The run {shown} has not ended. Its status is {status}."]
+    lines += [f"It is waiting for {describe_wait(one)}." for one in waiting]
     lines.append(
-        f'Call the tool {RESULT_TOOL} with {{"run_id": "{shown}"}} later: it answers with the '
-        "result. Do not make this call again: it would be another one."
+        f'To get the result, call the tool {RESULT_TOOL} later with {{"run_id": '
+        f'"{shown}"}}. Do not make this call again, because that would start '
+        "another run."
     )
     actions: list[JsonValue] = [render_wait(one).model_dump(mode="json") for one in waiting]
     about: JsonObject = {"run_id": shown, "status": status, "waiting_for": actions}
@@ -87,8 +88,8 @@ def describe_wait(one: WaitingCall) -> str:
     if isinstance(what, Approval):
         approval = format_id(Prefix.APPROVAL, what.id)
         return (
-            f"a person to decide about the call of '{what.tool}', approval {approval} "
-            f"(POST /v1/approvals/{approval}/decision)"
+            f"a person's decision about the call of '{what.tool}', approval "
+            f"{approval} (POST /v1/approvals/{approval}/decision)"
         )
     path = f"POST /v1/runs/{run}/tool_calls/{what.call.id}"
     match render_wait(one).type:
@@ -97,7 +98,10 @@ def describe_wait(one: WaitingCall) -> str:
         case "callback":
             return f"the callback of '{what.call.tool}'"
         case _:
-            return f"someone to say what became of the call of '{what.call.tool}' ({path}/resolve)"
+            return (
+                f"a person's review of the call of '{what.call.tool}', whose outcome is "
+                f"unknown ({path}/resolve)"
+            )
 
 
 def build_content(output: JsonValue, parts: Iterable[Part], run_id: RunId) -> list[JsonValue]:
@@ -150,7 +154,7 @@ def _explain_end(run: RunView) -> str:
     """Why a run has no result, and what it said all the same."""
     about: dict[str, Any] = run.error or run.incomplete_details or {}
     reason = about.get("message") or about.get("code") or about.get("reason")
-    lines = [f"The run ended as {run.status}{f': {reason}' if reason else '.'}"]
+    lines = [f"The run ended with status {run.status}{f': {reason}' if reason else '.'}"]
     if run.output not in (None, ""):
         lines.append(as_text(run.output))
     return "\n".join(lines)

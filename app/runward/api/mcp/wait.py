@@ -44,7 +44,7 @@ async def wait_for_result(
     client of MCP can give, or when the process stops. Holds no database connection meanwhile.
     Raises RunNotFoundError."""
     reporter = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
-    await reporter.report(f"Run {reporter.run} has been accepted.")
+    await reporter.report(f"Run {reporter.run} was accepted.")
     found = follow(
         storage, live, RunLog(project_id, run_id), seconds=seconds, heartbeat=BEAT_SECONDS
     )
@@ -118,11 +118,11 @@ class _ProgressReporter:
             what = results.describe_wait(one)
             if what not in self._asked:
                 self._asked.add(what)
-                await self.report(f"Run {self.run} waits for {what}.")
+                await self.report(f"Run {self.run} is waiting for {what}.")
 
     async def report_status(self, status: RunStatus) -> None:
         if asyncio.get_running_loop().time() - self._last >= HEARTBEAT_SECONDS:
-            await self.report(f"Run {self.run} is {status}.")
+            await self.report(f"The status of run {self.run} is {status}.")
 
 
 def _format_progress(data: dict[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ _SAMPLE_ERRORS: Final[tuple[e.AppError, ...]] = (
     e.InsufficientScopeError(["runs:write"]),
     e.RunUnreadableError(ProjectId(UUID(int=0)), RunId(UUID(int=0))),
     e.PayloadTooLargeError(1_048_576),
-    e.UnsupportedParameterError("prompt", "Runward stores no prompts"),
+    e.UnsupportedParameterError("prompt", "Runward does not store prompts."),
     e.InvalidRequestError(errors=[e.FieldError("tools.0", "must be a string")]),
     e.UnknownToolError(errors=[e.FieldError("tools.0", "is not registered")]),
     e.ApprovalAlreadyDecidedError(

@@ -30,8 +30,8 @@ async def check_hosted_tools(
     errors = [
         FieldError(
             f"tools.{config.tools.index(name)}",
-            f"is run by the model's vendor, and none of the models here runs {kind}; "
-            "GET /v1/capabilities says which vendors do",
+            "is run by the model's provider, and no provider of these models runs "
+            f"{kind}; see GET /v1/capabilities",
         )
         for name, kind in kinds.items()
         if not any(kind in theirs for theirs in hosted)
@@ -71,7 +71,7 @@ def _find_unsupported_settings(config: AgentConfig, abilities: Sequence[Abilitie
     everywhere = set[str]().union(*losses).intersection(*losses)
     providers = ", ".join(dict.fromkeys(one.provider for one in abilities))
     return [
-        f"{what.removeprefix('model_settings.')}: is a setting that {providers} does not have"
+        f"{what.removeprefix('model_settings.')}: is not supported by {providers}"
         for what in sorted(everywhere)
     ]
 
@@ -84,14 +84,19 @@ def _check_kind(config: AgentConfig) -> None:
     errors: list[FieldError] = []
     if config.kind == "llm":
         if config.model is None:
-            errors.append(FieldError("model", "is needed for an agent of kind llm"))
+            errors.append(FieldError("model", "is required for an agent of kind llm"))
         if config.agents:
-            errors.append(FieldError("agents", "are run by a workflow; the kind here is llm"))
+            errors.append(
+                FieldError(
+                    "agents",
+                    "must be omitted for an agent of kind llm, because only a workflow has agents",
+                )
+            )
     else:
         if not config.agents:
-            errors.append(FieldError("agents", f"are needed for an agent of kind {config.kind}"))
+            errors.append(FieldError("agents", f"is required for an agent of kind {config.kind}"))
         errors += [
-            FieldError(name, f"must be left out: the kind is {config.kind}")
+            FieldError(name, f"must be omitted for an agent of kind {config.kind}")
             for name in ("model", "tools", "handoffs")
             if getattr(config, name)
         ]

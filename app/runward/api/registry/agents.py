@@ -137,7 +137,7 @@ async def register_agent(
         )
         if made is None:
             raise e.AlreadyExistsError(
-                f"There is an agent '{agent.name}' already; PATCH changes it."
+                f"An agent named '{agent.name}' already exists. Use PATCH to update it."
             )
         return Agent.from_row(made)
 

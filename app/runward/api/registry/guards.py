@@ -68,8 +68,8 @@ async def _check_guard(registry: Registry, path: str, guard: Guardrail | Hook) -
                 return FieldError(f"{path}.url", str(error))
         case PluginGuardrail(name=name):
             if name not in plugins.guardrail_names:
-                return FieldError(f"{path}.name", "is no guardrail of any plugin that is loaded")
+                return FieldError(f"{path}.name", "is not a guardrail of a loaded plugin")
         case PluginHook(name=name):
             if name not in plugins.hook_names:
-                return FieldError(f"{path}.name", "is no hook of any plugin that is loaded")
+                return FieldError(f"{path}.name", "is not a hook of a loaded plugin")
     return None

@@ -128,7 +128,9 @@ async def _create_key(
 ) -> Response:
     """Raises InsufficientScopeError for a scope that the principal lacks."""
     if missing := [scope for scope in body.scopes if scope not in principal.scopes]:
-        raise e.InsufficientScopeError(missing, "This key cannot grant scopes that it lacks")
+        raise e.InsufficientScopeError(
+            missing, "This API key cannot grant scopes that it does not have"
+        )
     secret = keys.make_secret()
 
     async def create(tx: Tx) -> NewKey:

@@ -49,7 +49,7 @@ def apply_patch(
     if _parse_origin(spec.url) != _parse_origin(before.spec.url):
         kept = former.literal_fields() - again.keys()
         if kept:
-            message = "must be given again (or as {}, or null) together with another url"
+            message = "must be set again (or set to {} or null) if the origin of `url` changes"
             raise e.InvalidRequestError(errors=[FieldError(at, message) for at in sorted(kept)])
     return spec, Credentials(**(given | again))
 
@@ -64,12 +64,20 @@ async def check_server(
     """What it is logged in to with. Raises InvalidRequestError that names every path."""
     if "mcp" not in registry.executors:
         raise e.InvalidRequestError(
-            errors=[FieldError("name", "MCP is not installed with this service: the extra `mcp`")]
+            errors=[
+                FieldError(
+                    "name",
+                    "MCP support is not installed; the operator must install the extra "
+                    "`runward[mcp]`",
+                )
+            ]
         )
     filled = await _fill_credentials(storage, project_id, credentials)
     errors: list[FieldError] = []
     if (spec.url is None) == (spec.command is None):
-        errors.append(FieldError("url", "is needed, or a command; never both"))
+        errors.append(
+            FieldError("url", "is required unless `command` is set; set exactly one of them")
+        )
     elif spec.url is not None:
         errors += await _check_http(registry, spec, spec.url, filled)
     else:
@@ -152,7 +160,11 @@ async def _fill_credentials(
     async with storage.read() as tx:
         found = await read_secrets(tx, storage.vault, project_id, set(references.values()))
     missing = [
-        FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
+        FieldError(
+            path,
+            f"names the secret '{name}', which does not exist; create it with PUT "
+            f"/v1/secrets/{name}",
+        )
         for path, name in references.items()
         if name not in found
     ]
@@ -174,7 +186,11 @@ async def _check_http(
         except TargetError as error:
             errors.append(FieldError(path, str(error)))
     if spec.args:
-        errors.append(FieldError("args", "are for a command"))
+        errors.append(
+            FieldError(
+                "args", "must be omitted, because only a server with `command` has arguments"
+            )
+        )
     return errors + credential_problems(filled)
 
 
@@ -186,7 +202,7 @@ def _check_command(
         "oauth": credentials.oauth,
     }
     errors = [
-        FieldError(at, "are for a server with a url; a command gets none")
+        FieldError(at, "must be omitted, because only a server with `url` can have this field")
         for at, value in needless.items()
         if value
     ]

@@ -177,7 +177,10 @@ async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     if former is None:
         raise e.McpServerNotFoundError
     if (former.id, former.version) != (before.id, before.version):
-        raise e.ConflictError(f"MCP server '{name}' was changed meanwhile; look at it again.")
+        raise e.ConflictError(
+            f"Another request updated MCP server '{name}' at the same time. Read the "
+            "server again, then retry."
+        )
     return former
 
 

@@ -68,9 +68,13 @@ PLUGIN_POLICY_FIELDS: Final = frozenset(
 
 def _reject_code_types(value: Any) -> Any:
     if value == "plugin":
-        raise ValueError("plugins come from code that is installed with the service; see its docs")
+        raise ValueError(
+            "must not be plugin, because Runward registers plugin tools from installed code"
+        )
     if value == "mcp":
-        raise ValueError("tools of MCP servers come with their server; register it")
+        raise ValueError(
+            "must not be mcp; register the MCP server with POST /v1/mcp_servers instead"
+        )
     return value
 
 
@@ -130,7 +134,7 @@ class RegisterTool(_RegisterToolFields):
         elif "parameters" not in given:
             fields["parameters"] = fixed
         elif fields["type"] != "agent":
-            text = "is fixed by the kind of tool; leave it out"
+            text = "must be omitted, because the kind of tool defines its parameters"
             raise InvalidRequestError(errors=[FieldError("parameters", text)])
         if hosted is not None or implements is not None:
             fields["strict"] = False
@@ -309,16 +313,21 @@ class UpdateTool(_ToolPatchFields):
         type_ = spec.type
         if type_ in ("plugin", "mcp"):
             whose = "plugin's code" if type_ == "plugin" else "MCP server"
-            message = f"is a matter of the {whose} and cannot be changed here"
+            message = f"is defined by the {whose} and cannot be updated"
             return [
                 FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY_FIELDS)
             ]
         fixed = type_ == "hosted" or spec.implements is not None
         if fixed and "parameters" in self.model_fields_set:
-            return [FieldError("parameters", "is fixed by the kind of tool")]
+            return [
+                FieldError(
+                    "parameters",
+                    "cannot be updated, because the kind of tool defines its parameters",
+                )
+            ]
         changed: HostedTool | None = getattr(self, "hosted", None)
         if changed is not None and spec.hosted is not None and changed.kind != spec.hosted.kind:
-            return [FieldError("hosted.kind", "cannot be changed; register another tool")]
+            return [FieldError("hosted.kind", "cannot be updated; register another tool")]
         nulls = sorted(
             n for n in self.model_fields_set & _NOT_NULL_FIELDS if getattr(self, n) is None
         )

@@ -45,9 +45,11 @@ routes = make_router("Tools")
 MAX_ROUNDS: Final = 20
 """How often a change is checked again because somebody else changed the tool meanwhile."""
 _UNTESTABLE_TYPES: Final = {
-    "agent": "is of type agent; start a run of its agent instead",
-    "client": "is of type client; only the client can run it",
-    "hosted": "is of type hosted; only the model's vendor can run it",
+    "agent": "is of type agent and cannot be tested; start a run of its agent instead",
+    "client": "is of type client and cannot be tested, because only the client can run it",
+    "hosted": (
+        "is of type hosted and cannot be tested, because only the model's provider can run it"
+    ),
 }
 
 
@@ -63,16 +65,16 @@ async def register_tool(
     once."""
     spec = tool.to_spec()
     if is_reserved(spec.name):
-        raise e.InvalidRequestError(
-            errors=[FieldError("name", "is reserved for Runward's own tools")]
-        )
+        raise e.InvalidRequestError(errors=[FieldError("name", "is reserved for a built-in tool")])
     await check_tool(registry, principal.project_id, spec)
     secret = signing.make_secret()
 
     async def register(tx: Tx) -> NewTool:
         made = await tool_registry.add_tool(tx, storage.vault, principal.project_id, spec, secret)
         if made is None:
-            raise e.AlreadyExistsError(f"There is a tool '{spec.name}' already; PATCH changes it.")
+            raise e.AlreadyExistsError(
+                f"A tool named '{spec.name}' already exists. Use PATCH to update it."
+            )
         return NewTool.from_row(made, secret=secret)
 
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -120,7 +122,7 @@ async def update_tool(
         if changed is not None:
             registry.forget_tools(principal.project_id)
             return Tool.from_row(changed)
-    raise e.ConflictError(f"Tool '{name}' is being changed by others. Try again.")
+    raise e.ConflictError(f"Other requests are updating tool '{name}'. Retry the request.")
 
 
 async def _apply_change(
@@ -161,8 +163,8 @@ async def delete_tool(
         if found is not None and found.spec.type in ("plugin", "mcp"):
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
             raise e.ConflictError(
-                f"'{name}' comes from {whence} and cannot be deleted; disable it: "
-                'PATCH it with {"enabled": false}.'
+                f"Tool '{name}' comes from {whence} and cannot be deleted. To "
+                'disable it, send PATCH with {"enabled": false}.'
             )
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError
@@ -219,9 +221,16 @@ async def _check_target(
     registry: Registry, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
     if spec.type != "hosted" and spec.hosted is not None:
-        return [FieldError("hosted", "is for a tool of type hosted")]
+        return [
+            FieldError("hosted", "must be omitted, because it applies only to tools of type hosted")
+        ]
     if spec.type not in ("webhook", "plugin") and spec.implements is not None:
-        return [FieldError("implements", "is for a webhook or a plugin")]
+        return [
+            FieldError(
+                "implements",
+                "must be omitted, because it applies only to tools of type webhook or plugin",
+            )
+        ]
     match spec.type:
         case "webhook":
             return await _check_webhook(registry, project_id, spec)
@@ -240,7 +249,7 @@ async def _check_webhook(
 ) -> list[FieldError]:
     errors = [*await _check_header_values(registry, project_id, spec), *_check_no_agent(spec)]
     if spec.url is None:
-        return [*errors, FieldError("url", "is needed for a webhook")]
+        return [*errors, FieldError("url", "is required for a tool of type webhook")]
     try:
         await registry.check_target(spec.url)
     except TargetError as error:
@@ -255,7 +264,11 @@ async def _check_header_values(
     references = secret_references(spec.headers)
     secrets = await registry.read_secrets(project_id, set(references.values()))
     missing = [
-        FieldError(path, f"there is no secret '{name}'; PUT /v1/secrets/{name} makes it")
+        FieldError(
+            path,
+            f"names the secret '{name}', which does not exist; create it with PUT "
+            f"/v1/secrets/{name}",
+        )
         for path, name in references.items()
         if name not in secrets
     ]
@@ -263,24 +276,31 @@ async def _check_header_values(
 
 
 def _check_no_agent(spec: ToolSpec) -> list[FieldError]:
-    return [FieldError("agent", "is for a tool of type agent")] if spec.agent is not None else []
+    return (
+        [FieldError("agent", "must be omitted, because it applies only to tools of type agent")]
+        if spec.agent is not None
+        else []
+    )
 
 
 def _check_hosted(spec: ToolSpec) -> list[FieldError]:
     """The provider runs it: what would stand around a call of ours cannot hold."""
     errors = [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
     if spec.hosted is None:
-        return [*errors, FieldError("hosted", "is needed for a tool of type hosted")]
-    message = "cannot hold for a tool that the model's vendor runs by itself"
+        return [*errors, FieldError("hosted", "is required for a tool of type hosted")]
+    message = "cannot be applied to a tool that the model's provider runs"
     errors += [
         FieldError(name, message) for name in ("guardrails", "output_schema") if getattr(spec, name)
     ]
     twice = sorted(spec.hosted.settings.keys() & spec.hosted.secrets.keys())
     errors += [
-        FieldError(f"hosted.secrets.{name}", "is among the settings already") for name in twice
+        FieldError(f"hosted.secrets.{name}", "must not also be in `hosted.settings`")
+        for name in twice
     ]
     if spec.hosted.kind != "mcp" and spec.approval != "never":
-        errors.append(FieldError("approval", f"{message}; only hosted MCP servers can be asked"))
+        errors.append(
+            FieldError("approval", f"{message}; only a hosted tool of kind mcp supports approvals")
+        )
     return errors
 
 
@@ -288,13 +308,13 @@ def _check_agent(spec: ToolSpec) -> list[FieldError]:
     """Whether there is such an agent is seen when a run starts."""
     errors: list[FieldError] = []
     if spec.agent is None:
-        errors.append(FieldError("agent", "is needed for a tool of type agent"))
+        errors.append(FieldError("agent", "is required for a tool of type agent"))
     return [*errors, *_check_absent(spec, "url", "headers")]
 
 
 def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
     """Of a webhook alone."""
-    message = f"is for a webhook; a tool of type {spec.type} has none"
+    message = f"must be omitted for a tool of type {spec.type}"
     return [FieldError(name, message) for name in fields if getattr(spec, name)]
 
 
@@ -312,8 +332,9 @@ async def _get_code_spec(
     code = registry.get_plugin_spec(spec.name)
     if code is None and any(getattr(patch, name) is None for name in patch.model_fields_set):
         raise e.ConflictError(
-            f"The plugin of '{spec.name}' is not loaded in the process that answers, so what its "
-            "code says is not known; install it, or name it in RUNWARD_PLUGINS."
+            f"This API process has not loaded the plugin of tool '{spec.name}', so "
+            "it does not know the values that the code declares. Install the "
+            "plugin, or add it to RUNWARD_PLUGINS."
         )
     return code or spec
 

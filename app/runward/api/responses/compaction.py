@@ -19,7 +19,7 @@ MAX_ITEM_BYTES: Final = 4_194_304
 _RESERVED_BYTES: Final = 4096
 """Bytes of a request that are reserved for everything but the sealed conversation."""
 _COLUMN: Final = "responses.compaction"
-_UNKNOWN: Final = "was not sealed here for this project, or was altered"
+_UNKNOWN: Final = "was not created by Runward for this project, or was altered"
 
 
 def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_bytes: int) -> str:
@@ -28,14 +28,12 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
     larger."""
     text = compact([item_to_json(item) for item in items])
     if len(text.encode()) > MAX_ITEM_BYTES:
-        raise parameter_error(
-            "input", f"is more than {MAX_ITEM_BYTES} bytes, as much as can be sealed"
-        )
+        raise parameter_error("input", f"must have at most {MAX_ITEM_BYTES} bytes to be compacted")
     packed = base64.b64encode(zlib.compress(text.encode())).decode()
     sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
     encoded = base64.b64encode(sealed).decode()
     if len(encoded) + _RESERVED_BYTES > max_body_bytes:
-        size = f"{len(encoded)} bytes when it is sealed; the limit is {max_body_bytes} bytes"
+        size = f"{len(encoded)} bytes when it is compacted, and the limit is {max_body_bytes} bytes"
         raise parameter_error("input", f"has {size}")
     return encoded
 
@@ -51,12 +49,12 @@ def make_unseal(vault: Vault, project_id: ProjectId) -> Unseal:
             raw = base64.b64decode(sealed, validate=True)
             packed = vault.open(raw, column=_COLUMN, project_id=project_id, row="")
         except (SecretUnreadableError, ValueError):
-            raise parameter_error("input", f"encrypted_content {_UNKNOWN}") from None
+            raise parameter_error("input", f"contains encrypted_content that {_UNKNOWN}") from None
         text = zlib.decompress(base64.b64decode(packed))
         left -= len(text)
         if left < 0:
             raise parameter_error(
-                "input", f"has compaction items of more than {MAX_ITEM_BYTES} bytes in total"
+                "input", f"has compaction items that exceed {MAX_ITEM_BYTES} bytes in total"
             )
         found = cast("list[JsonValue]", from_json(text))
         return [item_from_json(cast("JsonObject", one)) for one in found]

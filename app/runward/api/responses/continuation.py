@@ -71,7 +71,7 @@ class Answers:
                 case inputs.ResponseInputMessage():
                     found.messages.append(parse_message(item, f"input.{n}"))
                 case _:
-                    why = "stands in the conversation already; send only what is new"
+                    why = "is already part of the conversation; send only new items"
                     raise parameter_error(f"input.{n}", why)
         return found
 
@@ -102,7 +102,8 @@ async def load_previous_response(
         raise e.PreviousResponseNotFoundError(why, errors=[FieldError(_PARAMETER, why)]) from None
     if not log.ended:
         raise parameter_error(
-            _PARAMETER, f"The response {id_} is {log.snapshot.status}; wait for its end."
+            _PARAMETER,
+            f"The response {id_} has the status {log.snapshot.status}. Wait until it ends.",
         )
     return PreviousResponse(view, id_, log, list_requests(log))
 
@@ -122,7 +123,7 @@ async def load_history(
     if former.view.session_id is not None:
         shown = format_id(Prefix.SESSION, former.view.session_id)
         raise parameter_error(
-            _PARAMETER, f"belongs to a session: send conversation='{shown}' instead"
+            _PARAMETER, f"belongs to a session; send conversation='{shown}' instead"
         )
     async with storage.read() as tx:
         found = await queries.load(tx, project_id, former.id.run_id)
@@ -138,7 +139,7 @@ def _unanswered_error(former: PreviousResponse) -> e.InvalidRequestError:
             return missing_output_error(item["call_id"])
     ids = ", ".join(item["id"] for item in former.requests)
     return parameter_error(
-        "input", f"No mcp_approval_response found for {ids}, which the run waits for."
+        "input", f"No mcp_approval_response found for {ids}. The run is waiting for it."
     )
 
 
@@ -164,7 +165,7 @@ async def continue_run(
         check_continuation(body, config)
     if body.metadata and body.metadata != former.view.metadata:
         raise parameter_error(
-            "metadata", "must be left out or as in the response that is gone on from"
+            "metadata", "must be omitted or equal to the value in the previous response"
         )
 
     async def act(tx: Tx) -> dict[str, str]:
@@ -192,7 +193,9 @@ def _check_answers(former: PreviousResponse, answers: Answers) -> None:
     for one in answers.decisions:
         if one.approval_request_id not in questions:
             raise parameter_error(
-                "input", f"{one.approval_request_id} is no question of {former.id}."
+                "input",
+                f"{one.approval_request_id} is not an approval request of the "
+                f"response {former.id}.",
             )
 
 
@@ -223,7 +226,10 @@ async def _apply_answers(
             tx, storage.vault, project_id, run_id, call.id, said, project_has_checks=checked
         )
     if answers.messages and not counts:
-        raise e.ConflictError("What the run waited for was settled already; see its response.")
+        raise e.ConflictError(
+            "The run is no longer waiting for this input. Retrieve the response to see "
+            "its current state."
+        )
     if answers.messages:
         await transitions.add_input(tx, project_id, run_id, answers.messages)
     return waited if counts else former.ended_at

@@ -62,7 +62,9 @@ def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[It
             pass
         case inputs.ResponseInputMcpApprovalResponse():
             raise parameter_error(
-                f"{at}", "answers nothing: name the response with previous_response_id"
+                f"{at}",
+                "has no approval request to answer; set previous_response_id to "
+                "the response with the approval request",
             )
         case _:
             assert_never(item)
@@ -107,7 +109,11 @@ def parse_output(item: inputs.ResponseInputFunctionCallOutput) -> str:
     """What a function's client says came of it, for a run that waits for it."""
     content = _parse_content(item.output, "input")
     if not isinstance(content, str):
-        raise parameter_error("input", "the output of a function that is waited for must be text")
+        raise parameter_error(
+            "input",
+            "has a function output with an image or a file; the output of a pending "
+            "function call must be text",
+        )
     return content
 
 
@@ -143,7 +149,9 @@ def _parse_media(kind: str, url: str, at: str, filename: str | None = None) -> M
         return MediaPart(type_, data=found[2], media_type=found[1], filename=filename)
     if _URL.fullmatch(url):
         return MediaPart(type_, url=url, filename=filename)
-    raise parameter_error(at, "must be an http(s) URL, or a data URL in base64 with its media type")
+    raise parameter_error(
+        at, "must be an http or https URL, or a base64 data URL with a media type"
+    )
 
 
 def _pair_results(items: Sequence[Item]) -> Iterator[Item]:

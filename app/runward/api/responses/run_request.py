@@ -59,17 +59,24 @@ _EMPTY_SCHEMA: Final[JsonObject] = {
 def check_supported(body: CreateResponse) -> None:
     """Raises UnsupportedParameterError for what no response can be."""
     if not body.store:
-        why = "A response is a durable run, which is stored. Leave `store` out."
+        why = "Runward stores each response as a durable run. Omit `store`."
         raise e.UnsupportedParameterError("store", why)
     if body.truncation != "disabled":
-        why = "Nothing is left out of a conversation by itself; summarise it, or use a session."
+        why = (
+            "Runward does not truncate a conversation. Summarize the conversation, or "
+            "use a session."
+        )
         raise e.UnsupportedParameterError("truncation", why)
     if body.include:
-        raise e.UnsupportedParameterError("include", "Nothing can be included beside the items.")
+        raise e.UnsupportedParameterError(
+            "include", "Runward does not support additional output data. Omit `include`."
+        )
     if body.top_logprobs:
-        raise e.UnsupportedParameterError("top_logprobs", "There are no log probabilities.")
+        raise e.UnsupportedParameterError(
+            "top_logprobs", "Runward does not return log probabilities."
+        )
     if body.conversation is not None and body.previous_response_id is not None:
-        raise parameter_error("conversation", "cannot stand beside previous_response_id")
+        raise parameter_error("conversation", "must not be sent together with previous_response_id")
 
 
 async def start(
@@ -136,16 +143,16 @@ def _build_start_request(body: CreateResponse) -> StartRun:
 def _check_agent_settings(body: CreateResponse) -> None:
     for name in _AGENT_SETTINGS:
         if getattr(body, name) is not None:
-            why = f"belongs to the agent '{body.model}' and cannot be set beside it"
+            why = f"is defined by the agent '{body.model}' and must be omitted"
             raise e.UnsupportedParameterError(name, why)
     text = body.text
     if text is not None and (
         isinstance(text.format, ResponseFormatJsonSchema) or text.verbosity is not None
     ):
-        why = f"belongs to the agent '{body.model}' and cannot be set beside it"
+        why = f"is defined by the agent '{body.model}' and must be omitted"
         raise e.UnsupportedParameterError("text", why)
     if list_registered_tools(body):
-        why = f"The agent '{body.model}' has its tools; only functions can be added."
+        why = f"The agent '{body.model}' defines its own tools. A request can add only functions."
         raise e.UnsupportedParameterError("tools", why)
 
 
@@ -184,7 +191,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
         place = f"tools.{n}.parameters"
         errors += check_schema(parameters, strict=one.strict, at=place)
         if is_reserved(one.name) or one.name in specs:
-            why = "is there twice" if one.name in specs else "is reserved for Runward's own tools"
+            why = "must be unique" if one.name in specs else "is reserved for a built-in tool"
             errors.append(FieldError(f"tools.{n}.name", why))
         specs[one.name] = ToolSpec.model_construct(
             None,
@@ -204,11 +211,11 @@ def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> Resolved
     config, functions = resolved.config, parse_functions(body)
     taken = {*config.tools, *(one.name for one in functions)}
     if len(taken) < len(config.tools) + len(functions):
-        raise parameter_error("tools", "has a function with the name of a registered tool")
+        raise parameter_error("tools", "contains a function with the name of a registered tool")
     fields: dict[str, Any] = dict(config)
     if (choice := body.tool_choice) is not None:
         if not isinstance(choice, str) and choice.name not in taken:
-            raise parameter_error("tool_choice", "must name one of the response's tools")
+            raise parameter_error("tool_choice", "must name one of the tools of this response")
         named = choice if isinstance(choice, str) else NamedToolChoice(name=choice.name)
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:
@@ -227,7 +234,9 @@ def _parse_session(body: CreateResponse) -> SessionId | None:
         return None
     value = parse_id(Prefix.SESSION, given.id if isinstance(given, ResponseConversation) else given)
     if value is None:
-        raise e.SessionNotFoundError(errors=[FieldError("conversation", "is no session")])
+        raise e.SessionNotFoundError(
+            errors=[FieldError("conversation", "is not the ID of a session")]
+        )
     return SessionId(value)
 
 
@@ -247,6 +256,4 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
 
 
 def _changed_error(name: str) -> e.InvalidRequestError:
-    return parameter_error(
-        name, "must be left out or as in the response that this one goes on from"
-    )
+    return parameter_error(name, "must be omitted or equal to the value in the previous response")

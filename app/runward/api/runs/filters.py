@@ -81,7 +81,11 @@ def _parse_statuses(value: str) -> list[RunStatus]:
     except ValueError:
         allowed = ", ".join(RunStatus)
         raise e.InvalidRequestError(
-            errors=[e.FieldError("query.status", f"must be of {allowed}, with commas between")]
+            errors=[
+                e.FieldError(
+                    "query.status", f"must be one or more of {allowed}, separated by commas"
+                )
+            ]
         ) from None
 
 

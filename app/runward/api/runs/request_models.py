@@ -41,7 +41,7 @@ class _MediaInput(RequestModel):
         if (self.url is None) == (self.data is None):
             raise ValueError("must have either url or data")
         if self.data is not None and self.media_type is None:
-            raise ValueError("must have media_type beside data")
+            raise ValueError("must have media_type if data is set")
         return self
 
 
@@ -146,7 +146,7 @@ class StartRun(AgentFields, _RunFields):
             raise ValueError("must have either agent or model")
         own = self.model_fields_set - _RUN_FIELDS - {"model"}
         if self.agent is not None and own:
-            raise ValueError(f"{min(own)} belongs to the agent and cannot stand beside it")
+            raise ValueError(f"{min(own)} is defined by the agent and must be omitted")
         return self
 
     def to_messages(self) -> tuple[Message, ...]:

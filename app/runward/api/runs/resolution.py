@@ -39,7 +39,7 @@ async def resolve_agent(
             agent = await agents.get_agent(tx, project_id, body.agent)
             if agent is None:
                 raise e.UnknownAgentError(
-                    f"There is no agent '{body.agent}'.",
+                    f"This project has no agent named '{body.agent}'.",
                     errors=[FieldError("agent", "is not registered")],
                 )
             limits = merge_limits(agent.config.limits, body.limits)
@@ -49,12 +49,13 @@ async def resolve_agent(
         try:
             team, missing = await agents.find_team(tx, project_id, config.handoffs)
         except TeamTooLargeError:
-            wrong = f"lead to more than {agents.MAX_TEAM_SIZE} agents"
+            wrong = f"lead to more than {agents.MAX_TEAM_SIZE} agents, which is the maximum"
             raise e.InvalidRequestError(errors=[FieldError("handoffs", wrong)]) from None
         missing += await agents.find_missing(tx, project_id, config.agents)
     if missing:
         raise e.UnknownAgentError(
-            f"Not registered: {', '.join(missing)}. Register an agent with POST /v1/agents.",
+            f"These agents are not registered: {', '.join(missing)}. Register an "
+            "agent with POST /v1/agents.",
             errors=[
                 FieldError(_format_path(config, name), "is not registered") for name in missing
             ],
@@ -81,7 +82,8 @@ async def _check_tools(
     missing = await registry.list_unregistered(project_id, names)
     if missing:
         raise e.UnknownToolError(
-            f"Not registered: {', '.join(missing)}. Register a tool with POST /v1/tools.",
+            f"These tools are not registered: {', '.join(missing)}. Register a tool "
+            "with POST /v1/tools.",
             errors=[
                 FieldError(
                     f"tools.{config.tools.index(name)}" if name in config.tools else "handoffs",

@@ -151,7 +151,7 @@ async def _load_items(
         place = _ITEM_POSITION.fullmatch(cursor.removeprefix(begin))
         return None if place is None else (int(place[1]), int(place[2]))
 
-    window = params.by_cursor(parse, "must be the first_id or last_id of a page of this list")
+    window = params.by_cursor(parse, "must be the `first_id` or `last_id` of a page of this list")
     async with storage.read() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
             raise e.SessionNotFoundError
@@ -170,5 +170,5 @@ async def _load_items(
 def _parse_run_id(shown: str) -> RunId:
     value = parse_id(Prefix.RUN, shown)
     if value is None:
-        raise e.RunNotFoundError("This session has no such run.")
+        raise e.RunNotFoundError("This session has no run with this ID.")
     return RunId(value)

@@ -15,7 +15,7 @@ export function factsOf(run_, models, took, usage) {
     took, usage,
     run_.session_id ? h("span", null, "session ", h("a", { href: `#/runs?session_id=${run_.session_id}`, title: "Show the runs of this session" }, h("code", null, shortId(run_.session_id))), " ", h("a", { href: `#/start?session_id=${run_.session_id}${run_.agent ? `&agent=${encodeURIComponent(run_.agent)}` : ""}`, title: "Start another run in this session" }, "Start another run")) : null,
     run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "the run above it") : null,
-    run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "goes on from an earlier run") : null,
+    run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "continues an earlier run") : null,
     Object.keys(run_.metadata).length ? h("span", null, text(JSON.stringify(run_.metadata))) : null,
   ];
 }

@@ -15,7 +15,7 @@ async function tell(asked, said) {
     return answer;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    note([h("strong", null, "Not done. "), text(error.message)], "error");
+    note([h("strong", null, "The request failed. "), text(error.message)], "error");
     return null;
   }
 }
@@ -31,8 +31,8 @@ export function cancelling(id, done) {
   const after = h("button", { type: "button" }, "Stop after this turn");
   const back = h("button", { type: "button", class: "quiet" }, "Back");
   const panel = h("div", { class: "cancel card", role: "group", "aria-label": "Cancel the run", hidden: true },
-    h("p", { class: "small" }, h("strong", null, "Now: "), "the run ends at once. Calls that are being made are recorded as cancelled, though they may have taken effect."),
-    h("p", { class: "small" }, h("strong", null, "After this turn: "), "the model's answer and the calls that have begun are still finished."),
+    h("p", { class: "small" }, h("strong", null, "Now: "), "the run ends at once. Calls in progress are recorded as cancelled, although they may have taken effect."),
+    h("p", { class: "small" }, h("strong", null, "After this turn: "), "the current model response and its started calls are finished first."),
     h("div", { class: "actions" }, now, after, back));
   const open = (/** @type {boolean} */ shown) => {
     panel.hidden = !shown;
@@ -61,9 +61,9 @@ export function saying(id) {
   const field = h("textarea", { id: "more-input", rows: "2", "data-key": "more-input", "aria-describedby": "more-input-help" });
   const button = h("button", { type: "submit" }, "Send");
   const once = onceOnly();
-  const form = h("form", { class: "saying form", "aria-label": "Say something to the run" },
-    h("label", { for: "more-input" }, "Say something to the run"), field,
-    h("div", { class: "actions" }, button, h("span", { class: "soft small", id: "more-input-help" }, "The model sees it with its next turn. Ctrl+Enter sends.")));
+  const form = h("form", { class: "saying form", "aria-label": "Send a message to the run" },
+    h("label", { for: "more-input" }, "Send a message to the run"), field,
+    h("div", { class: "actions" }, button, h("span", { class: "soft small", id: "more-input-help" }, "The model reads the message in its next turn. Press Ctrl+Enter to send.")));
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
@@ -72,7 +72,7 @@ export function saying(id) {
     const body = { input: field.value.trim() };
     if (!body.input || button.disabled) return;
     button.disabled = true;
-    const sent = await tell(send("POST", `v1/runs/${id}/input`, body, once(body)), "Sent. The model sees it with its next turn.");
+    const sent = await tell(send("POST", `v1/runs/${id}/input`, body, once(body)), "The message was sent. The model reads it in its next turn.");
     button.disabled = false;
     if (sent === null) return;
     field.value = "";

@@ -28,7 +28,7 @@ export function agent(main, { id, who }) {
         h("a", { class: "button", href: `#/runs?agent=${found.name}` }, "Its runs")),
       about(found),
       versions(id, leaving.signal),
-      h("details", { class: "card" }, h("summary", null, "Everything, as it is registered"), json(found))),
+      h("details", { class: "card" }, h("summary", null, "All fields, as registered"), json(found))),
     (error) => leaving.signal.aborted || fill(main, head, h("p", { class: "wrong" }, text(error.message))));
   return () => leaving.abort();
 }
@@ -51,7 +51,7 @@ function about(found) {
 /** Each with what it changed. @param {string} name @param {AbortSignal} leaving */
 function versions(name, leaving) {
   const list = h("ol", { class: "versions plain" });
-  const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older ones");
+  const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older entries");
   /** @type {any[]} */
   const found = [];
 
@@ -66,7 +66,7 @@ function versions(name, leaving) {
   const failed = (/** @type {Error} */ error) => leaving.aborted || fill(list, h("li", { class: "wrong" }, text(error.message)));
   more.addEventListener("click", () => void look().catch(failed));
   look().catch(failed);
-  return h("section", { class: "card", "aria-label": "Versions" }, h("h2", null, "Versions"), h("p", { class: "soft small" }, "A run keeps to the version that it was started with."), list, more);
+  return h("section", { class: "card", "aria-label": "Versions" }, h("h2", null, "Versions"), h("p", { class: "soft small" }, "A run uses the version that it was started with."), list, more);
 }
 
 /** @param {any} version @param {any} before the one before it, where that is loaded. @param {boolean} newest */

@@ -10,9 +10,9 @@ import { registered } from "./registered.js";
 export function agents(main, { who, query }) {
   return registered(main, {
     title: "Agents",
-    about: "A name for a model with its instructions, tools and limits; runs are started from them.",
+    about: "An agent is a named model with instructions, tools and limits. You can start runs from an agent.",
     path: "v1/agents",
-    none: "No agent is registered yet.",
+    none: "No agents are registered yet.",
     facts: (agent) => [
       modelOf(agent),
       some(agent.tools.length, "tool"),

@@ -38,7 +38,7 @@ export function answerField(label, help) {
     input.classList.toggle("code", isJson());
     const found = read();
     input.setAttribute("aria-invalid", String(found === null));
-    fill(unseen, split(input.value).some((part) => part.mark) ? ["With what cannot be seen: ", text(input.value)] : null);
+    fill(unseen, split(input.value).some((part) => part.mark) ? ["With invisible characters: ", text(input.value)] : null);
   }
 
   input.addEventListener("input", look);

@@ -175,7 +175,7 @@ export async function follow(runId, take, connected, signal) {
         take(frame);
         if (frame.id !== null && frame.data.run_id === runId && FINAL.has(frame.type)) return;
         if (document.hidden || performance.now() - since < AT_WORK_MS) continue;
-        await sleep(0); // Many frames at once: the page draws what is there already.
+        await sleep(0); // Many frames at once: the page draws what must be unique.
         since = performance.now();
       }
     } catch (error) {

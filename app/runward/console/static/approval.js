@@ -44,24 +44,24 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
   if (may && allowed.has("edit") && storedEdit(approval.id)) void open("edit");
 
   const call = h("div", { class: "stack" },
-    approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs in this installation, at no address"),
+    approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs in this deployment, without a URL"),
     argumentRows(approval, approval.id, whole),
-    KEEPS_NUMBERS ? null : h("p", { class: "wrong" }, "This browser rounds numbers of more than 15 digits. Use a newer one to decide about those."),
+    KEEPS_NUMBERS ? null : h("p", { class: "wrong" }, "This browser rounds numbers with more than 15 digits. Use a newer browser to decide calls with such numbers."),
     h("details", { class: "digest", "data-key": `digest ${approval.id}` }, h("summary", null, "Digest ", h("code", null, `${approval.digest.replace("sha256:", "").slice(0, 12)}…`)), h("code", null, approval.digest)));
   const element = h("article", { class: "card approval", "aria-labelledby": title, "data-key": approval.id, tabindex: "-1" },
     h("header", { class: "card-head" },
       h("h2", { id: title, class: inRun ? "hidden" : null }, text(approval.tool), h("span", { class: "soft small" }, ` version ${approval.tool_version}`)),
       when),
     inRun ? call : h("div", { class: "card-body" }, call, story(approval)),
-    may ? [actions, panel] : h("p", { class: "soft" }, "This key may look, not decide: that needs the scope ", h("code", null, "approvals:decide"), "."));
+    may ? [actions, panel] : h("p", { class: "soft" }, "This API key cannot decide approvals. Deciding requires the scope ", h("code", null, "approvals:decide"), "."));
 
   function tick() {
     const left = Date.parse(approval.expires_at) - Date.now();
     element.classList.toggle("soon", left < SOON_MS);
     when.className = left < SOON_MS ? "when soon" : "when";
-    when.title = `Asked ${moment(approval.requested_at)}, expires ${moment(approval.expires_at)}`;
+    when.title = `Requested ${moment(approval.requested_at)}, expires ${moment(approval.expires_at)}`;
     const expires = h("span", { class: left < URGENT_MS ? "badge bad" : left < SOON_MS ? "badge warn" : null }, left > 0 ? `expires in ${roughly(left)}` : "expires now");
-    fill(when, `asked ${ago(approval.requested_at, Date.now())} · `, expires);
+    fill(when, `requested ${ago(approval.requested_at, Date.now())} · `, expires);
   }
 
   /** @type {import("./deciding.js").Decide} */
@@ -78,7 +78,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
       if (!(error instanceof Problem)) throw error;
       if (error.code === "approval_already_decided") decided({ ...approval, ...error.body.approval, ...(await withoutArguments(approval.id)), late: true });
       else if (error.status === 422 && refused && error.errors.length) refused(error.errors);
-      else note([h("strong", null, "Not decided. "), text(error.message), error.errors.map((one) => [" ", text(`${one.path} ${one.message}`), "."])], "error");
+      else note([h("strong", null, "The decision was not stored. "), text(error.message), error.errors.map((one) => [" ", text(`${one.path} ${one.message}`), "."])], "error");
     }
   }
 

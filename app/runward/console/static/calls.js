@@ -9,7 +9,7 @@ import { List } from "./list.js";
 const EVERY_MS = 4000;
 const PAGE = 20;
 const ROW_PX = 38;
-const COLUMNS = ["Outcome", "Took", "Run", "Agent", "Attempts", "Error", "Asked for"];
+const COLUMNS = ["Outcome", "Duration", "Run", "Agent", "Attempts", "Error", "Requested"];
 
 /**
  * @param {string} name
@@ -23,7 +23,7 @@ export function recentCalls(name, leaving) {
     h("caption", { class: "hidden" }, `Calls of ${name}, newest first`),
     h("thead", null, h("tr", null, COLUMNS.map((title) => h("th", { scope: "col" }, title)))),
     body);
-  const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older ones");
+  const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older entries");
   let pages = 1;
   let slow = 0;
   /** @type {Map<string, any>} */
@@ -69,7 +69,7 @@ export function recentCalls(name, leaving) {
       } catch (error) {
         if (leaving.aborted || !(error instanceof Problem)) return;
         lead.className = "wrong";
-        fill(lead, text(error.status === 403 ? "This key may not see runs, and so no calls." : error.message));
+        fill(lead, text(error.status === 403 ? "This API key cannot list runs, so it cannot list calls." : error.message));
         if (error.status === 403 || error.status === 404) return;
       }
       await sleep(EVERY_MS, AbortSignal.any([waking.signal, leaving]));
@@ -84,7 +84,7 @@ const FOR_PERCENTILES = 20; // calls: of fewer, "95 %" would say more than is kn
 /** @param {{calls: any, failed: any, timed: any, p50_ms: any, p95_ms: any}} summary */
 function sentence({ calls, failed, timed, p50_ms, p95_ms }) {
   const [of, bad, timed_, p50, p95] = [calls, failed, timed, p50_ms, p95_ms].map(number);
-  if (!of) return "It has not been called in any run yet.";
+  if (!of) return "No run has called this tool yet.";
   const ended = of === 1 ? `One call, which ${bad ? "failed" : "did not fail"}.` : `The last ${of} calls: ${bad || "none"} failed.`;
   if (!timed_ || p50 === null || p95 === null) return ended;
   if (timed_ === 1) return `${ended} ${of === 1 ? "It" : "The one that was sent"} took ${duration(p50)}.`;
@@ -97,12 +97,12 @@ function row(call, slow) {
   const [label, tone] = CALL_OUTCOME[call.outcome] ?? CALL_PHASE[call.phase] ?? [call.phase, "soft"];
   return h("tr", null,
     h("td", { "data-label": "Outcome" }, h("span", { class: `badge ${tone}` }, label)),
-    h("td", { class: "took", "data-label": "Took" }, took(call, slow)),
+    h("td", { class: "took", "data-label": "Duration" }, took(call, slow)),
     h("th", { scope: "row" }, h("a", { href: `#/runs/${call.run_id}`, "data-key": call.id }, shortId(call.run_id))),
     h("td", { "data-label": "Agent" }, call.agent ? text(call.agent) : null),
     h("td", { class: "number", "data-label": "Attempts" }, String(call.attempt)),
     h("td", { class: "what", "data-label": "Error" }, call.error ? h("div", { title: call.error.message }, h("code", null, text(call.error.code)), " ", text(call.error.message)) : null),
-    h("td", { title: moment(call.created_at), "data-label": "Asked for" }, ago(call.created_at, Date.now())));
+    h("td", { title: moment(call.created_at), "data-label": "Requested" }, ago(call.created_at, Date.now())));
 }
 
 /** Its time, and a bar beside those of the others. @param {any} call @param {number} slow */

@@ -20,10 +20,10 @@ const IN_PLACE_CHARACTERS = 40;
  */
 export function rememberChoice(changed) {
   const option = (/** @type {string} */ value, /** @type {string} */ said) => h("option", { value }, said);
-  const scope = h("select", { "aria-label": "How far the decision counts", class: "small" },
-    option("", "For this call only"), option("run", "Also for later calls of this run"), option("session", "Also for later runs of its session"));
-  const time = h("select", { "aria-label": "How long it is remembered", class: "small" },
-    option("", "without end"), option("3600", "for an hour"), option("86400", "for a day"), option("604800", "for a week"));
+  const scope = h("select", { "aria-label": "Scope of the decision", class: "small" },
+    option("", "For this call only"), option("run", "Also for later calls in this run"), option("session", "Also for later runs of the session"));
+  const time = h("select", { "aria-label": "How long to remember the decision", class: "small" },
+    option("", "without a limit"), option("3600", "for an hour"), option("86400", "for a day"), option("604800", "for a week"));
   const exact = h("input", { type: "checkbox" });
   const only = h("span", { class: "remember-more", hidden: true }, h("label", { class: "switch small" }, exact, "only with these arguments"), time);
   scope.addEventListener("change", () => {
@@ -48,7 +48,7 @@ export function rejecting(decide, remember, back) {
 
 /** @param {Decide} decide @param {HTMLElement} back */
 export function responding(decide, back) {
-  const field = answerField("Result for the model", "used in place of the tool's result; the tool is not called");
+  const field = answerField("Result for the model", "the model receives this result instead; the tool is not called");
   const go = h("button", { type: "button", class: "primary" }, "Send this result");
   go.addEventListener("click", () => {
     const read = field.read();
@@ -66,7 +66,7 @@ export function responding(decide, back) {
  */
 export async function editing(approval, whole, decide, back) {
   const [tool, before] = await Promise.all([get(`v1/tools/${encodeURIComponent(approval.tool)}`).catch(() => null), whole().catch(() => null)]);
-  if (before === null) return [h("p", { class: "wrong" }, "The arguments cannot be loaded now. Go back and try again."), h("div", { class: "actions" }, back)];
+  if (before === null) return [h("p", { class: "wrong" }, "The arguments could not be loaded. Go back and try again."), h("div", { class: "actions" }, back)];
   const current = tool?.version === approval.tool_version;
   const why = tool && !current ? "There is no form because the tool has changed since the call was requested." : tool ? null : "There is no form because this key cannot read the tool's schema.";
   const changes = h("div", { class: "changes", role: "status" });

@@ -21,18 +21,18 @@ import { json, one, rows, words } from "./values.js";
 
 /** What a call's states are called, and their tone. @type {Record<string, [string, string]>} */
 const STATES = {
-  writing: ["The model is writing it", "busy"], created: ["Asked for", "soft"], waiting: ["Waits for a decision", "wait"], decided: ["Decided", "soft"],
+  writing: ["The model is writing this call", "busy"], created: ["Requested", "soft"], waiting: ["Waiting for a decision", "wait"], decided: ["Decided", "soft"],
   running: ["Running", "busy"], completed: ["Done", "done"], failed: ["Failed", "bad"],
   timed_out: ["Timed out", "bad"], rejected: ["Rejected", "warn"], cancelled: ["Cancelled", "soft"],
-  outcome_unknown: ["Outcome unknown", "bad"], unknown: ["Outcome unknown: someone must say", "wait"],
+  outcome_unknown: ["Outcome unknown", "bad"], unknown: ["Outcome unknown. Review the call and record what happened.", "wait"],
 };
 
 /** @type {Record<string, string>} */
 const REASONS = {
-  tool_error: "the tool said that it failed", not_sent: "it was never sent", invalid_response: "the tool's answer could not be read", invalid_output: "the result does not fit the tool's schema",
-  invalid_arguments: "the model's arguments do not fit the tool's schema", truncated_response: "the model's answer was cut off in the middle of the call", unknown_tool: "there is no such tool",
-  repeated_call: "it repeats an earlier call", max_tool_calls: "the run may make no more calls", declined: "a person said no", declined_before: "a person said no to the same call before",
-  approval_expired: "nobody decided in time", guardrail: "a guardrail stopped it", responded: "a person answered in the tool's place", resolved: "a person said what happened",
+  tool_error: "the tool returned an error", not_sent: "the call was not sent", invalid_response: "the tool's response could not be read", invalid_output: "the result does not match the tool's schema",
+  invalid_arguments: "the arguments do not match the tool's schema", truncated_response: "the model's response was cut off in the middle of the call", unknown_tool: "the tool does not exist",
+  repeated_call: "the call repeats an earlier call", max_tool_calls: "the run reached its maximum number of calls", declined: "a person rejected the call", declined_before: "a person rejected an identical call before",
+  approval_expired: "the approval expired", guardrail: "a guardrail rejected the call", responded: "a person responded instead of the tool", resolved: "a person recorded the outcome",
   run_ended: "the run ended first", run_cancelled: "the run was cancelled",
 };
 const WRITTEN_SHOWN = 20_000;
@@ -46,7 +46,7 @@ export function entryView(entry, key, around) {
     : entry.kind === "notice" ? noticeView(entry, key, raw, around)
       : entry.open ? writtenView(entry)
         : entry.kind === "reasoning" ? h("details", { class: "entry reasoning", "data-key": key }, h("summary", null, "Reasoning ", h("span", { class: "soft preview" }, text(brief(entry.text)))), h("div", { class: "entry-head" }, h("div", { class: "words" }, one(entry.text, key)), raw))
-          : h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.text ? markdown(entry.text) : h("span", { class: "soft" }, "The model said nothing.")), raw));
+          : h("div", { class: "entry message" }, h("div", { class: "entry-head" }, h("div", { class: "words" }, entry.text ? markdown(entry.text) : h("span", { class: "soft" }, "The model returned no text.")), raw));
   node.dataset.entry = key;
   return node;
 }
@@ -76,7 +76,7 @@ function callView(entry, key, raw, around) {
   const head = h("div", { class: "entry-head" },
     h("h3", { class: "name" }, text(call.tool), call.version ? h("span", { class: "soft small" }, ` v${call.version}`) : null),
     h("span", { class: `badge ${tone}` }, label),
-    call.hosted ? h("span", { class: "soft small" }, "by the model's vendor: ", text(call.hosted)) : null,
+    call.hosted ? h("span", { class: "soft small" }, "run by the model's provider: ", text(call.hosted)) : null,
     timed ? h("span", { class: "soft small number" }, timed) : null,
     raw);
   const node = h("div", { class: `entry call ${tone}` }, head);
@@ -103,7 +103,7 @@ function argumentsView(call, key, around) {
   const preview = cut ? size(call.bytes ?? 0) : call.raw === undefined ? brief(call.arguments) : brief(call.raw);
   const inside = cut ? whole(call.id, key, around, (found) => rows(found.arguments, `args ${key}`))
     : call.raw === undefined ? rows(call.arguments ?? {}, `args ${key}`)
-      : h("div", null, h("p", { class: "soft small" }, "This is no JSON object:"), one(call.raw, `args ${key}`));
+      : h("div", null, h("p", { class: "soft small" }, "This is not a JSON object:"), one(call.raw, `args ${key}`));
   return h("details", { class: "io", "data-key": `args ${key}` }, h("summary", null, "Arguments ", h("span", { class: "soft" }, text(preview))), inside);
 }
 
@@ -113,16 +113,16 @@ function endView(call, key, around) {
   const why = end.reason ? h("span", { class: "soft", title: end.reason }, `: ${REASONS[end.reason] ?? end.reason}`) : null;
   const output = end.output ?? null;
   return h("details", { class: "io", "data-key": `out ${key}`, open: end.is_error === true || call.state === "outcome_unknown" },
-    h("summary", null, end.is_error ? "What the model was told" : "Result", why, " ", h("span", { class: "soft preview" }, text(brief(output)))),
+    h("summary", null, end.is_error ? "Result that the model received" : "Result", why, " ", h("span", { class: "soft preview" }, text(brief(output)))),
     h("div", { class: "io-body" }, words(output, `out ${key}`),
-      end.truncated ? h("p", { class: "soft small" }, "It is cut here. ", whole(call.id, key, around, (found) => words(found.output ?? null, `whole ${key}`))) : null,
+      end.truncated ? h("p", { class: "soft small" }, "The value is shortened here. ", whole(call.id, key, around, (found) => words(found.output ?? null, `whole ${key}`))) : null,
       end.detail ? h("p", { class: "soft small" }, text(end.detail)) : null));
 }
 
 /** What is too large for the log, on demand. @param {string} callId @param {string} key @param {Around} around @param {(found: any) => HTMLElement} show */
 function whole(callId, key, around, show) {
   const place = h("span");
-  const button = h("button", { type: "button", class: "quiet small", "data-key": `whole ${key}` }, "Load it whole");
+  const button = h("button", { type: "button", class: "quiet small", "data-key": `whole ${key}` }, "Load the complete value");
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
@@ -146,7 +146,7 @@ function decision(call, { nameOf }) {
 }
 
 /** @type {Record<string, string>} */
-const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with other arguments", responded: "Answered in the tool's place", expired: "Nobody decided in time", cancelled: "Cancelled, since the run ended", superseded: "Asked again, since the tool has changed" };
+const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with edited arguments", responded: "Response given instead of the tool", expired: "Approval expired", cancelled: "Cancelled, since the run ended", superseded: "Superseded, because the tool was updated" };
 
 /** @param {"del" | "ins"} tag @param {any} value */
 function side(tag, value) {
@@ -174,8 +174,8 @@ function noticeView(entry, key, raw, around) {
 function noticed(type, data) {
   switch (type) {
     case "handoff.completed": return ["Handed over ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
-    case "input.received": return Number(data.messages) === 1 ? "A message came in" : `${data.messages} messages came in`;
-    case "state.updated": return "The session's state was changed";
+    case "input.received": return Number(data.messages) === 1 ? "A message arrived" : `${data.messages} messages arrived`;
+    case "state.updated": return "The state of the session was updated";
     case "model.setting_dropped": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
     default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is asked again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }

@@ -280,7 +280,7 @@ function textField(form, path, schema, value) {
   // A field of one line drops line breaks, and every field drops carriage returns: until somebody types, it is what it was.
   let read = value;
   const unseen = h("p", { class: "small unseen" });
-  const look = () => fill(unseen, split(read ?? "").some((part) => part.mark) ? ["With what cannot be seen: ", text(read)] : null);
+  const look = () => fill(unseen, split(read ?? "").some((part) => part.mark) ? ["With invisible characters: ", text(read)] : null);
   input.addEventListener("input", () => {
     read = input.value === "" && value === undefined ? undefined : input.value;
     look();

@@ -109,11 +109,11 @@ export const CALL_OUTCOME = {
 /** Where a call is that has not ended.
  * @type {Record<string, [string, string]>} */
 export const CALL_PHASE = {
-  awaiting_approval: ["Waits for a decision", "wait"],
-  awaiting_callback: ["Waits for its callback", "busy"],
-  awaiting_result: ["Waits for the client", "wait"],
-  awaiting_input: ["Asks for input", "wait"],
-  awaiting_child: ["Its run works", "busy"],
+  awaiting_approval: ["Waiting for a decision", "wait"],
+  awaiting_callback: ["Waiting for its callback", "busy"],
+  awaiting_result: ["Waiting for the client", "wait"],
+  awaiting_input: ["Waiting for input", "wait"],
+  awaiting_child: ["Child run in progress", "busy"],
   awaiting_resolution: ["Outcome unknown", "warn"],
   ready: ["About to start", "busy"],
   started: ["Running", "busy"],

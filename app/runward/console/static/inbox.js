@@ -15,7 +15,7 @@ const TICK_MS = 15_000;
 const SETTLE_MS = 500;
 const TOLD_ONE_BY_ONE = 3;
 /** @type {Record<string, string>} */
-const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved with other arguments", responded: "answered in the tool's place", expired: "expired unanswered", cancelled: "cancelled, since its run has ended", superseded: "asked again, since its tool has changed" };
+const OUTCOMES = { approved: "approved", rejected: "rejected", edited: "approved with edited arguments", responded: "answered with a given result", expired: "expired without a decision", cancelled: "cancelled, since its run has ended", superseded: "superseded, because its tool was updated" };
 
 /** @typedef {{element: HTMLElement, tick: () => void, action: any}} Shown */
 
@@ -46,7 +46,7 @@ export function inbox(main, { watch, who }) {
     if (event.detail === 0 || performance.now() - moved > SETTLE_MS) return;
     event.preventDefault();
     event.stopPropagation();
-    note("The list has just moved; look again, then click.");
+    note("The list has just changed. Check the entry, then click again.");
   }, { capture: true });
   more.addEventListener("click", () => {
     const at = most;
@@ -56,8 +56,8 @@ export function inbox(main, { watch, who }) {
   });
   const onKey = (/** @type {KeyboardEvent} */ event) => step(event, main, list);
   main.addEventListener("keydown", onKey);
-  const nothing = h("div", { class: "nothing", hidden: true }, icon("M2 9l2-6h8l2 6v4H2zM2 9h3.5a2.5 2.5 0 0 0 5 0H14"), h("strong", null, "Nothing waits for you."),
-    h("p", null, "A call of a tool that needs a person appears here by itself. Which ones do is said by each ", h("a", { href: "#/tools" }, "tool"), "."));
+  const nothing = h("div", { class: "nothing", hidden: true }, icon("M2 9l2-6h8l2 6v4H2zM2 9h3.5a2.5 2.5 0 0 0 5 0H14"), h("strong", null, "No calls are waiting for you."),
+    h("p", null, "Calls that require approval appear here automatically. Each tool defines when its calls require approval with ", h("a", { href: "#/tools" }, "tool"), "."));
   fill(main, h("h1", null, "Inbox"), stale, lead, told, list, nothing, more);
 
   /** @param {any} approval */
@@ -83,7 +83,7 @@ export function inbox(main, { watch, who }) {
       if (found[at]?.status !== "pending") drop(key);
     });
     for (const one of gone) removeEdit(one.id);
-    if (gone.length > TOLD_ONE_BY_ONE) note(`${gone.length} calls were decided meanwhile, or wait no longer.`);
+    if (gone.length > TOLD_ONE_BY_ONE) note(`${gone.length} calls are no longer waiting.`);
     else gone.forEach(say);
   }
 
@@ -195,7 +195,7 @@ export function inbox(main, { watch, who }) {
 
   /** @param {import("./pending.js").Pending} pending */
   function outdated({ error, at }) {
-    const said = error ? `What is shown may be old${at ? `: it is as of ${time(new Date(at).toISOString())}` : ""}. ${error.message} Trying again by itself.` : "";
+    const said = error ? `The data shown may be out of date${at ? `: it is as of ${time(new Date(at).toISOString())}` : ""}. ${error.message} Retrying automatically.` : "";
     if (stale.textContent !== said) fill(stale, text(said));
     list.classList.toggle("old", Boolean(error));
   }

@@ -9,11 +9,11 @@ const MOST = 400;
 const DAY_MS = 86_400_000;
 /** What each scope allows. @type {[string, string][]} */
 const SCOPES = [
-  ["runs:read", "See runs, tools and approvals"],
-  ["runs:write", "Start and steer runs"],
-  ["approvals:decide", "Decide about calls"],
+  ["runs:read", "Read runs, tools and approvals"],
+  ["runs:write", "Start and control runs"],
+  ["approvals:decide", "Decide approvals"],
   ["tools:write", "Register tools and agents"],
-  ["admin", "Make and revoke keys"],
+  ["admin", "Create and revoke keys"],
 ];
 
 /**
@@ -29,16 +29,16 @@ export function keys(main, { who }) {
   const days = h("select", { id: "key-days" }, [["", "Never"], ["1", "In a day"], ["30", "In 30 days"], ["365", "In a year"]].map(([value, label]) => h("option", { value }, label)));
   const scopes = SCOPES.map(([scope, about]) => ({ scope, box: h("input", { type: "checkbox", value: scope }), about }));
   const wrong = h("p", { class: "wrong", role: "alert" });
-  const button = h("button", { class: "primary", type: "submit" }, "Make the key");
+  const button = h("button", { class: "primary", type: "submit" }, "Create the key");
   const make = h("form", { class: "card form" },
-    h("h2", null, "Make a key"),
-    h("div", { class: "field" }, h("label", { for: "key-name" }, "What it is for"), name),
-    h("fieldset", null, h("legend", null, "What it may do"), h("div", { class: "choices" }, scopes.map(({ scope, box, about }) => h("label", { class: "switch" }, box, " ", h("span", null, about, " ", h("code", { class: "soft" }, scope)))))),
+    h("h2", null, "Create a key"),
+    h("div", { class: "field" }, h("label", { for: "key-name" }, "Name of the key"), name),
+    h("fieldset", null, h("legend", null, "Scopes of the key"), h("div", { class: "choices" }, scopes.map(({ scope, box, about }) => h("label", { class: "switch" }, box, " ", h("span", null, about, " ", h("code", { class: "soft" }, scope)))))),
     h("div", { class: "field" }, h("label", { for: "key-days" }, "Expires"), days),
     wrong, h("div", { class: "actions" }, button));
   fill(main, h("h1", null, "Keys"), made,
     h("div", { class: "wide" }, h("table", { class: "runs of-keys" }, h("caption", { class: "hidden" }, "Keys, newest first"),
-      h("thead", null, h("tr", null, ["Name", "Id", "May", "Made", "Expires", ""].map((title) => (title ? h("th", { scope: "col" }, title) : h("td"))))), body)), make);
+      h("thead", null, h("tr", null, ["Name", "Id", "Scopes", "Created", "Expires", ""].map((title) => (title ? h("th", { scope: "col" }, title) : h("td"))))), body)), make);
 
   async function look() {
     try {
@@ -56,8 +56,8 @@ export function keys(main, { who }) {
     const own = key.id === who.key.id;
     const ways = h("div", { class: "actions" });
     const revoke = h("button", { type: "button", class: "quiet small danger", "aria-label": `Revoke ${key.name}` }, "Revoke");
-    const sure = h("button", { type: "button", class: "small danger" }, own ? "Revoke your own key" : "Really revoke");
-    const keep = h("button", { type: "button", class: "quiet small" }, "Keep it");
+    const sure = h("button", { type: "button", class: "small danger" }, own ? "Revoke your own key" : "Confirm revocation");
+    const keep = h("button", { type: "button", class: "quiet small" }, "Keep the key");
     fill(ways, revoke);
     revoke.addEventListener("click", () => {
       fill(ways, sure, keep);
@@ -71,7 +71,7 @@ export function keys(main, { who }) {
       sure.disabled = true;
       try {
         await send("DELETE", `v1/keys/${key.id}`);
-        note([text(key.name), " is revoked. It stops working within seconds, its sessions too."]);
+        note([text(key.name), " was revoked. The key and its sessions stop working within seconds."]);
         await look();
         if (!own) main.focus();
       } catch (error) {
@@ -83,8 +83,8 @@ export function keys(main, { who }) {
     return h("tr", { class: over ? "soft" : null },
       h("th", { scope: "row" }, text(key.name), own ? h("span", { class: "soft" }, " (this session's)") : null),
       h("td", { "data-label": "Id" }, h("code", null, shortId(key.id))),
-      h("td", { class: "what", "data-label": "May" }, h("div", null, key.scopes.join(", "))),
-      h("td", { title: moment(key.created_at), "data-label": "Made" }, ago(key.created_at, Date.now())),
+      h("td", { class: "what", "data-label": "Scopes" }, h("div", null, key.scopes.join(", "))),
+      h("td", { title: moment(key.created_at), "data-label": "Created" }, ago(key.created_at, Date.now())),
       h("td", { "data-label": "Expires" }, key.revoked_at ? `revoked ${ago(key.revoked_at, Date.now())}` : key.expires_at ? moment(key.expires_at) : "never"),
       h("td", null, over ? null : ways));
   }
@@ -99,14 +99,14 @@ export function keys(main, { who }) {
     try {
       const key = await send("POST", "v1/keys", { name: name.value.trim(), scopes: chosen, expires_at }, { "Idempotency-Key": crypto.randomUUID() });
       make.reset();
-      const shown = shownOnce("The new key", "It is shown this once. Whoever has it may do what you have chosen.", key.key);
+      const shown = shownOnce("The new key", "The key is not shown again. Anyone who has the key can use the scopes that you chose.", key.key);
       fill(made, shown);
       shown.focus();
       scrollTo(0, 0);
       await look();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      fill(wrong, text(chosen.length ? error.message : "Choose what it may do."));
+      fill(wrong, text(chosen.length ? error.message : "Choose at least one scope."));
     } finally {
       button.disabled = false;
     }

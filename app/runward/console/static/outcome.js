@@ -9,27 +9,27 @@ import { OVER } from "./timeline.js";
 /** What to do about it, by the code of an error or the reason of an incomplete run.
  * @type {Record<string, string>} */
 const ADVICE = {
-  unknown_model: "Name a model as vendor:name, of a vendor that this installation has a key for.",
-  model_not_found: "The vendor has no model of this name. Correct the name, then run it again.",
-  model_misconfigured: "The vendor's key or address is missing. Whoever runs this installation has to set it.",
-  model_unauthorized: "The vendor refuses the key. Whoever runs this installation has to renew it.",
-  model_rate_limited: "The vendor wants fewer requests. Run it again later, or name a second model to fall back on.",
-  model_unavailable: "The vendor was down through all tries. Run it again later, or name a second model to fall back on.",
-  model_unreachable: "The vendor could not be reached. Check its address and the network, then run it again.",
-  model_timeout: "The model did not answer in time. Run it again, or allow more with the model setting timeout_seconds.",
-  model_stream_broken: "The vendor's answer broke off each time. Run it again.",
-  model_refused_request: "The vendor refused the request. Change what its words above are about, then run it again.",
-  hook_failed: "A hook gave no usable answer. Look at its log, then run it again.",
-  guardrail: "A guardrail stopped the run. Change the input, or the guardrail.",
-  step_failed: "An agent of this workflow failed. Look at its run above.",
-  refusal: "The model does not want to answer this. Ask in other words.",
-  output_schema: "The answer did not fit the schema, even after it was told so. Make the schema simpler, or allow more output_retries.",
-  repeated_calls: "The model went in circles. Change its instructions, or what the tool answers.",
-  max_turns: "Continue it with more turns, or run it again with a larger limit max_turns.",
-  max_tool_calls: "Continue it, or run it again with a larger limit max_tool_calls.",
-  max_tokens: "Run it again with a larger limit max_tokens.",
-  max_cost_usd: "Run it again with a larger limit max_cost_usd.",
-  deadline: "Continue it, or run it again with a larger limit deadline_seconds.",
+  unknown_model: "Name a model as provider:name. This deployment must have a key for the provider.",
+  model_not_found: "The provider has no model with this name. Correct the name, then start the run again.",
+  model_misconfigured: "The provider's key or address is missing. The operator must set it.",
+  model_unauthorized: "The provider rejects the key. The operator must replace the key.",
+  model_rate_limited: "The provider limits the number of requests. Start the run again later, or add a fallback model.",
+  model_unavailable: "The provider failed in every attempt. Start the run again later, or add a fallback model.",
+  model_unreachable: "The provider could not be reached. Check the address and the network, then start the run again.",
+  model_timeout: "The model did not respond in time. Start the run again, or increase the model setting timeout_seconds.",
+  model_stream_broken: "The provider's response was interrupted in every attempt. Start the run again.",
+  model_refused_request: "The provider rejected the request. Correct the problem in the message above, then start the run again.",
+  hook_failed: "A hook did not return a valid response. Check its log, then start the run again.",
+  guardrail: "A guardrail stopped the run. Change the input or the guardrail.",
+  step_failed: "An agent of this workflow failed. Check its run above.",
+  refusal: "The model refused to answer. Change the input, then start the run again.",
+  output_schema: "The output did not match the schema, even after retries. Simplify the schema, or allow more output_retries.",
+  repeated_calls: "The model repeated the same call. Change the instructions or the results of the tool.",
+  max_turns: "Continue the run with more turns, or start it again with a larger limit max_turns.",
+  max_tool_calls: "Continue the run, or start it again with a larger limit max_tool_calls.",
+  max_tokens: "Start the run again with a larger limit max_tokens.",
+  max_cost_usd: "Start the run again with a larger limit max_cost_usd.",
+  deadline: "Continue the run, or start it again with a larger limit deadline_seconds.",
 };
 
 /**
@@ -73,16 +73,16 @@ function copying(output) {
 
 /** A form that makes the run that goes on from this one. @param {string} id @param {(to: string) => void} go */
 function continuing(id, go) {
-  const turns = h("input", { id: "continue-turns", type: "text", inputmode: "numeric", "data-key": "continue turns", placeholder: "as many as it had", autocomplete: "off" });
+  const turns = h("input", { id: "continue-turns", type: "text", inputmode: "numeric", "data-key": "continue turns", placeholder: "the same number as before", autocomplete: "off" });
   const input = h("textarea", { id: "continue-input", rows: "2", "data-key": "continue input" });
   const wrong = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Continue");
   const once = onceOnly();
   const form = h("form", { class: "form continue" },
-    h("p", { class: "soft small" }, "A new run goes on from here, with all that was said and done."),
+    h("p", { class: "soft small" }, "This starts a new run with the conversation and the tool results of this run."),
     h("div", { class: "pair" },
       h("div", { class: "field" }, h("label", { for: "continue-turns" }, "More turns ", h("span", { class: "soft" }, "optional")), turns),
-      h("div", { class: "field" }, h("label", { for: "continue-input" }, "Say something first ", h("span", { class: "soft" }, "optional")), input)),
+      h("div", { class: "field" }, h("label", { for: "continue-input" }, "Message (optional) ", h("span", { class: "soft" }, "optional")), input)),
     wrong, h("div", { class: "actions" }, button));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -30,7 +30,7 @@ export function picker(called, signal) {
     const shown = fitting.length;
     list.show(fitting);
     const names = chosen();
-    fill(said, word && shown === names.length ? `No other of the ${rows.size} ${called} fits. ` : "", names.length ? [`${names.length} chosen: `, names.map((name, at) => [at ? ", " : "", text(name)])] : "None is chosen.");
+    fill(said, word && shown === names.length ? `No other of the ${rows.size} ${called} fits. ` : "", names.length ? [`${names.length} chosen: `, names.map((name, at) => [at ? ", " : "", text(name)])] : "None chosen.");
   }
   find.addEventListener("input", draw);
   find.addEventListener("keydown", (event) => event.key === "Enter" && !event.ctrlKey && event.preventDefault());

@@ -45,7 +45,7 @@ export function drawn({ name, label, about, optional, kind, first = "" }, check 
   function read() {
     const typed = input.value.trim();
     if (typed === "") {
-      if (!optional) throw new Unfit("is needed");
+      if (!optional) throw new Unfit("is required");
       return undefined;
     }
     if (kind === "number") {

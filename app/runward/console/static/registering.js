@@ -7,23 +7,23 @@ import { Unfit, drawn, mustBeObject } from "./plainform.js";
 import { shownOnce } from "./secret.js";
 
 const MOST = 1000;
-const NAME = /** @type {const} */ ({ name: "name", label: "Name", about: "A letter, then letters, digits, _ and -. Models read it.", kind: "line" });
+const NAME = /** @type {const} */ ({ name: "name", label: "Name", about: "A letter, then letters, digits, _ and -. Models read the name.", kind: "line" });
 const SCHEMA = { type: "object", properties: { amount: { type: "number", description: "In euros." } }, required: ["amount"], additionalProperties: false };
 /** @type {import("./plainform.js").Field[]} */
 const TOOL = [
   NAME,
-  { name: "description", label: "Description", about: "What it does and when to use it. Models read it.", optional: "optional", kind: "text" },
-  { name: "url", label: "URL", about: "Where its calls are POSTed, signed with a secret that is shown once.", optional: "of a webhook", kind: "line" },
-  { name: "parameters", label: "Parameters", about: "The JSON Schema of its arguments.", kind: "json", first: JSON.stringify(SCHEMA, null, 2) },
-  { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take; if empty, what its run or this installation says.", optional: "optional", kind: "number" },
-  { name: "approval_expires_seconds", label: "An approval expires after", about: "Seconds. The call is then not sent, and the model is told that nobody answered. 7 days if empty, 365 days at most.", optional: "optional", kind: "number" },
+  { name: "description", label: "Description", about: "What the tool does and when to use it. Models read the description.", optional: "optional", kind: "text" },
+  { name: "url", label: "URL", about: "Runward sends the calls to this address with POST. They are signed with a secret that is shown once.", optional: "of a webhook", kind: "line" },
+  { name: "parameters", label: "Parameters", about: "The JSON Schema of the arguments.", kind: "json", first: JSON.stringify(SCHEMA, null, 2) },
+  { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take. If empty, the limit of the run or of this deployment applies.", optional: "optional", kind: "number" },
+  { name: "approval_expires_seconds", label: "An approval expires after", about: "Seconds. After that, the call is not sent, and the model reads that the approval expired. Default: 7 days. Maximum: 365 days.", optional: "optional", kind: "number" },
 ];
 /** @type {import("./plainform.js").Field[]} */
 const AGENT = [
   NAME,
-  { name: "description", label: "Description", about: "For people, and for agents that may hand over to it.", optional: "optional", kind: "text" },
-  { name: "model", label: "Model", about: "vendor:name; offline:rules needs no key.", optional: "of all but workflows", kind: "line", first: "offline:rules" },
-  { name: "instructions", label: "Instructions", about: "What the model is told first.", optional: "optional", kind: "text" },
+  { name: "description", label: "Description", about: "For people, and for agents that can hand over to this agent.", optional: "optional", kind: "text" },
+  { name: "model", label: "Model", about: "provider:name. offline:rules needs no key.", optional: "of all but workflows", kind: "line", first: "offline:rules" },
+  { name: "instructions", label: "Instructions", about: "Instructions for the model.", optional: "optional", kind: "text" },
 ];
 
 /**
@@ -32,7 +32,7 @@ const AGENT = [
  * @returns {() => void} leaves the view.
  */
 export function newTool(main, { who }) {
-  const when = h("select", { id: "tool-approval" }, h("option", { value: "never" }, "Never"), h("option", { value: "always", selected: true }, "Before every call"), h("option", { value: "rule" }, "Where a rule says so"));
+  const when = h("select", { id: "tool-approval" }, h("option", { value: "never" }, "Never"), h("option", { value: "always", selected: true }, "Before every call"), h("option", { value: "rule" }, "If a rule requires it"));
   const rule = drawn({ name: "rule", label: "The rule, in CEL", about: "Such as args.amount > 100.0", kind: "line" });
   rule.element.hidden = true;
   when.addEventListener("change", () => (rule.element.hidden = when.value !== "rule"));
@@ -40,18 +40,18 @@ export function newTool(main, { who }) {
   registering(main, who, {
     title: "Register a tool",
     back: ["#/tools", "Tools"],
-    about: "An HTTP endpoint of yours that models may call.",
+    about: "Your HTTP endpoint that models may call.",
     path: "v1/tools",
     fields: TOOL.map((field) => drawn(field, field.name === "parameters" ? notASchema : undefined)),
     more: [
-      h("div", { class: "field" }, h("label", { for: "tool-approval" }, "A person is asked"), when),
+      h("div", { class: "field" }, h("label", { for: "tool-approval" }, "Approval is required"), when),
       rule.element,
-      h("label", { class: "switch" }, again, " A call may be sent again without doing harm: it is idempotent"),
+      h("label", { class: "switch" }, again, " The tool is idempotent: a repeated call has no further effect"),
     ],
     asked: () => ({ approval: when.value === "rule" ? { when: rule.read() } : when.value, idempotent: again.checked }),
     rule,
     rest: "Such as headers, retry, on_timeout, output_schema; or a type other than webhook: {\"type\": \"agent\", \"agent\": \"clerk\"}.",
-    made: (tool) => shownOnce("Registered", "With this secret its calls are signed. It is shown this once.", tool.secret, h("a", { class: "button", href: `#/tools/${tool.name}` }, "To the tool")),
+    made: (tool) => shownOnce("Registered", "Runward signs the calls with this secret. The secret is not shown again.", tool.secret, h("a", { class: "button", href: `#/tools/${tool.name}` }, "To the tool")),
   });
   return () => {};
 }
@@ -73,12 +73,12 @@ export function newAgent(main, { who }) {
   registering(main, who, {
     title: "Register an agent",
     back: ["#/agents", "Agents"],
-    about: "A name for a model with its instructions, tools and limits.",
+    about: "An agent is a named model with instructions, tools and limits.",
     path: "v1/agents",
     fields: AGENT.map((field) => drawn(field)),
     more: [
-      h("fieldset", null, h("legend", null, "What it may call"), tools.element),
-      h("fieldset", null, h("legend", null, "To whom it may hand over"), agents.element),
+      h("fieldset", null, h("legend", null, "Tools that it may call"), tools.element),
+      h("fieldset", null, h("legend", null, "Agents that it may hand over to"), agents.element),
     ],
     asked: () => ({ tools: tools.chosen(), handoffs: agents.chosen() }),
     rest: "Such as limits, output_schema, model_settings, guardrails; or a workflow: {\"kind\": \"sequential\", \"agents\": [\"clerk\"]}.",
@@ -116,12 +116,12 @@ function offered(called, path, leaving) {
 function registering(main, who, { title, back, about, path, fields, more, asked, rule, rest, made }) {
   const head = [h("p", { class: "crumbs" }, h("a", { href: back[0] }, back[1])), h("h1", null, title)];
   if (!who.scopes.includes("tools:write")) {
-    fill(main, head, h("p", { class: "soft" }, "This key may not register anything: it lacks the scope tools:write."));
+    fill(main, head, h("p", { class: "soft" }, "This API key cannot register tools or agents. Registering requires the scope tools:write."));
     return;
   }
   const wrong = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, title);
-  const others = drawn({ name: "others", label: "Everything else, as JSON", about: rest, optional: "optional", kind: "json" }, mustBeObject);
+  const others = drawn({ name: "others", label: "All other fields, as JSON", about: rest, optional: "optional", kind: "json" }, mustBeObject);
   const once = onceOnly();
 
   /** The body; null where something does not fit, which is marked then. */
@@ -162,7 +162,7 @@ function registering(main, who, { title, back, about, path, fields, more, asked,
     const first = problem.errors.map(({ path: at }) => place(at)).find(Boolean);
     first?.focus();
     const lines = left.map(({ path: at, message }) => `${at}: ${message}`);
-    fill(wrong, text([problem.errors.length ? "It is not registered: see what is marked." : problem.message, ...lines].join("\n")));
+    fill(wrong, text([problem.errors.length ? "Fix the highlighted fields." : problem.message, ...lines].join("\n")));
   }
 
   const whole = h("form", { class: "card form", novalidate: true }, fields.map(({ element }) => element), more, others.element, wrong, h("div", { class: "actions" }, button));

@@ -12,9 +12,9 @@ import { argumentRows, words } from "./values.js";
 /** What each type is called, what it says, and the scope of those who may settle it.
  * @type {Record<string, {title: string, lead: string, scope: string}>} */
 const TYPES = {
-  resolve: { title: "Outcome unknown", lead: "The call was sent and no whole answer came back: it may or may not have taken effect. Look at the other side, then say what happened.", scope: "approvals:decide" },
-  tool_result: { title: "Result wanted", lead: "This tool is run by whoever started the run: usually a program answers. You can give the result in its place.", scope: "runs:write" },
-  asks: { title: "The tool asks", lead: "The tool needs an answer before it can go on.", scope: "runs:write" },
+  resolve: { title: "Outcome unknown", lead: "The call was sent, but no complete response arrived. The call may or may not have taken effect. Check the other system, then record what happened.", scope: "approvals:decide" },
+  tool_result: { title: "Result required", lead: "The client that started the run executes this tool. You can submit the result instead.", scope: "runs:write" },
+  asks: { title: "Input required", lead: "The tool needs an answer before it can continue.", scope: "runs:write" },
 };
 
 /** @param {any} action @returns {keyof typeof TYPES} */
@@ -46,7 +46,7 @@ export function requiredAction(action, { runId, may, done }) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       fill(wrong, text(error.message), error.errors.map((one) => [" ", text(one.message)]));
-      note([h("strong", null, "Not settled. "), text(error.message)], "error");
+      note([h("strong", null, "The result was not stored. "), text(error.message)], "error");
     } finally {
       release();
     }
@@ -65,28 +65,28 @@ export function requiredAction(action, { runId, may, done }) {
   /** A panel that says what went wrong. @param {string} label @param {(message: string) => void} give */
   const failure = (label, give) => (/** @type {HTMLElement} */ back) => {
     const field = wordsField(label, "the model reads it", 3);
-    const button = h("button", { type: "button", class: "primary danger" }, "Let it fail");
+    const button = h("button", { type: "button", class: "primary danger" }, "Report a failure");
     button.addEventListener("click", () => give(field.read()));
     return [field.element, h("div", { class: "actions" }, button, back)];
   };
 
   const ways = {
     resolve: [
-      { name: "done", label: "It was done", panel: output("What it answered", "the model reads it as the call's result", "Settle as done", (value) => void settle("resolve", { resolution: "completed", output: value })) },
-      { name: "failed", label: "It failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("resolve", { resolution: "failed", message })) },
+      { name: "done", label: "It took effect", panel: output("Output of the call", "the model reads it as the call's result", "Record as completed", (value) => void settle("resolve", { resolution: "completed", output: value })) },
+      { name: "failed", label: "It failed", kind: /** @type {const} */ ("danger"), panel: failure("Error message", (message) => void settle("resolve", { resolution: "failed", message })) },
       { name: "retry", label: "Send it again", panel: (/** @type {HTMLElement} */ back) => {
-        const button = h("button", { type: "button", class: "primary danger" }, "It did not take effect: send it again");
+        const button = h("button", { type: "button", class: "primary danger" }, "Send the call again");
         button.addEventListener("click", () => void settle("resolve", { resolution: "retry" }));
-        return [h("p", null, "Only if you know that the first one did not take effect. Otherwise it happens twice."), h("div", { class: "actions" }, button, back)];
+        return [h("p", null, "Send the call again only if you know that the first call did not take effect. Otherwise, the effect happens twice."), h("div", { class: "actions" }, button, back)];
       } },
     ],
     tool_result: [
-      { name: "result", label: "Give the result", panel: output("The result", "the model reads it", "Send this result", (value) => void settle("result", { output: value })) },
-      { name: "error", label: "Say that it failed", kind: /** @type {const} */ ("danger"), panel: failure("What went wrong", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
+      { name: "result", label: "Submit the result", panel: output("The result", "the model reads it", "Send this result", (value) => void settle("result", { output: value })) },
+      { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Error message", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
     ],
     asks: [
-      { name: "answer", label: "Answer", panel: output("The answer", "the tool gets it", "Send the answer", (value) => void settle("result", { output: value })) },
-      { name: "error", label: "Let it fail", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered what the tool asked." })) },
+      { name: "answer", label: "Answer", panel: output("The answer", "the tool receives it", "Send the answer", (value) => void settle("result", { output: value })) },
+      { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered the request of the tool." })) },
     ],
   }[/** @type {"resolve" | "tool_result" | "asks"} */ (type)];
   const key = `${run} ${action.call_id}`;
@@ -94,8 +94,8 @@ export function requiredAction(action, { runId, may, done }) {
   const { actions, panel } = choosing(key, action.tool, ways);
   element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
     h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
-    type === "asks" ? [h("h3", null, "It asks"), words(action.requests, `asks ${key}`)] : null,
-    h("div", null, h("h3", null, "Arguments"), action.arguments === null ? h("p", { class: "soft" }, "This key cannot read them: that needs the scope ", h("code", null, "runs:read"), ".") : argumentRows(action, `required ${key}`, wholeArguments(action))),
-    allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "Settling it needs the scope ", h("code", null, scope), "."));
+    type === "asks" ? [h("h3", null, "Request of the tool"), words(action.requests, `asks ${key}`)] : null,
+    h("div", null, h("h3", null, "Arguments"), action.arguments === null ? h("p", { class: "soft" }, "This API key cannot read the arguments. Reading them requires the scope ", h("code", null, "runs:read"), ".") : argumentRows(action, `required ${key}`, wholeArguments(action))),
+    allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "Submitting a result requires the scope ", h("code", null, scope), "."));
   return element;
 }

@@ -43,7 +43,7 @@ export function run(main, { id, who, go, watch }) {
   const facts = h("p", { class: "soft facts" });
   const took = h("span", { class: "number" });
   const usage = h("span");
-  const strip = h("section", { class: "spent", "aria-label": "Where the time went" });
+  const strip = h("section", { class: "spent", "aria-label": "Timing" });
   const input = h("section", { class: "run-input", "aria-label": "Input" });
   const lines = h("div", { class: "timeline" });
   const end = h("section", { "aria-label": "Outcome", "aria-live": "polite" });
@@ -94,7 +94,7 @@ export function run(main, { id, who, go, watch }) {
 
   /** The card of an approval. @param {any} call @param {HTMLElement} place */
   async function ask(call, place) {
-    fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "It waits in the inbox")));
+    fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "The call is in the inbox")));
     const approval = await details({ approval_id: call.approval.id }, leaving.signal).catch(() => null);
     if (approval?.status !== "pending") return;
     fill(place, approvalCard(approval, { inRun: true, may: may.decide, decided: (now) => {
@@ -287,7 +287,7 @@ export function run(main, { id, who, go, watch }) {
   function finish() {
     const line = timeline.line(id);
     const parent = line.created?.parent_call_id;
-    when(composer, !may.write || OVER.has(line.status) || line.created === null ? "none" : parent ? "child" : "open", () => (composer.dataset.now === "open" ? saying(id) : composer.dataset.now === "child" ? h("p", { class: "soft small" }, "Messages go to the run above this one.") : null));
+    when(composer, !may.write || OVER.has(line.status) || line.created === null ? "none" : parent ? "child" : "open", () => (composer.dataset.now === "open" ? saying(id) : composer.dataset.now === "child" ? h("p", { class: "soft small" }, "Send messages to the parent run.") : null));
     when(end, OVER.has(line.status) ? `${line.status} ${shown?.status}` : "", () => outcome(line, shown, may.write, go));
   }
 
@@ -319,7 +319,7 @@ export function run(main, { id, who, go, watch }) {
       if (leaving.signal.aborted) return;
       if (error instanceof Problem && error.status === 404) {
         leaving.abort();
-        fill(main, h("h1", null, "No such run"), h("p", null, "There is no run of this id in this project. ", h("a", { href: "#/runs" }, "All runs")));
+        fill(main, h("h1", null, "Run not found"), h("p", null, "This project has no run with this ID. ", h("a", { href: "#/runs" }, "All runs")));
       }
       return;
     }

@@ -13,7 +13,7 @@ const ROW_PX = 38;
 const MOST_AGENTS = 400;
 /** Requests that one search makes before it asks whether to look further back. */
 const LOOKS = 5;
-const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Took", "Started", "By"];
+const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Duration", "Started", "By"];
 /** Several statuses under one name. @type {[string, string][]} */
 const GROUPS = [
   ["queued,in_progress,requires_action", "Open"],
@@ -137,7 +137,7 @@ export function runs(main, { query, go }) {
     list.show(shown.map(({ id }) => id));
     table.hidden = shown.length === 0;
     more.hidden = !known.beyond;
-    fill(more, find.value.trim() ? "Look further back" : "Show older ones");
+    fill(more, find.value.trim() ? "Search older runs" : "Show older entries");
     lead.className = error ? "wrong" : "soft";
     fill(lead, text(error || sentence(shown.length)));
   }
@@ -146,7 +146,7 @@ export function runs(main, { query, go }) {
   function sentence(shown) {
     const { q, status: of, agent: by } = asked();
     const back = known.beyond && q ? `; looked at those since ${moment(timeOf(known.reached))}` : "";
-    if (shown === 0) return q || of || by || session ? `No run fits${back}.` : "No run yet. Start one, or POST it to /v1/runs.";
+    if (shown === 0) return q || of || by || session ? `No runs match${back}.` : "No runs yet. Start a run here or with POST /v1/runs.";
     const many = shown === 1 ? "One run" : `${shown} runs`;
     return known.beyond && !q ? `The newest ${many.toLowerCase()}.` : `${many}${back}.`;
   }
@@ -160,7 +160,7 @@ export function runs(main, { query, go }) {
     } catch (problem) {
       if (signal.aborted) return;
       if (!(problem instanceof Problem)) throw problem;
-      error = into.runs.size ? `What is shown may be old: ${problem.message}` : problem.message;
+      error = into.runs.size ? `The data shown may be out of date: ${problem.message}` : problem.message;
     }
     if (!signal.aborted) draw();
   }
@@ -222,7 +222,7 @@ function row(run) {
     h("td", { class: "number", "data-label": "Turns" }, count(run.turn)),
     h("td", { class: "number", "data-label": "Tokens" }, count(run.usage.total_tokens)),
     h("td", { class: "number", "data-label": "Cost", title: spent }, spent.startsWith("$") ? spent : h("span", { class: "soft" }, "—")),
-    h("td", { class: "number", "data-label": "Took" }, run.started_at ? duration(to - from) : "—"),
+    h("td", { class: "number", "data-label": "Duration" }, run.started_at ? duration(to - from) : "—"),
     h("td", { title: moment(run.created_at), "data-label": "Started" }, ago(run.created_at, Date.now())),
     h("td", { class: "by", "data-label": "By" }, run.created_by ? text(run.created_by.name) : h("span", { class: "soft" }, "—")));
 }

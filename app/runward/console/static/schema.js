@@ -112,10 +112,10 @@ function ofParts(value, s, path, look) {
   if (s.oneOf) {
     const each = s.oneOf.map((/** @type {any} */ one) => look(value, one));
     const fitting = each.filter((/** @type {Wrong[]} */ one) => one.length === 0).length;
-    if (fitting > 1) found.push([path, "fits more than one of the alternatives"]);
+    if (fitting > 1) found.push([path, "must match exactly one of the alternatives, but matches several"]);
     else found.push(...closest(each, path));
   }
-  if (s.not !== undefined && look(value, s.not).length === 0) found.push([path, "is what the tool excludes"]);
+  if (s.not !== undefined && look(value, s.not).length === 0) found.push([path, "is a value that the tool excludes"]);
   if (s.if !== undefined) found.push(...look(value, look(value, s.if).length === 0 ? s.then : s.else));
   return found.slice(0, MOST_WRONGS);
 }
@@ -127,7 +127,7 @@ function closest(each, path) {
   const deep = each.filter((one) => one.every(([at]) => at !== path)); // of the right kind at least
   if (deep.length) return deep.reduce((a, b) => (b.length < a.length ? b : a));
   const said = [...new Set(each.map((one) => one[0][1]))];
-  return [[path, said.length <= 3 ? said.join(", or ") : "fits none of the alternatives"]];
+  return [[path, said.length <= 3 ? said.join(", or ") : "must match one of the alternatives"]];
 }
 
 /** @param {string} value @param {Schema} s @param {string} path @param {Effort} effort @returns {Wrong[]} */
@@ -136,8 +136,8 @@ function ofText(value, s, path, effort) {
   const length = Array.from(value).length;
   /** @type {Wrong[]} */
   const found = [];
-  if (length < (s.minLength ?? 0)) found.push([path, length ? `needs ${s.minLength} characters` : "must not be empty"]);
-  if (length > (s.maxLength ?? Infinity)) found.push([path, `may have ${s.maxLength} characters; it has ${length}`]);
+  if (length < (s.minLength ?? 0)) found.push([path, length ? `must have at least ${s.minLength} characters` : "must not be empty"]);
+  if (length > (s.maxLength ?? Infinity)) found.push([path, `must have at most ${s.maxLength} characters, but has ${length}`]);
   if (s.pattern && matches(s.pattern, value, effort) === false) found.push([path, `must match ${s.pattern}`]);
   const format = FORMATS[s.format];
   if (format && !format.is(value)) found.push([path, `must be ${format.said}`]);
@@ -207,16 +207,16 @@ function ofArray(value, s, path, look, effort) {
   const rest = Array.isArray(s.items) ? s.additionalItems : s.items;
   /** @type {Wrong[]} */
   const found = value.flatMap((one, at) => look(one, at < first.length ? first[at] : rest, join(path, String(at))));
-  if (value.length < (s.minItems ?? 0)) found.push([path, `needs ${s.minItems} or more`]);
-  if (value.length > (s.maxItems ?? Infinity)) found.push([path, `may have ${s.maxItems}; it has ${value.length}`]);
+  if (value.length < (s.minItems ?? 0)) found.push([path, `must have at least ${s.minItems}`]);
+  if (value.length > (s.maxItems ?? Infinity)) found.push([path, `must have at most ${s.maxItems}, but has ${value.length}`]);
   if (s.uniqueItems && value.length <= MOST_UNIQUE) {
     effort.steps -= value.length ** 2 / 10;
     value.forEach((one, at) => {
-      if (value.slice(0, at).some((before) => same(before, one))) found.push([join(path, String(at)), "is there already"]);
+      if (value.slice(0, at).some((before) => same(before, one))) found.push([join(path, String(at)), "must be unique"]);
     });
   }
   if (s.contains !== undefined && (s.minContains ?? 1) > value.filter((one) => look(one, s.contains).length === 0).length) {
-    found.push([path, "lacks an entry that the tool needs"]);
+    found.push([path, "must contain an entry that the tool requires"]);
   }
   return found.slice(0, MOST_WRONGS);
 }
@@ -233,7 +233,7 @@ function ofObject(value, s, path, look, effort) {
   /** @type {Wrong[]} */
   const found = [];
   const needs = (/** @type {string} */ name) => {
-    if (!Object.hasOwn(value, name)) found.push([join(path, name), "is needed"]);
+    if (!Object.hasOwn(value, name)) found.push([join(path, name), "is required"]);
   };
   (s.required ?? []).forEach(needs);
   for (const [name, others] of Object.entries(s.dependentRequired ?? {})) if (Object.hasOwn(value, name)) others.forEach(needs);
@@ -244,14 +244,14 @@ function ofObject(value, s, path, look, effort) {
     if (Object.hasOwn(known, name)) found.push(...look(value[name], known[name], at));
     for (const [source, of] of matching) if (matches(source, name, effort)) found.push(...look(value[name], of, at));
     if (Object.hasOwn(known, name) || matching.length) continue;
-    if (s.additionalProperties === false) found.push([at, "is not known to the tool"]);
+    if (s.additionalProperties === false) found.push([at, "is unknown to the tool"]);
     else found.push(...look(value[name], s.additionalProperties, at));
   }
   if (s.propertyNames !== undefined) {
     for (const name of names) found.push(...look(name, s.propertyNames, join(path, name)).map(([at, said]) => /** @type {Wrong} */ ([at, `has a name that ${said}`])));
   }
-  if (names.length < (s.minProperties ?? 0)) found.push([path, `needs ${s.minProperties} entries or more`]);
-  if (names.length > (s.maxProperties ?? Infinity)) found.push([path, `may have ${s.maxProperties} entries`]);
+  if (names.length < (s.minProperties ?? 0)) found.push([path, `must have at least ${s.minProperties} entries`]);
+  if (names.length > (s.maxProperties ?? Infinity)) found.push([path, `must have at most ${s.maxProperties} entries`]);
   return found.slice(0, MOST_WRONGS);
 }
 

@@ -26,9 +26,9 @@ export function askForKey(main, offered, why) {
     const button = h("button", { class: "primary", type: "submit" }, "Sign in");
     const form = h("form", { class: "sign-in card" },
       h("h1", null, "Runward"),
-      h("p", { class: "soft" }, "Agents that finish, and ask first."),
+      h("p", { class: "soft" }, "Durable agents with human approval."),
       h("label", { for: "key" }, "API key"), key, wrong, button,
-      h("p", { class: "small soft" }, "On your own machine ", h("code", null, "make run"), " prints the first key. It is traded for a session of 12 hours; the page does not keep it."),
+      h("p", { class: "small soft" }, "On your own machine ", h("code", null, "make run"), " prints the first key. The console exchanges the key for a session of 12 hours and does not store the key."),
       h("p", { class: "small" }, h("a", { href: "docs" }, "API reference"), " · ", h("a", { href: "openapi.json" }, "openapi.json")));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();

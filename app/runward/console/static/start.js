@@ -34,7 +34,7 @@ export function start(main, { go, query, who }) {
   const models = h("datalist", { id: "start-models" }, h("option", { value: "offline:rules" }));
   const tools = picker("tools", leaving.signal);
   const instructions = h("textarea", { id: "start-instructions", rows: "2" });
-  const session = h("select", { id: "start-session" }, h("option", { value: "" }, "None: it stands alone"), h("option", { value: NEW }, "A new one"));
+  const session = h("select", { id: "start-session" }, h("option", { value: "" }, "None"), h("option", { value: NEW }, "A new session"));
   const input = h("textarea", { id: "start-input", rows: "5" });
   const asJson = h("input", { type: "checkbox", id: "start-json" });
   const turns = h("input", { id: "start-turns", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "10" });
@@ -43,19 +43,19 @@ export function start(main, { go, query, who }) {
   const button = h("button", { type: "submit", class: "primary" }, "Start");
   const like = h("p", { class: "soft", hidden: true });
   const more = h("details", { class: "more", "data-key": "more" }, h("summary", null, "Limits and context"),
-    h("div", { class: "form" }, field("limits", "Most turns", "start-turns", turns, "optional; model calls that the run may make"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools, the model does not see it")));
+    h("div", { class: "form" }, field("limits", "Maximum turns", "start-turns", turns, "optional"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools. The model does not see it.")));
   const inline = h("div", { class: "form" },
-    field("model", "Model", "start-model", model, "vendor:name, or several with commas between them, tried in order; offline:rules needs no key"), models,
+    field("model", "Model", "start-model", model, "provider:name. Separate several models with commas; they are tried in order. offline:rules needs no key."), models,
     h("fieldset", null, h("legend", null, "Tools"), tools.element, complaint("tools")),
     field("instructions", "Instructions", "start-instructions", instructions, "optional"));
   const form = h("form", { class: "card form", novalidate: true }, like,
     field("agent", "Agent", "start-agent", agent, null), about, inline,
-    field("session_id", "Session", "start-session", session, "what was said in it before, the run goes on from"),
+    field("session_id", "Session", "start-session", session, "the run continues the conversation of this session"),
     field("input", "Input", "start-input", input, null),
     h("label", { class: "switch small soft" }, asJson, " The input is JSON: a list of messages"),
-    more, rest, h("div", { class: "actions" }, button, h("span", { class: "soft small" }, "Ctrl+Enter starts")));
+    more, rest, h("div", { class: "actions" }, button, h("span", { class: "soft small" }, "Press Ctrl+Enter to start")));
   const mayWrite = who.scopes.includes("runs:write");
-  fill(main, h("h1", null, "Start a run"), mayWrite ? form : h("p", null, "This key may look at runs, not start them: that needs the scope ", h("code", null, "runs:write"), "."));
+  fill(main, h("h1", null, "Start a run"), mayWrite ? form : h("p", null, "This API key cannot start runs. Starting runs requires the scope ", h("code", null, "runs:write"), "."));
   if (!mayWrite) return () => leaving.abort();
 
   /** @type {Map<string, any>} */
@@ -77,8 +77,8 @@ export function start(main, { go, query, who }) {
       models.append(...[...named].filter((name) => name !== "offline:rules").map((name) => h("option", { value: name })));
     }, () => undefined),
     all("v1/tools", {}, MOST, leaving.signal).then(
-      ({ data }) => (data.length ? tools.offer(data.filter((one) => one.enabled !== false).map((one) => ({ name: one.name, about: one.description, asks: one.approval !== "never" }))) : tools.refuse("No tool is registered yet.")),
-      () => tools.refuse("This key may not read tools."),
+      ({ data }) => (data.length ? tools.offer(data.filter((one) => one.enabled !== false).map((one) => ({ name: one.name, about: one.description, asks: one.approval !== "never" }))) : tools.refuse("No tools are registered yet.")),
+      () => tools.refuse("This API key cannot read tools."),
     ),
     all("v1/sessions", {}, SESSIONS, leaving.signal).then(({ data }) => data.forEach(offerSession), () => undefined),
   ]);
@@ -114,9 +114,9 @@ export function start(main, { go, query, who }) {
     input.classList.toggle("code", asJson.checked);
     like.hidden = false;
     fill(like, "Like ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",
-      gone ? ["Its agent ", text(made.agent), " is not there any more. "] : null,
-      missing.length ? ["Not there any more: ", text(missing.join(", ")), ". "] : null,
-      made.agent && !gone ? null : "Its instructions, limits and model settings are not kept where they can be read: give them again.");
+      gone ? ["Its agent ", text(made.agent), " no longer exists. "] : null,
+      missing.length ? ["These tools no longer exist: ", text(missing.join(", ")), ". "] : null,
+      made.agent && !gone ? null : "The instructions, limits and model settings of the earlier run are not available. Enter them again.");
     choose();
   }
 
@@ -138,11 +138,11 @@ export function start(main, { go, query, who }) {
   function asked() {
     const limit = turns.value.trim();
     if (limit && !/^\d+$/.test(limit)) throw new Unfit("limits", "must be a number, such as 10");
-    if (!input.value.trim()) throw new Unfit("input", "is needed");
+    if (!input.value.trim()) throw new Unfit("input", "is required");
     const names = model.value.split(",").map((one) => one.trim()).filter(Boolean);
     const chosen = tools.chosen();
     const own = { model: names.length === 1 ? names[0] : names, ...(chosen.length && { tools: chosen }), ...(instructions.value && { instructions: instructions.value }) };
-    if (!agent.value && names.length === 0) throw new Unfit("model", "is needed");
+    if (!agent.value && names.length === 0) throw new Unfit("model", "is required");
     return {
       ...(agent.value ? { agent: agent.value } : own),
       input: asJson.checked ? jsonOf("input", input.value) : input.value,

@@ -21,8 +21,8 @@ export function story(approval) {
   const items = h("div", { class: "conversation" });
   const place = h("details", { "data-key": `story ${key}` }, h("summary", null, "The conversation so far"), items);
   const cut = Array.from(run?.input ?? "").length >= INPUT_SHOWN;
-  const input = h("div", null, run?.input ? words(run.input, `${key} input`) : h("p", { class: "soft" }, "No text was given."),
-    cut ? h("button", { type: "button", class: "quiet small", onclick: () => void loadInput() }, "Load the whole input") : null);
+  const input = h("div", null, run?.input ? words(run.input, `${key} input`) : h("p", { class: "soft" }, "The input is empty."),
+    cut ? h("button", { type: "button", class: "quiet small", onclick: () => void loadInput() }, "Load the complete input") : null);
 
   /** The approval has only the beginning of a long input. */
   async function loadInput() {
@@ -35,17 +35,17 @@ export function story(approval) {
     fill(items, h("p", { class: "soft" }, "Loading…"));
     const page = await get(`v1/runs/${approval.run_id}/items`, { limit: LATEST, order: "desc" }).catch(() => null);
     if (page === null) {
-      fill(items, h("p", { class: "soft" }, "The conversation cannot be read with this key: it needs the scope ", h("code", null, "runs:read"), "."));
+      fill(items, h("p", { class: "soft" }, "This API key cannot read the conversation. Reading it requires the scope ", h("code", null, "runs:read"), "."));
       return;
     }
     fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items; `, h("a", { href: `#/runs/${approval.run_id}` }, "all of them"), ".") : null, page.data.reverse().map(item));
   }
   place.addEventListener("toggle", () => place.open && void load(), { once: true });
-  return h("section", { class: "story", "aria-label": "What led to it" },
+  return h("section", { class: "story", "aria-label": "Context" },
     h("h3", null, "Started by"),
     h("p", null, starter(run), h("span", { class: "soft" }, run ? [" ", h("span", { title: moment(run.created_at) }, ago(run.created_at, Date.now()))] : null)),
     h("p", { class: "soft small" }, chain(approval)),
-    h("h3", null, "Asked for"),
+    h("h3", null, "Requested"),
     input,
     approval.model_message ? h("div", { class: "said" }, h("h3", null, "The model said"), markdown(approval.model_message)) : null,
     place);
@@ -54,7 +54,7 @@ export function story(approval) {
 /** @param {any} run */
 function starter(run) {
   const by = run?.created_by;
-  return by ? h("strong", { title: by.id }, text(by.name)) : h("span", { class: "soft" }, "someone whose key is not known");
+  return by ? h("strong", { title: by.id }, text(by.name)) : h("span", { class: "soft" }, "an unknown API key");
 }
 
 /** Whose call it is, from the run that was started down. @param {any} approval */

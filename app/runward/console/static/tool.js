@@ -10,7 +10,7 @@ import { json, words } from "./values.js";
 /** Only where they run can these be tried: in a run. */
 const UNTRIED = ["agent", "client", "hosted"];
 /** @type {Record<string, [string, string]>} */
-const TRIALS = { completed: ["Completed", "good"], accepted: ["Accepted; it would call back", "wait"], failed: ["Failed", "bad"] };
+const TRIALS = { completed: ["Completed", "good"], accepted: ["Accepted; the tool will send a callback", "wait"], failed: ["Failed", "bad"] };
 
 /**
  * @param {HTMLElement} main
@@ -31,7 +31,7 @@ export function tool(main, { id, who }) {
         tried ? trying(found) : null,
         recentCalls(found.name, leaving.signal),
         h("details", { class: "card" }, h("summary", null, "Parameters: its JSON Schema"), json(found.parameters)),
-        h("details", { class: "card" }, h("summary", null, "Everything, as it is registered"), json(found)));
+        h("details", { class: "card" }, h("summary", null, "All fields, as registered"), json(found)));
     },
     (error) => leaving.signal.aborted || fill(main, head, h("p", { class: "wrong" }, text(error.message))));
   return () => leaving.abort();
@@ -44,11 +44,11 @@ function about(found) {
   /** @type {[string, import("./dom.js").Child][]} */
   const facts = [
     ["Where", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
-    ["A person is asked", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["where ", rule], h("span", { class: "soft" }, `; unanswered after ${roughly(expires * 1000)}`)]],
-    ["Times out after", found.timeout_seconds === null ? "the limit of its run, or of this installation" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
-    ["Sent again after a failure", found.idempotent ? "yes: it is idempotent" : "only where that cannot do harm twice"],
+    ["Approval is required", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["where ", rule], h("span", { class: "soft" }, `; unanswered after ${roughly(expires * 1000)}`)]],
+    ["Times out after", found.timeout_seconds === null ? "the limit of the run or of this deployment" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
+    ["Retried after a failure", found.idempotent ? "yes, because the tool is idempotent" : "only if the call was certainly not sent"],
     ["Version", [String(found.version), h("span", { class: "soft", title: moment(found.updated_at) }, ` made ${ago(found.updated_at, Date.now())}`)]],
-    ["Turned on", found.enabled === true ? "yes" : found.enabled === false ? "no" : "by a rule"],
+    ["Enabled", found.enabled === true ? "yes" : found.enabled === false ? "no" : "by a rule"],
   ];
   return h("dl", { class: "rows about" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
@@ -58,14 +58,14 @@ function origin({ type, agent, mcp, hosted }) {
   if (type === "agent") return `a child run of ${agent}`;
   if (type === "client") return "the client that started the run";
   if (type === "mcp") return `${mcp.tool} of the MCP server ${mcp.server}`;
-  if (type === "hosted") return `the model's vendor: ${hosted.kind}`;
-  return `a ${type} of this installation`;
+  if (type === "hosted") return `the model's provider: ${hosted.kind}`;
+  return `a ${type} of this deployment`;
 }
 
 /** @param {any} found */
 function trying(found) {
   const result = h("div", { class: "trial", "aria-live": "polite" });
-  const button = h("button", { type: "button", class: "primary" }, "Call it now");
+  const button = h("button", { type: "button", class: "primary" }, "Call the tool");
   /** @type {any} */
   let asked = {};
   const made = form(found.parameters, {}, (value) => {
@@ -80,11 +80,11 @@ function trying(found) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.errors.length) made.refused(error.errors);
-      fill(result, h("p", { class: "wrong" }, text(error.errors.length ? "The arguments do not fit; see above." : error.message)));
+      fill(result, h("p", { class: "wrong" }, text(error.errors.length ? "Fix the highlighted arguments." : error.message)));
     }
     button.disabled = false;
   });
-  return h("section", { class: "card", "aria-label": "Try it" }, h("h2", null, "Try it"), h("p", { class: "soft small" }, "It is really called, once, outside of any run: nobody is asked, and nothing is recorded."), made.element, h("div", { class: "actions" }, button), result);
+  return h("section", { class: "card", "aria-label": "Test the tool" }, h("h2", null, "Test the tool"), h("p", { class: "soft small" }, "Runward really calls the tool once, outside of any run, without approval. The call is not recorded."), made.element, h("div", { class: "actions" }, button), result);
 }
 
 /** @param {any} trial */

@@ -12,7 +12,7 @@ export function tools(main, { who, query }) {
     title: "Tools",
     about: "What models may call.",
     path: "v1/tools",
-    none: "No tool is registered yet.",
+    none: "No tools are registered yet.",
     facts: (tool) => [tool.type, asks(tool.approval), tool.enabled === false ? "off" : null, host(tool.url)],
     add: who.scopes.includes("tools:write") ? { href: "#/new-tool", label: "Register a tool" } : null,
   }, query);
@@ -20,7 +20,7 @@ export function tools(main, { who, query }) {
 
 /** When a person is asked. @param {any} approval */
 export function asks(approval) {
-  return approval === "never" ? null : approval === "always" ? "always asks" : "asks by rule";
+  return approval === "never" ? null : approval === "always" ? "always requires approval" : "requires approval by rule";
 }
 
 /** @param {string | null | undefined} url */

@@ -35,12 +35,15 @@ def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
     https, and over http only to this machine. Raises ForbiddenError."""
     if headers.get("sec-fetch-site") != "same-origin":
         raise ForbiddenError(
-            "A console session counts only for what the console's own page asks, over https or on"
-            " this machine itself (the header Sec-Fetch-Site: same-origin). Programs send"
-            " Authorization: Bearer."
+            "A console session is accepted only from the console's own page, over "
+            "https or on this machine (header `Sec-Fetch-Site: same-origin`). "
+            "Programs must send an API key in the header `Authorization: Bearer "
+            "rw_…`."
         )
     if method not in _READS and not headers.get(CSRF_HEADER.lower()):
-        raise ForbiddenError(f"The console's writes bear the header {CSRF_HEADER}.")
+        raise ForbiddenError(
+            f"Requests of the console that change data must send the header `{CSRF_HEADER}`."
+        )
 
 
 def _cookies(header: str) -> dict[str, str]:

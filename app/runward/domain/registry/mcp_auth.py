@@ -168,11 +168,12 @@ def oauth_problems(client: OAuthClient) -> list[FieldError]:
         problems.append(
             FieldError(
                 "oauth.client_secret",
-                "is needed, or a refresh_token; logging in with a browser is not offered",
+                "is required unless `refresh_token` is set; Runward does not "
+                "support login with a browser",
             )
         )
     if client.token_url is not None and client.issuer is not None:
-        problems.append(FieldError("oauth.issuer", "says nothing beside a token_url; leave it out"))
+        problems.append(FieldError("oauth.issuer", "must be omitted if `token_url` is set"))
     return problems
 
 

@@ -126,8 +126,9 @@ def offered_tools(server: McpServerSpec, listed_tools: Iterable[ListedTool]) -> 
         if (other := specs.get(spec.name)) is not None:
             assert other.mcp is not None
             raise AlreadyExistsError(
-                f"The server's tools '{other.mcp.tool}' and '{tool.name}' would both be named "
-                f"'{spec.name}'; leave one out with tools.deny."
+                f"The server's tools '{other.mcp.tool}' and '{tool.name}' would "
+                f"both get the name '{spec.name}'. Exclude one of them with "
+                "`tools.deny`."
             )
         specs[spec.name] = spec
     return OfferedTools(tuple(specs.values()), tuple(skipped))
@@ -148,11 +149,11 @@ def _skip_reason(server: McpServerSpec, tool: ListedTool) -> str | None:
     if not 0 < len(tool.name) <= 256:
         return "its name is empty or too long"
     if tool.too_deep:
-        return f"its schemas or annotations are nested deeper than {MAX_DEPTH} levels"
+        return f"its schemas or annotations are nested more than {MAX_DEPTH} levels deep"
     if tool.only_as_task:
-        return "it can only be called as a task of the protocol, which Runward does not do"
+        return "it can only be called as an MCP task, which Runward does not support"
     if is_reserved(registry_name(server, tool.name)):
-        return "its name here would be one that is reserved for Runward's own tools"
+        return "its name in Runward would be reserved for a built-in tool"
     return _schema_problem(tool)
 
 

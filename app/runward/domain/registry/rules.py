@@ -26,7 +26,7 @@ MAX_RULE: Final = 4096
 MAX_NESTING: Final = 3
 """The depth to which `all`, `exists`, `filter` … can be nested, or work on each other's results."""
 MAX_MESSAGE: Final = 400
-TOO_LARGE: Final = "The rule needs more memory than a rule may use."
+TOO_LARGE: Final = "The rule needs more memory than the limit for rules."
 
 
 class RuleError(ValueError):
@@ -61,7 +61,7 @@ class Rule:
             return value
         if kind == "ERROR":
             return RuleFailure(_readable(str(value)))
-        return RuleFailure(f"The rule answered with {kind.lower()}; it must answer true or false.")
+        return RuleFailure(f"The rule returned {kind.lower()}. A rule must return true or false.")
 
 
 def compile_rule(text: str) -> Rule:
@@ -79,9 +79,11 @@ def compile_rule(text: str) -> Rule:
     except MemoryError:
         raise RuleError(TOO_LARGE) from None
     if nesting > MAX_NESTING:
-        raise RuleError(f"The rule looks through lists inside lists deeper than {MAX_NESTING}.")
+        raise RuleError(
+            f"The rule nests macros such as `all` and `exists` more than {MAX_NESTING} levels deep."
+        )
     if kind not in ("BOOL", "DYN"):
-        raise RuleError(f"The rule answers with {kind.lower()}; it must answer true or false.")
+        raise RuleError(f"The rule returns {kind.lower()}. A rule must return true or false.")
     return Rule(expression, names)
 
 
@@ -169,7 +171,7 @@ def _readable(message: str) -> str:
         return _shortened(text)
     line, column, what = place.groups()
     if what.startswith("undeclared reference"):
-        what += f"; a rule sees {', '.join(VARIABLES)}"
+        what += f"; a rule can use {', '.join(VARIABLES)}"
     return _shortened(f"Line {line}, column {column}: {what}")
 
 

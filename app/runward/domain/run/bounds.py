@@ -110,13 +110,15 @@ def bounded_response(response: ModelResponse) -> ModelResponse:
     if has_too_many_values(
         [value for one in response.output for value in _list_native_values(one)]
     ):
-        raise UnstorableError(f"it holds more than {MAX_VALUES:,} values")
+        raise UnstorableError(f"it contains more than {MAX_VALUES:,} values")
     output = tuple(_bounded_output(one) for one in response.output)
     size = count_json_bytes(output)
     if size > MAX_RESPONSE_BYTES:
-        raise UnstorableError(f"it has {size} bytes of at most {MAX_RESPONSE_BYTES}")
+        raise UnstorableError(f"it has {size} bytes, and the limit is {MAX_RESPONSE_BYTES}")
     if _argument_values(output) > MAX_ARGUMENT_VALUES:
-        raise UnstorableError(f"its calls hold more than {MAX_ARGUMENT_VALUES:,} values")
+        raise UnstorableError(
+            f"the arguments of its calls contain more than {MAX_ARGUMENT_VALUES:,} values"
+        )
     return replace(response, output=output, usage=bounded_usage(response.usage))
 
 
@@ -130,7 +132,10 @@ def _argument_values(output: Iterable[Output]) -> int:
 def check_room(added: object, *, stored: int = 0) -> None:
     """Raise ConflictError if a run that holds `stored` bytes has no room for what is added."""
     if stored + count_json_bytes(added) > MAX_RUN_BYTES:
-        raise ConflictError(f"A run may hold {MAX_RUN_BYTES} bytes; it would have more with this.")
+        raise ConflictError(
+            f"The run would exceed the limit of {MAX_RUN_BYTES} bytes for one run. Send "
+            "less data, or start another run."
+        )
 
 
 def bounded_usage(usage: Usage) -> Usage:
@@ -190,7 +195,7 @@ def _bounded_done(done: Done) -> Done:
     )
     size = count_json_bytes((kept.output, kept.parts, kept.metadata, kept.state))
     if size > MAX_RESULT_BYTES:
-        raise UnstorableError(f"it has {size} bytes of at most {MAX_RESULT_BYTES}")
+        raise UnstorableError(f"it has {size} bytes, and the limit is {MAX_RESULT_BYTES}")
     return kept
 
 
@@ -245,7 +250,7 @@ def _bounded_part(part: Part) -> Part:
     if part.data is not None:
         part = replace(part, data="".join(part.data.split()))
     if (problem := _problem(part)) is not None:
-        return TextPart(f"(One {part.type} of this result is left out: {problem}.)")
+        return TextPart(f"(One {part.type} was removed from this result: {problem}.)")
     media_type, filename = part.media_type, part.filename
     if media_type is not None:
         media_type = media_type.partition(";")[0].strip()
@@ -290,7 +295,7 @@ def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
     raw = text.encode()
     if len(raw) <= max_bytes:
         return output, None
-    marker = f"\n… {len(raw) - max_bytes} bytes left out …\n"
+    marker = f"\n… {len(raw) - max_bytes} bytes omitted …\n"
     half = max_bytes // 2
     head, tail = raw[:half].decode(errors="ignore"), raw[len(raw) - half :].decode(errors="ignore")
     return head + marker + tail, output

@@ -64,37 +64,41 @@ BUILTINS: Final[Mapping[str, CompiledTool]] = {
     for tool in (
         _builtin(
             READ_RESULT,
-            "Reads the whole result of an earlier call, where only its beginning and its end were "
-            "shown. `next_offset` in the answer says where to go on, null that this was the end.",
+            "Reads the full result of an earlier tool call of which only the "
+            "beginning and the end were shown. To read the next part, pass the "
+            "returned `next_offset` as `offset`. If `next_offset` is null, there "
+            "are no more parts.",
             "call_id",
-            call_id=_text("Whose result: the id of the call."),
-            offset=_number("Where to begin, in bytes. 0 if left out.", least=0),
+            call_id=_text("ID of the tool call whose result to read."),
+            offset=_number("Position of the first byte to read. Default: 0.", least=0),
             limit=_number(
-                f"How many bytes to read. {READ_BYTES} if left out.",
+                f"Number of bytes to read. Default: {READ_BYTES}.",
                 least=MIN_READ_BYTES,
                 most=MAX_READ_BYTES,
             ),
-            find=_text("Begin where this text occurs next, at or after the offset."),
+            find=_text("Begin at the next occurrence of this text at or after `offset`."),
         ),
         _builtin(
             SEARCH_HISTORY,
-            "Searches the earlier conversation of this session, also what is not shown any more.",
+            "Searches the earlier conversation of this session, including messages "
+            "that are no longer shown.",
             "query",
-            query=_text("What to look for, in a few words."),
+            query=_text("The text to search for, in a few words."),
             limit=_number(
-                f"How many matches at most. {FOUND_MESSAGES} if left out.",
+                f"Maximum number of matches to return. Default: {FOUND_MESSAGES}.",
                 least=1,
                 most=MAX_FOUND_MESSAGES,
             ),
         ),
         _builtin(
             SEARCH_TOOLS,
-            "Finds tools by what they do. There are more tools than are shown: search here before "
-            "saying that something cannot be done. What is found can be called from then on.",
+            "Finds tools by what they do. Only some of the tools are shown, so "
+            "search here before you say that something cannot be done. You can "
+            "call a tool after this search has found it.",
             "query",
-            query=_text("What the tool should do, in a few words, or its exact name."),
+            query=_text("What the tool should do, in a few words, or the exact name of the tool."),
             limit=_number(
-                f"How many tools at most. {FOUND_TOOLS} if left out.",
+                f"Maximum number of tools to return. Default: {FOUND_TOOLS}.",
                 least=1,
                 most=tool_search.MAX_FOUND,
             ),

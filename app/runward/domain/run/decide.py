@@ -137,7 +137,9 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
             detail = call.result.detail or as_text(call.result.output)
             return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
     if overdue:
-        return Finish(RunStatus.INCOMPLETE, code="deadline", message="The deadline has passed.")
+        return Finish(
+            RunStatus.INCOMPLETE, code="deadline", message="The deadline of the run has passed."
+        )
     if state.cancel_after_turn:
         return Finish(RunStatus.CANCELLED)
     return None
@@ -146,7 +148,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Every call has its result: stop, answer, or ask the model again."""
     if _was_refused(state, calls, CallReason.REPEATED):
-        return _incomplete("repeated_calls", "The model repeated the same call five times.")
+        return _incomplete("repeated_calls", "The model repeated the same tool call five times.")
     if state.config.kind != "llm":
         return _decide_for_workflow(state, schema)
     return _decide_for_agent(state, calls, schema)
@@ -164,14 +166,14 @@ def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validato
     if _has_answered(state):
         return _finish_with_answer(state, schema)
     if _was_refused(state, calls, CallReason.LIMIT):
-        return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
+        return _incomplete("max_tool_calls", "The run reached its maximum number of tool calls.")
     return _ask_within_limits(state)
 
 
 def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
     """Of a workflow."""
     if any(_has_reason(call, CallReason.LIMIT) for call in state.turn_calls):
-        return _incomplete("max_tool_calls", "The run made as many tool calls as it may.")
+        return _incomplete("max_tool_calls", "The run reached its maximum number of tool calls.")
     step = next_step(state)
     match step:
         case NextSteps(response=response):
@@ -196,7 +198,9 @@ def _finish_with_answer(state: RunState, schema: Validator | None) -> Action:
     """The model answered without asking for calls."""
     text = state.last_text
     if any(isinstance(item, Message) and item.refusal for item in state.segments[-1].items):
-        return Finish(RunStatus.INCOMPLETE, text, code="refusal", message="The model refused.")
+        return Finish(
+            RunStatus.INCOMPLETE, text, code="refusal", message="The model refused to answer."
+        )
     if state.turn > state.config.limits.max_turns:  # the closing summary
         return Finish(RunStatus.COMPLETED, text, code="max_turns")
     return _finish_or_repair(state, text, schema)
@@ -227,7 +231,7 @@ def _ask_within_limits(state: RunState) -> Action:
         return spent
     if state.turn < limits.max_turns:
         return AskModel()
-    message = f"The run made as many model calls as it may ({limits.max_turns})."
+    message = f"The run reached its maximum number of turns ({limits.max_turns})."
     match config.on_max_turns:
         case "summarise" if state.turn == limits.max_turns:
             return AskModel(tools_off=True)
@@ -245,9 +249,13 @@ def _check_budget(state: RunState) -> Finish | None:
     """Whether a budget is used up that is not counted in turns or calls."""
     limits, usage = state.config.limits, state.usage
     if limits.max_tokens is not None and usage.total >= limits.max_tokens:
-        return _incomplete("max_tokens", f"The run used {usage.total} tokens.")
+        return _incomplete(
+            "max_tokens", f"The run reached its token limit: it used {usage.total} tokens."
+        )
     if limits.max_cost_usd is not None and usage.cost >= limits.max_cost_usd:
-        return _incomplete("max_cost_usd", f"The run cost {usage.cost:.6f} US dollars.")
+        return _incomplete(
+            "max_cost_usd", f"The run reached its cost limit: it cost {usage.cost:.6f} US dollars."
+        )
     return None
 
 

@@ -154,7 +154,7 @@ def _trim(item: Item, max_bytes: int) -> Item:
     if item.parts and sum(map(_part_bytes, item.parts)) > max_bytes:
         item = replace(item, parts=())
     if max_bytes < 2 and (size := len(item.text.encode())) > max_bytes:  # no head, no tail
-        return replace(item, output=f"… {size} bytes left out …")
+        return replace(item, output=f"… {size} bytes omitted …")
     return replace(item, output=truncate(item.output, max_bytes)[0])
 
 

@@ -29,7 +29,7 @@ def recover(
         if tool is not None and (tool.spec.idempotent or tool.spec.type in _REPEATABLE_TYPES):
             state = put_back(state, changes, call)
         else:
-            detail = "The worker was lost while the call was in flight."
+            detail = "The worker stopped while the tool call was in progress."
             verdict = (
                 classify_unknown_outcome(tool.spec, detail) if tool else AwaitResolution(detail)
             )
@@ -48,7 +48,7 @@ def close_open_calls(state: RunState, changes: Changes, reason: CallReason) -> R
             CallOutcome.CANCELLED,
             f"{text} {texts.UNKNOWN_OUTCOME}" if sent else text,
             reason,
-            detail="The call may have been sent." if sent else None,
+            detail="The tool call may have been sent." if sent else None,
         )
         state = settle(state, changes, call, result)
     return state

@@ -75,7 +75,7 @@ def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[
     """Add the response to the conversation, and its calls to the ledger. Raises
     UnusableResponseError if the run has no room for it."""
     if state.stored_bytes + parsed.size > MAX_RUN_BYTES:
-        raise _unstorable(f"the run would hold more than {MAX_RUN_BYTES} bytes with it")
+        raise _unstorable(f"the run would exceed its limit of {MAX_RUN_BYTES} bytes")
     response, number = parsed.response, state.turn + 1
     changes = Changes(progress=True)
     shown = len(state.segments) if turn.segments_before is None else turn.segments_before
@@ -135,7 +135,7 @@ def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterat
             if seen[one.id] != what:
                 raise UnusableResponseError(
                     RunErrorCode.CALL_ID_REUSED,
-                    f"The model used the call id '{one.id}' for two calls.",
+                    f"The model used the call ID '{one.id}' for two different calls.",
                 )
             continue
         seen[one.id] = what
@@ -146,7 +146,7 @@ def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterat
         ):
             raise UnusableResponseError(
                 RunErrorCode.CALL_ID_REUSED,
-                f"The model used the id of the finished call '{one.id}' for another call.",
+                f"The model used the ID of the finished call '{one.id}' for a different call.",
             )
         yield one
 

@@ -23,7 +23,8 @@ from runward.domain.run.tools import CompiledTool
 
 TOOL_GONE: Final = "The tool was disabled or deleted before the call could be sent again."
 ARGUMENTS_REFUSED: Final = (
-    "The tool was changed before the call could be sent again, and refuses its arguments."
+    "The tool was updated before the call could be sent again, and its schema "
+    "rejects the arguments."
 )
 
 

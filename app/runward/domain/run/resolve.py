@@ -267,7 +267,11 @@ def _read_answer(answer: Answer) -> Done | Failed:
         case CallbackCompleted(output=output):
             return Done(output)
         case CallbackFailed(message=message):
-            return Failed(FailureKind.ERROR, "Whoever ran the tool said so.", message)
+            return Failed(
+                FailureKind.ERROR,
+                "The client or the tool's callback reported that the call failed.",
+                message,
+            )
         case _:
             assert_never(answer)
 

@@ -158,7 +158,10 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
     room left is replaced by an error."""
     result, size = bounded_result(result)
     if state.stored_bytes + size > MAX_RUN_BYTES:
-        detail = f"The result has {size} bytes; the run may hold {MAX_RUN_BYTES} altogether."
+        detail = (
+            f"The result has {size} bytes, so the run would exceed its limit of "
+            f"{MAX_RUN_BYTES} bytes."
+        )
         reason = CallReason.INVALID_RESPONSE
         result = Result(CallOutcome.FAILED, texts.INVALID_RESPONSE, reason, detail=detail)
         size = count_json_bytes(result)

@@ -37,7 +37,7 @@ MAX_NAME: Final = 64
 DIGEST_CHARACTERS: Final = 8
 """Characters of a digest that tell two long names apart."""
 DEFAULT_PARAMETERS: Final = closed_object(
-    "input", input={"type": "string", "description": "What the agent is asked."}
+    "input", input={"type": "string", "description": "The task or question for the agent."}
 )
 """The parameters of an agent as a tool, where it has none of its own."""
 _NO_PARAMETERS: Final = closed_object()
@@ -160,7 +160,7 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
     """What an ended child run means for its parent's call. `tool_output`: the output of the tool
     that the call's tool names, where it does."""
     if child.status is not RunStatus.COMPLETED:
-        detail = f"The run of agent '{tool.spec.agent}' ended as {child.status}"
+        detail = f"The run of agent '{tool.spec.agent}' ended with status {child.status}"
         reason = (child.error or {}).get("message")
         told = f"{detail}: {reason}" if isinstance(reason, str) else f"{detail}."
         return Failed(FailureKind.ERROR, told, message=told)
@@ -173,11 +173,12 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
                 output = parse(child.output) if isinstance(child.output, str) else child.output
             except ValueError as error:
                 return Failed(
-                    FailureKind.INVALID_RESPONSE, f"The agent's answer is not JSON: {error}"
+                    FailureKind.INVALID_RESPONSE,
+                    f"The output of the agent is not valid JSON: {error}",
                 )
         case ChildToolOutput(tool=name):
             if tool_output is None:
-                told = f"The agent has no output of '{name}'."
+                told = f"The agent's run has no output of the tool '{name}'."
                 return Failed(FailureKind.INVALID_RESPONSE, told)
             output = tool_output
         case _:

@@ -13,37 +13,43 @@ MAX_HOSTED: Final = 8192
 TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
 NOT_REACHED: Final = "The tool could not be reached."
 NOT_SENT: Final = f"{NOT_REACHED} It has not run."
-INVALID_RESPONSE: Final = "The tool answered with something that is not a valid result."
-UNKNOWN_OUTCOME: Final = "It may or may not have taken effect; verify before repeating."
-INTERRUPTED: Final = f"The tool did not answer completely. {UNKNOWN_OUTCOME}"
+INVALID_RESPONSE: Final = "The tool returned an invalid result."
+UNKNOWN_OUTCOME: Final = "The call may or may not have taken effect. Check before you repeat it."
+INTERRUPTED: Final = f"The tool did not return a complete response. {UNKNOWN_OUTCOME}"
 NOT_APPROVED: Final = "Tool execution was not approved."
-GUARDED: Final = "A guardrail rejected this."
-OUTPUT_GUARDED: Final = "The call was made, but a guardrail withheld its result."
+GUARDED: Final = "A guardrail rejected this content."
+OUTPUT_GUARDED: Final = "The tool was called, but a guardrail withheld the result."
 HOOK_FAILED: Final = "A hook failed, so the tool was not run."
-OUTPUT_HOOK_FAILED: Final = "The call was made, but a hook failed, so its result is withheld."
+OUTPUT_HOOK_FAILED: Final = "The tool was called, but a hook failed, so the result is withheld."
 DECLINED_BEFORE: Final = (
-    "An identical call was declined earlier in this run; it was not asked again."
+    "This call was not run, because an identical call was rejected earlier in this run."
 )
 NOBODY_ANSWERED: Final = (
-    "Nobody answered the request for approval in time, so the tool was not run. "
+    "The approval request expired before anyone decided, so the tool was not run. "
     "This is not a rejection."
 )
 TRUNCATED: Final = (
-    "The response was cut off in the middle of this call, so it was not run. "
-    "Make it again, shorter."
+    "The response was cut off in the middle of this call, so the tool was not run. "
+    "Make the call again with shorter arguments."
 )
-TOO_MANY_CALLS: Final = "The run has used all its tool calls; this one was not run."
+TOO_MANY_CALLS: Final = (
+    "The run has reached its maximum number of tool calls, so this call was not run."
+)
 REPEATED_WARNING: Final = (
-    "(This is the third identical call. Its answer is not going to change; do something else.)"
+    "(This is the third identical call. The result will not change. Try something else.)"
 )
-REPEATED: Final = "This identical call was made too often; it was not run."
-STORED: Final = "(This call has run already; this is its stored result.)"
+REPEATED: Final = "This call was not run, because identical calls were made too often."
+STORED: Final = "(This call was already run. This is its stored result.)"
 OTHER_HANDOFF: Final = "Multiple handoffs detected, ignoring this one."
-TOO_DEEP: Final = "Agents call agents too deep here; this one was not started."
-NO_SUCH_AGENT: Final = "The agent behind this tool does not exist; nothing was started."
-NOT_IN_RESULT: Final = "The result does not have this text at or after the offset."
-TOOLS_FOUND: Final = "These tools can be called now."
-NO_TOOL_FOUND: Final = "No tool was found. Search again with other words for what it should do."
+TOO_DEEP: Final = (
+    "This agent was not started, because the maximum depth of nested agents is reached."
+)
+NO_SUCH_AGENT: Final = "The agent of this tool is not available, so nothing was started."
+NOT_IN_RESULT: Final = "The result does not contain this text at or after the offset."
+TOOLS_FOUND: Final = "You can call these tools now."
+NO_TOOL_FOUND: Final = (
+    "No tool was found. Search again with different words for what the tool should do."
+)
 CANCELLED: Final = "The run was cancelled before this call finished."
 RUN_ENDED: Final = "The run ended before this call finished."
 
@@ -61,7 +67,10 @@ def unknown_tool(name: str, callable_now: Iterable[str]) -> str:
 
 
 def tool_gone(name: str) -> str:
-    return f"Tool '{name}' was disabled or deleted before this call could run. It has not run."
+    return (
+        f"Tool '{name}' was disabled or deleted before this call could run, so the call "
+        "was not run."
+    )
 
 
 def search_first(name: str) -> str:
@@ -70,19 +79,19 @@ def search_first(name: str) -> str:
 
 def hosted_call(item: HostedCall) -> str:
     """What a model is told of what another provider ran by itself."""
-    outcome = "failed with" if item.is_error else "answered"
+    outcome = "Error" if item.is_error else "Result"
     shown = as_text(item.output)
     if len(shown) > MAX_HOSTED:
         shown = f"{shown[:MAX_HOSTED]}…"
-    return f"(Called {item.name} with {compact(item.arguments)}; it {outcome}: {shown})"
+    return f"(Called {item.name} with {compact(item.arguments)}. {outcome}: {shown})"
 
 
 def cut_result(call_id: str) -> str:
-    return f'(This result was cut. read_result with call_id "{call_id}" reads all of it.)'
+    return f'(This result was cut. Call read_result with call_id "{call_id}" to read all of it.)'
 
 
 def no_result(call_id: str) -> str:
-    return f"There is no result of a call '{call_id}' in this run."
+    return f"This run has no result of a call with the ID '{call_id}'."
 
 
 def invalid_arguments(tool: str, problems: Sequence[tuple[str, str]]) -> str:
@@ -96,7 +105,10 @@ def handoff(agent: str, description: str | None) -> str:
 
 
 def too_much_state(size: int, limit: int) -> str:
-    return f"The call's changes were dropped: the state would have {size} bytes of {limit}."
+    return (
+        "The changes that this call made to the shared state were dropped: the state "
+        f"would have {size} bytes, and the limit is {limit} bytes."
+    )
 
 
 def handed_over(agent: str) -> str:
@@ -108,25 +120,23 @@ def step_failed(agent: str, error: str) -> str:
 
 
 def edited(arguments: str) -> str:
-    return f"(A person changed the arguments of this call before it ran, to: {arguments})"
+    return f"(A person edited this call before it ran. It ran with these arguments: {arguments})"
 
 
 def repair(problems: Sequence[tuple[str, str]]) -> str:
     lines = "\n".join(f"- {path}: {message}" for path, message in problems)
     return (
-        "The answer does not match the required JSON schema. "
-        f"Answer again with JSON alone that does.\n{lines}"
+        "The answer does not match the required JSON schema. Reply with only valid "
+        "JSON that matches the schema.\n"
+        f"{lines}"
     )
 
 
 def answer_by_schema(schema: JsonObject) -> str:
-    return (
-        "Your final answer must be JSON that matches this JSON Schema, and nothing else:\n"
-        f"{compact(schema)}"
-    )
+    return f"Your final answer must be only JSON that matches this JSON Schema:\n{compact(schema)}"
 
 
 SUMMARISE: Final = (
-    "No more tool calls can be made. Summarise what was done and found so far, and what is "
-    "still open."
+    "You cannot make more tool calls. Summarize what you have done and found so "
+    "far, and what remains to be done."
 )

@@ -45,7 +45,7 @@ _WORDS: Final[dict[str, Callable[[JsonValue], str]]] = {
     "format": lambda limit: f"must have the format {_short(compact(limit))}",
     "minItems": lambda limit: f"must have at least {limit} items",
     "maxItems": lambda limit: f"must have at most {limit} items",
-    "uniqueItems": lambda limit: "must not have the same item twice",
+    "uniqueItems": lambda limit: "must not contain the same item twice",
     "minProperties": lambda limit: f"must have at least {limit} properties",
     "maxProperties": lambda limit: f"must have at most {limit} properties",
 }
@@ -130,7 +130,7 @@ class Explanation:
             if name in properties:
                 self.collect(item, at, (*pointer, "properties", name))
             elif other is False and "patternProperties" not in schema:
-                self._add(at, f"is not a known property; known are: {known}")
+                self._add(at, f"is an unknown property; the known properties are: {known}")
             elif isinstance(other, dict) and "patternProperties" not in schema:
                 self.collect(item, at, (*pointer, "additionalProperties"))
 
@@ -148,7 +148,9 @@ class Explanation:
     def _union(self, value: JsonValue, path: str, branches: list[Pointer]) -> None:
         valid = sum(self._is_valid(branch, value) for branch in branches)
         if valid > 1 and branches[0][-2] == "oneOf":
-            self._add(path, f"must match one of {len(branches)} alternatives, and matches {valid}")
+            self._add(
+                path, f"must match exactly one of {len(branches)} alternatives, but matches {valid}"
+            )
         if valid:
             return
         plausible = self._parts.plausible_branches(branches, value, self._effort)
@@ -169,7 +171,7 @@ class Explanation:
 
     def _add(self, path: str, words: str, *came: JsonValue) -> None:
         if not self._is_full():
-            message = f"{words}; it is {preview(came[0])}" if came else words
+            message = f"{words}, but is {preview(came[0])}" if came else words
             self.problems.append(FieldError(path, message))
 
     def _is_full(self) -> bool:

@@ -51,7 +51,9 @@ class _Pattern:
         self.size = next((limit for limit in _LIMITS if _compiled(source, limit)), 0)
         if not self.size:
             most = f"{PATTERN_BYTES // 1_048_576} MiB"
-            raise PatternError(f"{source[:80]!r} is not a regex, or needs more than {most}")
+            raise PatternError(
+                f"{source[:80]!r} is not a valid regular expression, or needs more than {most}"
+            )
         self.states = self.size // _STATE_BYTES
         self._validator = _compiled(source, self.size)
         plain = _LOOKS.sub("^", source, count=1)
@@ -105,7 +107,9 @@ class Patterns:
             self._bytes += pattern.size
             if self._bytes > PATTERNS_BYTES:
                 most = f"{PATTERNS_BYTES // 1_048_576} MiB"
-                raise PatternError(f"the patterns need more than {most}; repeat less often in them")
+                raise PatternError(
+                    f"the patterns need more than {most} in total; use fewer or smaller repetitions"
+                )
             self._kept[source] = pattern
         return self._kept[source]
 

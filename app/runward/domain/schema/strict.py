@@ -35,7 +35,7 @@ def strict_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
     """Return the reasons why `schema` has no strict form."""
     for keyword in (*_BRANCHES, "not", "enum", "const", "$ref"):
         if keyword in schema:
-            message = f"must not stand at the root of a strict schema; nest it, {_HINT}"
+            message = f"is not allowed at the root of a strict schema; nest it, {_HINT}"
             yield (keyword,), message
     for pointer, node in walk(schema):
         for keyword, message in (*_keyword_problems(node), *_object_problems(node)):
@@ -45,27 +45,33 @@ def strict_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
 def _keyword_problems(node: JsonObject) -> Iterator[tuple[str, str]]:
     for keyword in KEYWORDS_NOT_STRICT:
         if keyword in node:
-            yield keyword, "is not possible in a strict schema; leave it out"
+            yield keyword, "is not allowed in a strict schema; remove it"
     all_of = node.get("allOf")
     if isinstance(all_of, list) and len(all_of) > 1:
-        yield "allOf", "must have one entry in a strict schema; merge them"
+        yield "allOf", "must have exactly one entry in a strict schema; merge the entries"
     if "anyOf" in node and "oneOf" in node:
-        yield "oneOf", "must not stand beside anyOf in a strict schema; nest one"
+        yield "oneOf", "is not allowed together with anyOf in a strict schema; nest one of them"
 
 
 def _object_problems(node: JsonObject) -> Iterator[tuple[str, str]]:
     if node.get("additionalProperties", False) is not False:
-        message = "must be false or left out in a strict schema; name the properties"
+        message = "must be false or omitted in a strict schema; declare the properties"
         yield "additionalProperties", message
     properties = node.get("properties")
     if isinstance(properties, dict):
         for keyword in _BRANCHES:
             if keyword in node:
-                message = "must not stand beside properties in a strict schema; move them inside"
+                message = (
+                    "is not allowed together with properties in a strict schema; move "
+                    "the properties inside"
+                )
                 yield keyword, message
     for name in _required(node):
         if not isinstance(properties, dict) or name not in properties:
-            yield "required", f"names '{name}', which is none of the properties; declare it"
+            yield (
+                "required",
+                (f"names '{name}', which is not a declared property; declare it in properties"),
+            )
 
 
 def strict_form(schema: JsonObject) -> JsonObject:

@@ -55,10 +55,10 @@ _DRAFTS: Final = (
 )
 _INDIRECT: Final = ("$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _TOO_LARGE: Final = (
-    "has too many values to be checked against a schema as large as this; send fewer at once"
+    "has too many values to be validated against a schema of this size; send fewer values at once"
 )
 _TOO_LONG: Final = (
-    "has texts that are too long, or too many, for the patterns of the schema; send shorter texts"
+    "has too many or too long strings for the patterns of the schema; send shorter strings"
 )
 _TYPES: Final = "array, boolean, integer, null, number, object, string"
 
@@ -77,17 +77,17 @@ def check_schema(
     """Return the problems of a schema for its registration. `object_root`: it describes the
     arguments of a call, which are always an object."""
     if not isinstance(schema, dict):
-        return [FieldError(at, f"must be a JSON Schema, an object; it is {preview(schema)}")]
+        return [FieldError(at, f"must be a JSON Schema object, but is {preview(schema)}")]
     if is_nested_deeper(schema, MAX_SCHEMA_DEPTH):
-        return [FieldError(at, f"must not be nested deeper than {MAX_SCHEMA_DEPTH} levels")]
+        return [FieldError(at, f"must not be nested more than {MAX_SCHEMA_DEPTH} levels deep")]
     if (size := len(compact(schema).encode())) > MAX_SCHEMA_BYTES:
-        return [FieldError(at, f"must not be larger than {MAX_SCHEMA_BYTES} bytes; it has {size}")]
+        return [FieldError(at, f"must have at most {MAX_SCHEMA_BYTES} bytes, but has {size}")]
     for find in (_meta_problems, _reference_problems, _compile_problems):
         if found := list(_field_errors(at, find(schema))):
             return found
     if object_root and schema.get("type") != "object":
         kind = preview(schema.get("type")) if "type" in schema else "missing"
-        return [FieldError(f"{at}.type", f'must be "object" at the root; it is {kind}')]
+        return [FieldError(f"{at}.type", f'must be "object" at the root, but is {kind}')]
     return list(_field_errors(at, strict_problems(schema))) if strict else []
 
 
@@ -138,7 +138,7 @@ class RefusedSchema(Validator):
     """Replaces a schema that was registered before it exceeded a limit."""
 
     def __init__(self, reason: str, at: str) -> None:
-        self._problem = FieldError(at, f"cannot be checked: {reason}")
+        self._problem = FieldError(at, f"cannot be validated: {reason}")
 
     def without_nulls(self, value: JsonObject) -> JsonObject:
         return value
@@ -153,7 +153,9 @@ def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Va
     try:
         return Validator(schema, strict=strict, at=at)
     except SchemaError as error:
-        return RefusedSchema(f"the registered schema is not accepted any more: {error}", at)
+        return RefusedSchema(
+            f"this version of Runward no longer accepts the registered schema: {error}", at
+        )
 
 
 def parse_arguments(raw: str) -> JsonObject | list[FieldError]:
@@ -163,15 +165,15 @@ def parse_arguments(raw: str) -> JsonObject | list[FieldError]:
     if not raw.strip():
         return {}
     if len(raw) > MAX_ARGUMENTS:
-        return [FieldError(at, f"must not be longer than {MAX_ARGUMENTS} characters")]
+        return [FieldError(at, f"must have at most {MAX_ARGUMENTS} characters")]
     try:
         value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # reported below
     except ValueError as error:
         return [FieldError(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):
-        return [FieldError(at, f"must be a JSON object; it is {preview(value)}")]
+        return [FieldError(at, f"must be a JSON object, but is {preview(value)}")]
     if is_nested_deeper(value, MAX_ARGUMENTS_DEPTH):
-        return [FieldError(at, f"must not be nested deeper than {MAX_ARGUMENTS_DEPTH} levels")]
+        return [FieldError(at, f"must not be nested more than {MAX_ARGUMENTS_DEPTH} levels deep")]
     try:
         return cast(JsonObject, clean_json(value)[0])
     except UnstorableError as error:
@@ -193,7 +195,7 @@ def _size(schema: JsonObject, patterns: Patterns) -> int:
     try:
         return expanded_size(schema, patterns)
     except LongChainError:
-        text = f"it refers through more than {MAX_CHAIN} references in a row; refer directly"
+        text = f"it has a chain of more than {MAX_CHAIN} references; refer to the target directly"
     except LookupError as error:
         text = f"it refers to {_shortened(str(error))}, which does not exist"
     raise SchemaError(text)
@@ -209,7 +211,7 @@ def _meta_validator(draft: str) -> jsonschema_rs.Validator:
 def _meta_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
     draft = schema.get("$schema", _DRAFTS[0])
     if not isinstance(draft, str) or draft.removesuffix("#") not in _DRAFTS:
-        yield ("$schema",), f"must be one of {', '.join(_DRAFTS)}, or left out"
+        yield ("$schema",), f"must be one of {', '.join(_DRAFTS)}, or be omitted"
         return
     seen: set[Pointer] = set()
     for error in _meta_validator(draft).iter_errors(schema):
@@ -227,7 +229,7 @@ def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
     for pointer, node in walk(schema):
         for keyword in (*_INDIRECT, *(("$id",) if pointer else ())):
             if keyword in node:
-                yield (*pointer, keyword), 'is not supported; refer with "$ref": "#/$defs/…"'
+                yield (*pointer, keyword), 'is not supported; use "$ref": "#/$defs/…" instead'
         reference = node.get("$ref")
         if not isinstance(reference, str):
             continue
@@ -235,7 +237,8 @@ def _reference_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
         if target is None:
             yield (
                 (*pointer, "$ref"),
-                "must point into the schema itself (#/$defs/…); nothing is ever fetched",
+                "must point into the schema itself (#/$defs/…), because Runward "
+                "never fetches a schema",
             )
             continue
         try:
@@ -254,8 +257,8 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
     if size > MAX_EXPANSION:
         yield (
             (),
-            f"describes more than {MAX_EXPANSION} subschemas once its references are followed; "
-            "refer less often to what itself refers to much",
+            f"expands to more than {MAX_EXPANSION} subschemas when its references "
+            "are followed; use fewer references to schemas that contain references",
         )
         return
     try:

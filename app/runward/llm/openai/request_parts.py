@@ -45,8 +45,10 @@ class Functions:
         """Yield a loss for each strict tool that is not sent as strict."""
         for spec in tools:
             if (why := self._function(spec).not_strict_reason) is not None:
-                text = f"OpenAI's strict mode cannot express its parameters: {why}."
-                yield Loss(f"tools.{spec.name}.strict", f"{text} The arguments are validated.")
+                text = f"OpenAI's strict mode does not support the parameters of the tool: {why}."
+                yield Loss(
+                    f"tools.{spec.name}.strict", f"{text} Runward still validates the arguments."
+                )
 
     def _function(self, spec: ToolSpec) -> Function:
         kept = self._kept.get(id(spec))
@@ -103,14 +105,20 @@ def output_format(schema: JsonObject) -> OutputFormat:
     """Return the output format: strict if OpenAI's strict mode can express the schema. Runward
     validates the answer in any case."""
     if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf", "$ref"}:
-        why = "OpenAI takes only an object at the root. The model is told the schema in words."
+        why = (
+            "OpenAI accepts only an object at the root of a schema. Runward describes "
+            "the schema to the model in the instructions."
+        )
         return OutputFormat(None, texts.answer_by_schema(schema), _output_loss(why))
     try:
         if not is_strict(schema):
             raise UnenforceableError((), "has optional or unknown properties")
         strict = enforceable_schema(strict_form(schema), STRICT_MODE)
     except UnenforceableError as error:
-        why = f"OpenAI's strict mode cannot express it: {error}. The answer is validated."
+        why = (
+            f"OpenAI's strict mode does not support the output schema: {error}. Runward "
+            "still validates the output."
+        )
         return OutputFormat({"name": OUTPUT_NAME, "schema": schema}, loss=_output_loss(why))
     return OutputFormat({"name": OUTPUT_NAME, "schema": strict, "strict": True})
 

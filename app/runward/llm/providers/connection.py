@@ -70,7 +70,10 @@ class ProviderConnection:
                 return await self._ask(request, model, said, plan, on_delta)
             except _StrictRefusedError:
                 strict = False
-                why = f"{self._provider}:{request.model} does not take these schemas as strict."
+                why = (
+                    f"{self._provider}:{request.model} does not accept these schemas in "
+                    "strict mode."
+                )
                 losses.append(Loss("strict", why))
             except _NoRoomError as refused:
                 room = refused.room
@@ -103,7 +106,10 @@ class ProviderConnection:
         if plan.one_call:
             answer, dropped = keep_first_call(answer)
             if dropped:
-                why = f"{self._provider} asked for {dropped + 1} calls at once; the first is kept."
+                why = (
+                    f"{self._provider} requested {dropped + 1} calls at once. Runward "
+                    "kept only the first."
+                )
                 losses.append(Loss("parallel_tool_calls", why))
         return Answer(answer.output, answer.finish, answer.usage, tuple(losses))
 
@@ -170,7 +176,7 @@ async def _ask_whole(
         instrument=False,
     )
     if not has_ended(answer):
-        raise invalid_response("it does not say why it ends")
+        raise invalid_response("it has no reason for its end")
     return answer
 
 

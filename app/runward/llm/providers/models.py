@@ -76,6 +76,6 @@ class ProviderModel(LazyModel["ProviderConnection"]):
 
 def missing_extra_message(provider: str) -> str:
     return (
-        f"Models of {provider} need libraries that are not installed here: "
-        "pip install 'runward[providers]'"
+        f"Models of {provider} need libraries that are not installed. Run: pip "
+        "install 'runward[providers]'"
     )

@@ -26,7 +26,7 @@ from runward.llm.strict_mode import UnenforceableError
 
 EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 OUTPUT_NAME: Final = "output"
-_NOT_TOLD: Final = "is not told the schema; its answer is held against it"
+_NOT_TOLD: Final = "does not support this output schema; Runward still validates the output"
 _RENAMED: Final = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -125,7 +125,7 @@ class _PlanBuilder:
             if value is None:
                 continue
             if name in _SAMPLING and fixed:
-                self._lose(f"model_settings.{name}", "takes no such setting")
+                self._lose(f"model_settings.{name}", "does not support this setting")
             elif name in _RENAMED:
                 settings[_RENAMED[name]] = value
             else:
@@ -154,13 +154,13 @@ class _PlanBuilder:
     def _add_effort(self, effort: str) -> None:
         what = "model_settings.reasoning"
         if not (self._is("supports_thinking") or self._is("thinking_always_enabled")):
-            self._lose(what, "does not think")
+            self._lose(what, "does not support reasoning")
         elif effort == "none":
             self._plan.settings["thinking"] = False
         elif effort in EFFORTS:
             self._plan.settings["thinking"] = effort
         else:
-            self._lose(what, f"has no effort '{effort}'")
+            self._lose(what, f"does not support the effort '{effort}'")
 
     def add_tools(self, definitions: ToolDefinitions, *, strict: bool) -> None:
         request, parameters = self._request, self._plan.parameters
@@ -190,14 +190,16 @@ class _PlanBuilder:
         choice, settings = self._request.tool_choice, self._plan.settings
         forced = choice == "required" or isinstance(choice, dict)
         if forced and not self._can_force():
-            self._lose("tool_choice", "cannot be made to call a tool")
+            self._lose("tool_choice", "cannot be required to call a tool")
         elif choice != "auto":
             settings["tool_choice"] = [choice["name"]] if isinstance(choice, dict) else choice
             if forced and settings.get("thinking") and self._no_thought_before_calls():
                 del settings["thinking"]
-                self._lose("model_settings.reasoning", "does not think where a call is demanded")
+                self._lose("model_settings.reasoning", "does not reason if a tool call is required")
         if choice == "none" and self._provider == "bedrock" and not self._can_forbid():
-            self._lose("tool_choice", "cannot be kept from calling a tool that it called before")
+            self._lose(
+                "tool_choice", "cannot be prevented from calling a tool that it has already called"
+            )
         if not self._request.parallel_tool_calls and choice != "none":
             if self._provider == "anthropic":
                 settings["parallel_tool_calls"] = False
@@ -235,12 +237,15 @@ class _PlanBuilder:
         if self._provider == "gemini":
             told, lost = reduce_for_gemini(schema)
             if lost:
-                self._lose("output_schema", f"is not told of {', '.join(lost)} in it")
+                self._lose(
+                    "output_schema",
+                    f"does not support these keywords in the schema: {', '.join(lost)}",
+                )
         else:
             try:
                 told = enforce_schema(self._provider, schema)
             except UnenforceableError as error:
-                self._lose("output_schema", f"cannot enforce it: {error}; it {_NOT_TOLD}")
+                self._lose("output_schema", f"cannot enforce the schema: {error}; it {_NOT_TOLD}")
                 return
         parameters.output_mode = "native"
         parameters.output_object = OutputObjectDefinition(told, name=OUTPUT_NAME, strict=True)
@@ -254,7 +259,10 @@ class _PlanBuilder:
         )
         if is_claude and settings.get("thinking") and settings.get("temperature", 1) != 1:
             del settings["temperature"]
-            self._lose("model_settings.temperature", "takes no temperature while it thinks")
+            self._lose(
+                "model_settings.temperature",
+                "does not support a temperature together with reasoning",
+            )
 
     def add_limit(self, room: int | None) -> None:
         """Set the limit of output tokens, even if it is the default: pydantic-ai streams a response
@@ -279,7 +287,10 @@ def _native_tool(hosted: HostedTool, provider: ProviderName) -> AbstractNativeTo
     }.get(hosted.kind, ())
     known = names if provider == "anthropic" else ()
     if unknown := [*(hosted.settings.keys() - set(known)), *hosted.secrets]:
-        text = f"{provider}'s {hosted.kind} has no setting {', '.join(sorted(unknown))}."
+        text = (
+            f"The tool {hosted.kind} of {provider} does not support these settings: "
+            f"{', '.join(sorted(unknown))}."
+        )
         raise ModelError(RunErrorCode.MODEL_REFUSED_REQUEST, text, transient=False)
     if hosted.kind == "web_search":
         return WebSearchTool(**cast(dict[str, Any], hosted.settings))

@@ -92,7 +92,9 @@ def media_content(part: MediaPart, provider: ProviderName) -> SentMedia | str:
     if taken is not None and media_type not in taken and media_type.startswith(_PLAIN):
         media_type = "text/plain"
     if taken is not None and media_type not in taken:
-        return f"({part.type} {part.filename or ''}: {media_type}, which {provider} does not take)"
+        return (
+            f"({part.type} {part.filename or ''}: {media_type}, which {provider} does not support)"
+        )
     return BinaryContent(_decoded(data), media_type=media_type)
 
 
@@ -118,7 +120,7 @@ def _decoded(data: str) -> bytes:
     try:
         return b64decode(data)
     except ValueError as error:
-        text = f"An image or a file of the conversation is not base64: {error}."
+        text = f"An image or a file of the conversation is not valid base64: {error}."
         raise ModelError(RunErrorCode.MODEL_REFUSED_REQUEST, text, transient=False) from error
 
 

@@ -153,7 +153,7 @@ def read_answers(
     why = str(details.get("finish_reason") or details.get("block_reason") or "")
     output, calls = reader.finished()
     if why.upper().startswith(_UNREADABLE) or (why.upper() == _UNEXPECTED and not calls):
-        raise invalid_response(f"the vendor could not read the model's call ({why})")
+        raise invalid_response(f"the provider could not read the model's call ({why})")
     finish = _FINISHES.get(last.finish_reason or "", "tool_calls" if calls else "other")
     if finish == "content_filter" and (why in _REFUSALS or not reader.has_text):
         told = details.get("refusal") or details.get("block_reason_message") or reader.text
@@ -247,7 +247,9 @@ class _Reader:
                 media = MediaPart(kind, data=data, media_type=content.media_type)
                 self.output.append(Message("assistant", (media,), native=kept))
             case _:
-                raise invalid_response(f"it holds a part of the kind '{part.part_kind}'")
+                raise invalid_response(
+                    f"it contains a part of the unsupported kind '{part.part_kind}'"
+                )
 
 
 def _is_hosted(part: ModelResponsePart) -> bool:

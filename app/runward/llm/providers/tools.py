@@ -47,13 +47,20 @@ class ToolDefinitions:
         if provider == "gemini":
             parameters, words = reduce_for_gemini(parameters)
             if words:
-                lost.append(Loss(what, f"is not told of {', '.join(words)} in its parameters"))
+                lost.append(
+                    Loss(
+                        what,
+                        f"does not support these keywords in the parameters: {', '.join(words)}",
+                    )
+                )
         elif strict:
             try:
                 parameters = enforce_schema(provider, close_objects(parameters))
             except UnenforceableError as error:
                 strict = False
-                why = f"cannot enforce its parameters: {error}; the arguments are validated"
+                why = (
+                    f"cannot enforce the parameters: {error}; Runward still validates the arguments"
+                )
                 lost.append(Loss(f"{what}.strict", why))
         made = ToolDefinition(
             name=spec.name,
@@ -94,7 +101,9 @@ class _Parts:
         length = sum(len(value) for value in schema.values() if isinstance(value, str | list))
         self._left -= 1 + length // 16
         if self._left < 0:
-            raise UnenforceableError((), f"has more than {MAX_PARTS} parts, one for each type")
+            raise UnenforceableError(
+                (), f"has more than {MAX_PARTS} parts when each type is written separately"
+            )
 
 
 def _split_types(schema: JsonValue, parts: _Parts) -> JsonValue:

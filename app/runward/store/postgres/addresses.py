@@ -84,13 +84,13 @@ def _split(url: str) -> SplitResult:
         _refuse("is not a URL")
     if kind not in ("postgres", "postgresql"):
         shown = f"with {kind}://" if kind.isalnum() else "otherwise"
-        _refuse(f"begins {shown}, and Runward needs PostgreSQL 15 or newer")
+        _refuse(f"begins {shown}, but Runward needs PostgreSQL 15 or newer")
     try:
         parts = urlsplit(f"postgresql://{rest}")
     except ValueError:
         _refuse("is not a URL")
     if parts.fragment:
-        _refuse("has a '#', which has to be written %23")
+        _refuse("contains a '#', which must be written as %23")
     return parts
 
 
@@ -103,11 +103,11 @@ def _parse_query(parts: SplitResult) -> dict[str, str]:
     ports = [host.rpartition("]")[2].rpartition(":")[2] for host in hosts if ":" in host]
     if not all(_is_port(one) for one in [*ports, *query.get("port", "1").split(",")]):
         _refuse(
-            "has a port that is not a number from 1 to 65535 (in a password, / has to be written"
-            " %2F, ? %3F, # %23 and @ %40)"
+            "has a port that is not a number from 1 to 65535 (in a password, write "
+            "/ as %2F, ? as %3F, # as %23 and @ as %40)"
         )
     if "@" in parts.path:  # a password with a slash, whose beginning looks like a port
-        _refuse("has an '@' after a '/' (in a password, / has to be written %2F, and @ %40)")
+        _refuse("has an '@' after a '/' (in a password, write / as %2F and @ as %40)")
     if "ssl" in query:
         query["sslmode"] = query.pop("ssl")
     if query.get("sslrootcert") == "system":
@@ -131,14 +131,14 @@ def _find_unsupported(query: dict[str, str]) -> Iterator[str]:
     for key, harmless in _OPTIONAL.items():
         if key in query and (value := query.pop(key)) not in harmless:
             yield (
-                f"has {key}={value}, which is not supported. Remove it, and set"
-                " sslmode=verify-full to be sure of the server."
+                f"has {key}={value}, which is not supported. Remove this parameter. "
+                "To verify the server, set sslmode=verify-full."
             )
     for key, value in query.items():
         if key not in _DRIVER:
-            yield f"has the parameter {key}, which is not supported. Remove it."
+            yield f"has the parameter {key}, which is not supported. Remove this parameter."
         if key in ("sslrootcert", "sslcert", "sslkey", "sslcrl") and not Path(value).is_file():
-            yield f"has {key}={value}, and there is no such file."
+            yield f"has {key}={value}, but this file does not exist."
 
 
 def _refuse(problem: str) -> NoReturn:

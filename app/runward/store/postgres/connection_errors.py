@@ -13,9 +13,9 @@ from runward.domain.errors import DatabaseUnreachableError, OperatorError
 from runward.store.postgres.addresses import DatabaseAddress, DatabaseUrlError
 
 _REFUSALS: Final = {
-    "28P01": "does not let the user in: {error}. Correct the user or the password in {name}.",
-    "28000": "does not let the user in: {error}. Correct the user or the password in {name}.",
-    "3D000": "does not exist. Create it, or correct the name in {name}.",
+    "28P01": "rejects the user: {error}. Correct the user name or the password in {name}.",
+    "28000": "rejects the user: {error}. Correct the user name or the password in {name}.",
+    "3D000": "does not exist. Create the database, or correct its name in {name}.",
     "42501": "lacks a right: {error}. Make the user the owner of the database, or run there: "
     'GRANT CREATE ON SCHEMA public TO "{user}"',
 }
@@ -71,9 +71,9 @@ def _explain_refusal(error: BaseException, address: DatabaseAddress, name: str) 
             )
             return f"has a certificate that cannot be verified: {reason}. {remedy}."
         case ssl.SSLError():
-            return f"fails to speak TLS: {error.reason}. Check sslmode in {name}."
+            return f"failed to establish TLS: {error.reason}. Check sslmode in {name}."
         case ConnectionError() if "SSL upgrade" in str(error):
-            return f"does not speak TLS, which sslmode in {name} asks for."
+            return f"does not support TLS, which sslmode in {name} requires."
         case _ if "unsupported startup parameter" in str(error):
             return f"seems to be PgBouncer: {error}. Set RUNWARD_PGBOUNCER=true."
         case _:
@@ -91,11 +91,14 @@ def _explain_outage(error: BaseException, address: DatabaseAddress, name: str) -
                 f" in {name}, and firewalls."
             )
         case ConnectionRefusedError() | FileNotFoundError():
-            return f"refuses connections. Start it, or correct the host and the port in {name}."
+            return (
+                "refuses connections. Start the database, or correct the host and the "
+                f"port in {name}."
+            )
         case OSError() if error.errno in _UNREACHABLE or isinstance(error, ConnectionError):
             return f"cannot be reached: {error.strerror or error}"
         case _ if _read_sqlstate(error) in _BUSY:
-            return f"takes no connections now: {error}"
+            return f"does not accept connections at the moment: {error}"
         case _:
             return None
 

@@ -39,7 +39,7 @@ _IDLE_TIMEOUT: Final = "30s"
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
 """What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
 pool came free."""
-UNREADABLE: Final = {"unreadable": "This value cannot be read back."}
+UNREADABLE: Final = {"unreadable": "This value cannot be read."}
 """Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
 READ_ONLY: Final = "25006"
 _LAST_FIXED_OID: Final = 9999
@@ -176,8 +176,8 @@ async def check_safety(database: Database) -> None:
         raise UnsafeDatabaseError("Runward needs PostgreSQL 15 or newer.")
     if row.fsync != "on" or row.synchronous_commit == "off":
         raise UnsafeDatabaseError(
-            "This PostgreSQL has fsync or synchronous_commit off, so it may lose what it has"
-            " acknowledged. Switch both on."
+            "PostgreSQL is configured with fsync or synchronous_commit off, so it "
+            "can lose acknowledged writes. Turn both settings on."
         )
 
 

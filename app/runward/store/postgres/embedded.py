@@ -171,15 +171,16 @@ class Cluster:
     def ensure_running(self, report: ReportProgress) -> None:
         version = self.data / "PG_VERSION"
         if not version.exists():
-            report(f"Making a PostgreSQL {MAJOR} database in {self.home}")
+            report(f"Creating a PostgreSQL {MAJOR} database in {self.home}")
             self._create()
         if (found := version.read_text().strip()) != MAJOR:
             raise EmbeddedError(
-                f"{self.data} was made by PostgreSQL {found}, and this is PostgreSQL {MAJOR}. "
-                "Set RUNWARD_DATA_DIR to another folder, or DATABASE_URL to a server of your own."
+                f"{self.data} was created by PostgreSQL {found}, but this is "
+                f"PostgreSQL {MAJOR}. Set RUNWARD_DATA_DIR to another folder, or "
+                "set DATABASE_URL to your own server."
             )
         if self._wait_until_ready():
-            report("PostgreSQL is running already: joining it")
+            report("Connecting to the PostgreSQL that is already running")
         else:
             report("Starting PostgreSQL")
             self._start()
@@ -188,7 +189,7 @@ class Cluster:
         for mode in ("fast", "immediate"):
             if self._pg_ctl("stop", "--mode", mode).returncode == 0 or self._read_pid() is None:
                 return
-        raise EmbeddedError(f"PostgreSQL did not stop. Its log is {self.log}.")
+        raise EmbeddedError(f"PostgreSQL did not stop. See its log: {self.log}.")
 
     # PostgreSQL's programs hand paths to a shell, so those of the data folder are relative to it.
 
@@ -236,7 +237,10 @@ class Cluster:
                 break  # it may be another program's
             time.sleep(POLL_SECONDS)
         else:
-            raise EmbeddedError(f"PostgreSQL (pid {self._read_pid()}) neither starts nor stops.")
+            raise EmbeddedError(
+                f"PostgreSQL (pid {self._read_pid()}) does not start and does not stop. "
+                "Stop this process, then try again."
+            )
         # PostgreSQL would take any process with that pid for the owner, a zombie too.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         Path(f"{socket_path(self.socket_folder)}.lock").unlink(missing_ok=True)
@@ -308,7 +312,9 @@ class Cluster:
                 timeout=2 * PROGRAM_SECONDS,
             )
         except subprocess.TimeoutExpired as error:
-            raise EmbeddedError(f"{program} took over {error.timeout:g} seconds.") from error
+            raise EmbeddedError(
+                f"{program} did not finish within {error.timeout:g} seconds."
+            ) from error
 
 
 @contextmanager
@@ -318,7 +324,10 @@ def _setup_lock(data_dir: Path) -> Generator[None]:
     try:
         while not _try_lock(lock):
             if time.monotonic() - begun > SETUP_SECONDS:
-                raise EmbeddedError(f"Another process holds {data_dir / 'setup.lock'}.")
+                raise EmbeddedError(
+                    f"Another process holds the lock {data_dir / 'setup.lock'}. Wait "
+                    "until it has finished, then try again."
+                )
             time.sleep(POLL_SECONDS)
         yield
     finally:

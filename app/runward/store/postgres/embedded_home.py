@@ -49,8 +49,9 @@ def ensure_service_account() -> pwd.struct_passwd | None:
         return pwd.getpwnam(ACCOUNT)
     except KeyError:
         raise EmbeddedError(
-            f"PostgreSQL does not run as root, and the account {ACCOUNT} could not be made. "
-            f"Run `{shlex.join(command)}`, run Runward as another user, or set DATABASE_URL."
+            f"PostgreSQL does not run as root, and the account {ACCOUNT} could not "
+            f"be created. Run `{shlex.join(command)}`, run Runward as another user, "
+            "or set DATABASE_URL."
         ) from None
 
 
@@ -70,8 +71,8 @@ def make_home(data_dir: Path, account: pwd.struct_passwd | None) -> Path:
             os.chown(home, account.pw_uid, account.pw_gid)
     except OSError as error:
         raise EmbeddedError(
-            f"Cannot use {data_dir}: {error.strerror}: {error.filename}. "
-            "Set RUNWARD_DATA_DIR to a folder of your own."
+            f"Cannot use {data_dir}: {error.strerror}: {error.filename}. Set "
+            "RUNWARD_DATA_DIR to a folder that you can write to."
         ) from error
     if home.stat().st_uid != owner:
         raise EmbeddedError(
@@ -97,9 +98,9 @@ def _check_passage(folders: list[Path], account: pwd.struct_passwd) -> None:
     )
     if done.returncode != 0:
         raise EmbeddedError(
-            f"PostgreSQL runs as the user {ACCOUNT}, who may not pass through {done.stdout}. "
-            f"Run `chmod o+x {shlex.quote(done.stdout)}`, "
-            "or set RUNWARD_DATA_DIR to another folder."
+            f"PostgreSQL runs as the user {ACCOUNT}, which has no access to "
+            f"{done.stdout}. Run `chmod o+x {shlex.quote(done.stdout)}`, or set "
+            "RUNWARD_DATA_DIR to another folder."
         )
 
 
@@ -122,7 +123,10 @@ def choose_socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
             os.chown(folder, account.pw_uid, account.pw_gid)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
-        raise EmbeddedError(f"{folder} is not a closed folder of uid {owner}. Remove it.")
+        raise EmbeddedError(
+            f"{folder} must belong to the user with uid {owner} and be closed to other "
+            "users. Delete this folder."
+        )
     return folder
 
 

@@ -81,8 +81,8 @@ async def fill_secrets(
     found = await read_secrets(tx, vault, project_id, wanted)
     if missing := sorted(wanted - found.keys()):
         raise McpUnreachableError(
-            f"MCP server '{name}': there is no secret '{missing[0]}' any more; "
-            f"PUT /v1/secrets/{missing[0]} makes it again."
+            f"The secret '{missing[0]}' of MCP server '{name}' no longer exists. "
+            f"Create it again with PUT /v1/secrets/{missing[0]}."
         )
     return credentials.resolve(found)
 

@@ -82,7 +82,9 @@ async def add_server(
     row = await tx.execute(made.on_conflict_do_nothing().returning(mcp_servers))
     found = row.one_or_none()
     if found is None:
-        raise AlreadyExistsError(f"There is an MCP server '{spec.name}' already; PATCH changes it.")
+        raise AlreadyExistsError(
+            f"An MCP server named '{spec.name}' already exists. Use PATCH to update it."
+        )
     return _server_from_row(found)
 
 
@@ -220,8 +222,9 @@ def _changed_row(server: RegisteredServer, spec: ToolSpec, row: Any) -> ToolRow 
         assert spec.mcp is not None
         whose = f"MCP server '{owner}'" if owner else f"{theirs.get('type', 'webhook')} tool"
         raise AlreadyExistsError(
-            f"The server's tool '{spec.mcp.tool}' would be named '{spec.name}', and that is a "
-            f"{whose} of this project; choose another prefix, or leave it out with tools.deny."
+            f"The server's tool '{spec.mcp.tool}' would get the name '{spec.name}', "
+            f"which is already the name of a {whose} of this project. Choose "
+            "another prefix, or exclude the tool with `tools.deny`."
         )
     wanted: JsonObject = {**spec_to_json(spec), **(row.overrides or {})}
     if is_same_json(wanted, theirs):

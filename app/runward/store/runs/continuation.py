@@ -67,9 +67,7 @@ _FIND_OPEN_CONTINUATION: Final = text(
     "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:others AS uuid[]))"
     " AND id <> :id AND continued_from = :former LIMIT 1"
 )
-_INPUT_NEEDED: Final = (
-    "is needed: the model has given its answer, so there is nothing to go on with"
-)
+_INPUT_NEEDED: Final = "is required, because the model has already given its final answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +132,14 @@ def _check(
 ) -> None:
     if status is not RunStatus.INCOMPLETE:
         raise e.ConflictError(
-            f"This run is {status}; only one that is incomplete can be continued."
+            f"The status of this run is {status}. Only an incomplete run can be continued."
         )
     if state.lineage is not None:
-        raise e.ConflictError("A child run cannot be continued; start another from its parent.")
+        raise e.ConflictError("A child run cannot be continued. Start a new run instead.")
     if state.config.kind != "llm" and reason == CallReason.LIMIT:
         raise e.ConflictError(
-            "A workflow that ran out of tool calls has lost a step; it cannot be continued."
+            "A workflow that reached its maximum number of tool calls lost a step, "
+            "so it cannot be continued. Start a new run."
         )
     last = state.segments[-1] if state.segments else None
     answered = last and last.kind is SegmentKind.RESPONSE and not list_requested_calls(last)
@@ -181,5 +180,5 @@ async def copy_history(tx: Tx, new: NewRun) -> None:
         if (
             await tx.execute(_FIND_OPEN_CONTINUATION, {**values, "others": list(others)})
         ).one_or_none():
-            raise e.ConflictError("Another run continues this one already, and has not ended.")
+            raise e.ConflictError("Another run already continues this run, and has not ended.")
     await tx.execute(_COPY, values)

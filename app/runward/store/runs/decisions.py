@@ -92,5 +92,5 @@ def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
         "decided_by": asked.decided_by,
     }
     raise e.ApprovalAlreadyDecidedError(
-        f"This approval is {status} already.", extra={"approval": won}
+        f"This approval already has the status {status}.", extra={"approval": won}
     )

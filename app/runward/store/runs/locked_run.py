@@ -67,7 +67,7 @@ async def resume_run(
 async def lock_open_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
     status, state = await lock_run(tx, project_id, run_id)
     if status in TERMINAL:
-        raise e.RunEndedError(f"This run is {status} already.")
+        raise e.RunEndedError(f"This run has already ended with status {status}.")
     return status, state
 
 

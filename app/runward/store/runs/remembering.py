@@ -17,7 +17,11 @@ def check_remember(decision: Decision, state: RunState) -> None:
     session_wanted = remember is not None and remember.scope == "session"
     if session_wanted and (state.place is None or state.place.number is None):
         raise e.InvalidRequestError(
-            errors=[FieldError("remember.scope", "must be run: this run belongs to no session")]
+            errors=[
+                FieldError(
+                    "remember.scope", "must be run, because this run does not belong to a session"
+                )
+            ]
         )
 
 

@@ -142,7 +142,10 @@ async def take_slot(
         case ConflictMode.CANCEL_PREVIOUS if waiting:
             return SessionSlot(0, waits=False, previous=waiting)
         case _ if len(waiting) >= MAX_OPEN_RUNS:
-            raise e.TooManyRequestsError(f"{MAX_OPEN_RUNS} runs of this session are open already.")
+            raise e.TooManyRequestsError(
+                f"This session already has {MAX_OPEN_RUNS} open runs, which is the "
+                "maximum. Retry when one of them has ended."
+            )
         case _:
             pass
     taken = (
@@ -321,8 +324,10 @@ async def _read_seq(tx: Tx, project_id: ProjectId, session_id: SessionId, run_id
     if seq is not None:
         return seq
     if run_id in await open_runs(tx, project_id, session_id):
-        raise e.SessionBusyError("A fork begins behind a run that has ended; this one is open.")
-    raise e.RunNotFoundError("This session has no such run.")
+        raise e.SessionBusyError(
+            "A session can be forked only after a run that has ended. This run has not ended."
+        )
+    raise e.RunNotFoundError("This session has no run with this ID.")
 
 
 def _check_state_size(state: JsonObject) -> JsonObject:

@@ -55,10 +55,10 @@ from runward.store.runs import approvals, decisions, queries, queue, sweep, view
 from runward.store.runs.locked_run import end_run, load_tool, lock_open_run, lock_run, resume_run
 
 _CALLBACK_PHASES: Final = frozenset({CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_INPUT})
-_DEADLINE_MESSAGE: Final = "The deadline passed while the run waited."
+_DEADLINE_MESSAGE: Final = "The deadline of the run passed while the run was waiting."
 _TIMEOUT_MESSAGES: Final = {
-    CallPhase.AWAITING_CALLBACK: "No callback came in time.",
-    CallPhase.AWAITING_RESULT: "No result came in time.",
+    CallPhase.AWAITING_CALLBACK: "The callback did not arrive before the timeout.",
+    CallPhase.AWAITING_RESULT: "The result did not arrive before the timeout.",
 }
 
 
@@ -135,13 +135,16 @@ async def _apply_callback(
 ) -> None:
     final = isinstance(callback, CallbackCompleted | CallbackFailed)
     if not final and state.last_seq >= MAX_PER_RUN:
-        raise e.TooManyRequestsError("This run has as many events as it may.")
+        raise e.TooManyRequestsError("This run has reached its maximum number of events.")
     if isinstance(callback, CallbackInputRequired):
         if call.phase is CallPhase.AWAITING_INPUT:
-            raise e.ConflictError("This call waits for the answer to something else.")
+            raise e.ConflictError(
+                "This tool call already waits for another answer from the caller."
+            )
         if count_input_requests(call) >= MAX_INPUT_REQUESTS:
             raise e.ConflictError(
-                f"This call has asked {MAX_INPUT_REQUESTS} times, as often as it may."
+                f"This tool call has already asked the caller {MAX_INPUT_REQUESTS} "
+                "times, which is the maximum."
             )
         check_room(callback, stored=state.stored_bytes)
     changes = Changes()
@@ -194,7 +197,7 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
     if status is RunStatus.CANCELLED:
         return Closed()
     if status in TERMINAL:
-        raise e.RunEndedError(f"This run is {status} already.")
+        raise e.RunEndedError(f"This run has already ended with status {status}.")
     works = status is RunStatus.IN_PROGRESS or (status is RunStatus.QUEUED and below)
     if after_turn and works:
         await queries.change_run(tx, state, Changes(), cancel_requested=True)
@@ -237,9 +240,11 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
     calls of the turn before have no result. Raises AppErrors."""
     _, state = await lock_open_run(tx, project_id, run_id)
     if state.lineage is not None:
-        raise e.ConflictError("A child run takes no messages; send them to the run above it.")
+        raise e.ConflictError(
+            "A child run does not accept messages. Send the message to its parent run."
+        )
     if state.last_seq >= MAX_PER_RUN:
-        raise e.TooManyRequestsError("This run has as many events as it may.")
+        raise e.TooManyRequestsError("This run has reached its maximum number of events.")
     check_room(messages, stored=state.stored_bytes)
     changes = Changes()
     changes.segments.append(Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages)))
@@ -304,8 +309,9 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None
     message = (
-        f"Without any progress of the run, {queue.MAX_CLAIMS} workers ended while they"
-        f" carried it, or workers lost its lease {queue.MAX_LOST_LEASES} times."
+        f"Runward stopped this run because it made no progress: {queue.MAX_CLAIMS} "
+        "workers stopped while they executed it, or workers lost its lease "
+        f"{queue.MAX_LOST_LEASES} times."
     )
     error: RunError = {"code": RunErrorCode.CRASH_LOOP, "message": message}
     return await end_run(tx, state, CallReason.RUN_ENDED, Move.FAIL, error=error)

@@ -33,7 +33,8 @@ MAX_ANSWER_BYTES: Final = 262_144
 _BASIC: Final[AuthMethod] = "client_secret_basic"
 _METHODS: Final[tuple[AuthMethod, ...]] = (_BASIC, "client_secret_post")
 _NO_BROWSER: Final = (
-    "Logging in with a browser is not offered; fetch a refresh_token elsewhere and give it that."
+    "Runward does not support login with a browser. Get a refresh token elsewhere, "
+    "and set it as `oauth.refresh_token`."
 )
 
 
@@ -84,13 +85,13 @@ class AuthorizationClient:
                 async with self._http.stream(method, url, **sent) as response:
                     return await _read_response(response)
         except (ValueError, httpx2.InvalidURL, RefusedAddressError) as error:
-            detail = f"{host or url[:300]} may not be asked for an access token: {error}"
+            detail = f"Runward must not request an access token from {host or url[:300]}: {error}"
             raise NotAuthorizedError(detail, permanent=True) from error
         except TimeoutError as error:
             detail = f"{host} did not answer within {ANSWER_SECONDS:g} seconds."
             raise NotAuthorizedError(detail) from error
         except (httpx2.TransportError, OSError) as error:
-            detail = f"no answer from {host}: {describe_error(error)}"
+            detail = f"{host} did not answer: {describe_error(error)}"
             raise NotAuthorizedError(detail) from error
 
     async def get_metadata(self, url: str, *, secure: bool) -> httpx2.Response:
@@ -145,7 +146,7 @@ async def _resource_metadata(
             continue
         if not check_resource_allowed(resource_url_from_server_url(url), str(about.resource)):
             raise NotAuthorizedError(
-                f"{place[:300]} speaks of another resource, {str(about.resource)[:300]}.",
+                f"{place[:300]} describes a different resource: {str(about.resource)[:300]}.",
                 permanent=True,
             )
         return about
@@ -163,8 +164,8 @@ async def _server_metadata(
             except ValidationError:
                 continue
     raise NotAuthorizedError(
-        "The server does not say where access tokens are to be had: there is no metadata at "
-        f"{', '.join(tried)[:600]}. Give `oauth` a token_url.",
+        "The server does not name a token endpoint: there is no metadata at "
+        f"{', '.join(tried)[:600]}. Set `oauth.token_url`.",
         permanent=True,
     )
 
@@ -175,8 +176,8 @@ def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
         if client.issuer is None or issuers_match(one, client.issuer):
             return one
     raise NotAuthorizedError(
-        f"The server names other authorization servers than the issuer that `oauth` trusts: "
-        f"{', '.join(advertised)[:600]}.",
+        "The server does not name the issuer in `oauth.issuer`. It names these "
+        f"authorization servers: {', '.join(advertised)[:600]}.",
         permanent=True,
     )
 
@@ -187,8 +188,8 @@ def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) 
     for wanted in (expected, client.issuer or expected):
         if not issuers_match(metadata.issuer, wanted):
             raise NotAuthorizedError(
-                f"The authorization server says that it is {metadata.issuer[:300]}, and not "
-                f"{wanted[:300]}.",
+                "The authorization server names the issuer "
+                f"{metadata.issuer[:300]}, but {wanted[:300]} is required.",
                 permanent=True,
             )
 
@@ -197,8 +198,9 @@ def _check_grant(metadata: ServerMetadata, client: OAuthClient) -> None:
     offered = metadata.grant_types_supported
     if client.grant == "client_credentials" and offered is not None and client.grant not in offered:
         raise NotAuthorizedError(
-            f"The authorization server {metadata.issuer[:300]} does not know the grant "
-            f"client_credentials, only {', '.join(offered)[:300]}. {_NO_BROWSER}",
+            f"The authorization server {metadata.issuer[:300]} does not support the "
+            f"grant client_credentials, only {', '.join(offered)[:300]}. "
+            f"{_NO_BROWSER}",
             permanent=True,
         )
 
@@ -212,21 +214,24 @@ def _method(metadata: ServerMetadata, client: OAuthClient) -> AuthMethod:
         if method in offered:
             return method
     raise NotAuthorizedError(
-        f"The authorization server {metadata.issuer[:300]} wants its clients to log in by "
-        f"{', '.join(offered)[:300]}; there is only {' and '.join(_METHODS)} here.",
+        f"The authorization server {metadata.issuer[:300]} accepts only these "
+        f"client authentication methods: {', '.join(offered)[:300]}. Runward "
+        f"supports {' and '.join(_METHODS)}.",
         permanent=True,
     )
 
 
 async def _read_response(response: httpx2.Response) -> httpx2.Response:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.DecodingError("a compressed answer; none was asked for")
+        raise httpx2.DecodingError(
+            "the response is compressed, although the request did not allow it"
+        )
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
         if size > MAX_ANSWER_BYTES:
-            raise httpx2.ReadError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+            raise httpx2.ReadError(f"the response is larger than {MAX_ANSWER_BYTES} bytes")
         chunks.append(chunk)
     return httpx2.Response(response.status_code, headers=response.headers, content=b"".join(chunks))
 

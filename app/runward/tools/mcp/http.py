@@ -29,9 +29,9 @@ MAX_MESSAGE_BYTES: Final = 11 * 1_048_576
 """Bytes of one response: the largest output of a tool, and the message around it."""
 MAX_LIST_BYTES: Final = 8_192 * MAX_TOOLS
 MAX_LIST_OBJECTS: Final = 64 * MAX_TOOLS
-TOO_MANY_VALUES: Final = f"a message of more than {MAX_VALUES:,} values"
-TOO_LARGE: Final = f"an answer of more than {MAX_MESSAGE_BYTES} bytes or {MAX_VALUES:,} values"
-COMPRESSED: Final = "a compressed answer; none was asked for"
+TOO_MANY_VALUES: Final = f"a message with more than {MAX_VALUES:,} values"
+TOO_LARGE: Final = f"the response has more than {MAX_MESSAGE_BYTES} bytes or {MAX_VALUES:,} values"
+COMPRESSED: Final = "the response is compressed, although the request did not allow it"
 _DROPPED: Final = frozenset({"set-cookie", "location", "content-length", "transfer-encoding"})
 
 
@@ -62,7 +62,7 @@ class ListMeter:
         self._bytes += len(chunk)
         self._objects += chunk.count(b"{")
         if self._bytes > MAX_LIST_BYTES or self._objects > MAX_LIST_OBJECTS:
-            raise LongListError(f"it lists more than {MAX_TOOLS} tools, or larger ones than it may")
+            raise LongListError(f"it lists more than {MAX_TOOLS} tools, or the list is too large")
 
 
 class _ListStream(httpx2.AsyncByteStream):
@@ -90,7 +90,7 @@ class AnsweringTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except RefusedAddressError as error:
-            detail = f"{request.url.host} may not be called: {error}"
+            detail = f"Runward must not call {request.url.host}: {error}"
             return _error_response(NOT_SENT, detail, permanent=True)
         except NotAuthorizedError as error:
             return _error_response(NOT_SENT, str(error), permanent=error.permanent)
@@ -148,7 +148,7 @@ async def _read_whole(
             await response.aclose()
     if 300 <= status < 400:
         return _error_response(
-            ERROR_STATUS, f"HTTP {status}; redirects are not followed.", status=status
+            ERROR_STATUS, f"HTTP {status}: Runward does not follow redirects.", status=status
         )
     if status >= 400:
         expired = status == 404 and in_session
@@ -183,8 +183,9 @@ def _asks_for_list(request: httpx2.Request) -> bool:
 def _refusal(response: httpx2.Response) -> str:
     if response.status_code == 401:
         return (
-            "HTTP 401: the server wants to know who asks. Give it `oauth` with a client_secret or "
-            "a refresh_token, or `headers`; logging in with a browser is not offered."
+            "HTTP 401: the server requires authentication. Set `headers`, or set "
+            "`oauth` with a client_secret or a refresh_token. Runward does not "
+            "support login with a browser."
         )
     return f"HTTP {response.status_code}."
 

@@ -76,15 +76,14 @@ class McpInvoker:
         """Return the reason why the server's command must not be started."""
         if spec.command is None or spec.command in self.commands:
             return None
-        return (
-            "is not among the commands that the operator allows to be started "
-            "(RUNWARD_MCP_COMMANDS)"
-        )
+        return "is not one of the commands that the operator allows (RUNWARD_MCP_COMMANDS)"
 
     async def invoke(self, call: Invocation) -> Outcome:
         about = call.tool.mcp
         if about is None:
-            return Failed(FailureKind.NOT_SENT, "The tool names no MCP server.", permanent=True)
+            return Failed(
+                FailureKind.NOT_SENT, "The tool does not name an MCP server.", permanent=True
+            )
         deadline = monotonic() + call.seconds
         try:
             async with asyncio.timeout(call.seconds + SLACK_SECONDS):
@@ -95,14 +94,17 @@ class McpInvoker:
                     self._relist(session)
                 return await _call(session, call, about.tool, deadline)
         except TimeoutError:
-            return Failed(FailureKind.TIMEOUT, f"no answer within {call.seconds:g} seconds")
+            return Failed(
+                FailureKind.TIMEOUT,
+                f"The MCP server did not answer within {call.seconds:g} seconds.",
+            )
         except UnavailableError:
             return DATABASE_UNAVAILABLE
 
     async def list_tools(self, server: ConnectableServer) -> tuple[ListedTool, ...]:
         """List the server's tools in a separate session. Raises McpUnreachableError."""
         if (refusal := self.refusal(server.spec)) is not None:
-            raise McpUnreachableError(f"MCP server '{server.spec.name}': its command {refusal}.")
+            raise McpUnreachableError(f"The command of MCP server '{server.spec.name}' {refusal}.")
         session = self._new_session(server, opened=lambda _: None)
         try:
             await session.wait_until_open()
@@ -134,10 +136,10 @@ class McpInvoker:
         except McpUnreachableError as error:
             return Failed(FailureKind.NOT_SENT, error.detail, permanent=True)
         if server is None:
-            detail = f"There is no MCP server '{name}' any more."
+            detail = f"The MCP server '{name}' no longer exists."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         if (refusal := self.refusal(server.spec)) is not None:
-            detail = f"MCP server '{name}': its command {refusal}."
+            detail = f"The command of MCP server '{name}' {refusal}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         former = self._sessions.get((project_id, name))
         if former is not None and former.usable:

@@ -142,7 +142,7 @@ class AccessTokens:
                         return claim
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         except TimeoutError as error:
-            detail = "Another process has not finished with the refresh token."
+            detail = "Another process is still using the refresh token."
             raise NotAuthorizedError(detail) from error
         except AppError as error:
             raise NotAuthorizedError(error.detail) from error
@@ -175,10 +175,10 @@ class AccessTokens:
         try:
             token = OAuthToken.model_validate_json(answer.content)
         except ValidationError as error:
-            detail = f"{host} answered with what is no bearer token (RFC 6749, section 5.1)."
+            detail = f"The response of {host} is not a bearer token (RFC 6749, section 5.1)."
             raise NotAuthorizedError(detail, permanent=True) from error
         if not token.access_token.isascii() or not token.access_token.isprintable():
-            detail = f"{host} answered with a token that no header can carry."
+            detail = f"{host} returned a token with characters that are not allowed in a header."
             raise NotAuthorizedError(detail, permanent=True)
         return token
 
@@ -203,7 +203,7 @@ class AuthorizingTransport(httpx2.AsyncBaseTransport):
         if response.status_code == 401:
             await response.aclose()
             raise NotAuthorizedError(
-                "HTTP 401: the server refused an access token that had just been made for it.",
+                "HTTP 401: the server rejected a new access token.",
                 permanent=True,
             )
         return response
@@ -228,12 +228,12 @@ def _basic(client_id: str, client_secret: str) -> str:
 def _refusal(host: str, answer: httpx2.Response, hidden: list[str | None]) -> NotAuthorizedError:
     """Return the error of a token endpoint (RFC 6749, section 5.2) without the secrets."""
     status = answer.status_code
-    said = "redirects are not followed" if 300 <= status < 400 else _error(answer.content)
+    said = "Runward does not follow redirects" if 300 <= status < 400 else _error(answer.content)
     for secret in hidden:
         if secret:
             said = without_secret(said, secret, "…")
             said = without_secret(said, quote(secret, safe=""), "…")
-    detail = f"{host} gave no access token: HTTP {status}{said and f', {said}'}."
+    detail = f"{host} did not return an access token: HTTP {status}{said and f', {said}'}."
     return NotAuthorizedError(detail, permanent=status < 500 and status not in (408, 429))
 
 

@@ -24,11 +24,13 @@ def result_outcome(result: "CallToolResult") -> Outcome:
     """Return the outcome of a result. The output is the structured content, if there is any. The
     parts are kept if one of them is not text."""
     if len(result.content) > MAX_PARTS:
-        return Failed(FailureKind.INVALID_RESPONSE, f"more than {MAX_PARTS} parts of content")
+        return Failed(
+            FailureKind.INVALID_RESPONSE, f"The result has more than {MAX_PARTS} content blocks."
+        )
     parts = tuple(_part(block) for block in result.content)
     text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     if result.is_error:
-        detail = "The tool answered with isError."
+        detail = "The tool returned a result with `isError`."
         return Failed(FailureKind.ERROR, detail, message=_capped(text) or None)
     output: Any = text
     if result.structured_content is not None:
@@ -47,12 +49,13 @@ def error_outcome(code: int, message: str, data: Any) -> Failed:
         return Failed(FailureKind.UNKNOWN, said)
     if code == _REQUEST_TIMEOUT:
         return Failed(
-            FailureKind.TIMEOUT, "no answer in time; the server was told to cancel the call"
+            FailureKind.TIMEOUT,
+            "The server did not answer in time. Runward sent it a cancellation of the call.",
         )
     if code in (UNREADABLE, _PARSE_ERROR):
         return Failed(FailureKind.INVALID_RESPONSE, said)
     if code == ERROR_STATUS and about.get("expired") is True:
-        return Failed(FailureKind.NOT_SENT, "the server has ended the session")
+        return Failed(FailureKind.NOT_SENT, "The server ended the session.")
     if code == ERROR_STATUS:
         told = about.get("status")
         status = told if isinstance(told, int) and 100 <= told <= 599 else None

@@ -117,7 +117,9 @@ class McpSession:
             client = await asyncio.shield(self._client)
             async with self._slots:
                 if self._lost:
-                    raise McpUnreachableError("the session ended while the call waited for it")
+                    raise McpUnreachableError(
+                        "The session ended while the call was waiting for it."
+                    )
                 yield client
         finally:
             self._calls -= 1
@@ -167,7 +169,7 @@ class McpSession:
                 log.info("mcp_session_lost", server=name, detail=detail)
             else:
                 if last_line := self._errors.last_line:
-                    detail = f"{detail} The last line of its standard error: {last_line}"
+                    detail = f"{detail} The last line of the server's standard error: {last_line}"
                 detail = f"MCP server '{name}': {detail}"
                 self._client.set_exception(McpUnreachableError(detail, permanent=permanent))
                 self._client.exception()  # marks it as retrieved: there may be no waiting caller
@@ -262,9 +264,9 @@ def credential_problems(credentials: ResolvedCredentials) -> list[FieldError]:
     for name in credentials.headers:
         path = f"headers.{name[:128]}"
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
-            errors.append(FieldError(path, "belongs to the protocol"))
+            errors.append(FieldError(path, "is reserved for the MCP protocol"))
         if name.lower() == "authorization" and credentials.oauth is not None:
-            errors.append(FieldError(path, "is what oauth is for"))
+            errors.append(FieldError(path, "must not be set together with oauth"))
     return errors + ([] if credentials.oauth is None else oauth_problems(credentials.oauth))
 
 

@@ -50,7 +50,7 @@ class State(MutableMapping[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         """Store a copy of `value`. Raises ToolContextError."""
         if not isinstance(cast(object, key), str):
-            raise ToolContextError(f"a key of the state must be a text, not {key!r:.100}")
+            raise ToolContextError(f"a key of the state must be a string, not {key!r:.100}")
         self._now[key] = _json("state", key, value)
 
     def __delitem__(self, key: str) -> None:
@@ -83,7 +83,7 @@ def _json(what: str, key: str, value: Any) -> JsonValue:
     try:
         return jsonable(value)
     except ValueError as error:
-        raise ToolContextError(f"{what}[{key!r}] cannot be JSON: {error}") from None
+        raise ToolContextError(f"{what}[{key!r}] cannot be converted to JSON: {error}") from None
 
 
 class ProgressReport:
@@ -162,7 +162,7 @@ class ToolContext:
         ToolContextError."""
         if name not in self._secrets:
             raise ToolContextError(
-                f"there is no secret {name!r}: the operator sets RUNWARD_SECRET_{name}"
+                f"there is no secret {name!r}; the operator must set RUNWARD_SECRET_{name}"
             )
         self._wishes.revealed.add(self._secrets[name])
         return self._secrets[name]
@@ -172,7 +172,10 @@ class ToolContext:
         that is not among the handoffs."""
         if agent not in self._handoffs:
             known = ", ".join(self._handoffs) or "none"
-            raise ToolContextError(f"this run cannot be handed over to {agent!r}; known: {known}")
+            raise ToolContextError(
+                f"this run cannot be handed over to {agent!r}; the handoffs of the "
+                f"agent are: {known}"
+            )
         self._wishes.transfer_to = agent
 
     def escalate(self) -> None:

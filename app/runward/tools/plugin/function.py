@@ -64,8 +64,8 @@ class _Schema(GenerateJsonSchema):
         members = [one for one in schema["expected"] if isinstance(one, Enum)]
         if members and self.mode == "validation":
             raise PydanticUserError(
-                f"a Literal of the enum's member {members[0]} inside a class takes no JSON; use "
-                "the enum, or a Literal of its values",
+                f"a Literal of the enum member {members[0]} inside a class cannot "
+                "be read from JSON; use the enum, or a Literal of its values",
                 code=None,
             )
         return super().literal_schema(schema)
@@ -146,7 +146,8 @@ def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> 
         if _is_context(hint):
             if index > 0 or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
                 raise PluginError(
-                    f"{where}: parameter '{name}' is a ToolContext; only the first one may be"
+                    f"{where}: parameter '{name}' is a ToolContext, but only the "
+                    "first parameter may be one"
                 )
             context = name
             continue
@@ -167,7 +168,7 @@ def return_schema(function: Callable[..., Any]) -> JsonObject:
     where = name_of(function)
     hint = get_type_hints(function, include_extras=True).get("return", Parameter.empty)
     if hint is Parameter.empty:
-        raise PluginError(f"{where}: output_schema=True needs a return annotation")
+        raise PluginError(f"{where}: output_schema=True requires a return annotation")
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(readable_hint(hint))
         made = adapter.json_schema(mode="serialization", schema_generator=_Schema)

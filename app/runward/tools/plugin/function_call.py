@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 GRACE_SECONDS: Final = 0.5
 """Seconds for a cancelled function to clean up before it is left behind."""
-NOT_CANCELLED: Final = "CancelledError: nobody had cancelled the call."
+NOT_CANCELLED: Final = "The function raised CancelledError, although the call was not cancelled."
 
 BindArguments: TypeAlias = Callable[[ToolContext, JsonObject], Callable[[], Any]]
 FunctionRun: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -93,10 +93,10 @@ async def limit_time(
             if isinstance(error, UnavailableError):
                 return DATABASE_UNAVAILABLE
             if error is not None and not isinstance(error, Exception):  # it would end the worker
-                return Failed(FailureKind.ERROR, f"{type(error).__name__} was raised.")
+                return Failed(FailureKind.ERROR, f"The function raised {type(error).__name__}.")
             return task.result()
         return Failed(
-            FailureKind.TIMEOUT, f"The plugin did not answer within {seconds:.3f} seconds."
+            FailureKind.TIMEOUT, f"The plugin did not return within {seconds:.3f} seconds."
         )
     finally:
         requests_of(ctx).finished = True
@@ -134,7 +134,7 @@ def outcome_of(value: Any, ctx: ToolContext) -> Outcome:
         metadata = _metadata(ctx)
         state = ctx.state.changes() or None
     except (ValueError, ToolContextError) as error:
-        detail = clean_text(f"The tool returned what cannot be a result: {error}")
+        detail = clean_text(f"The value that the tool returned is not a valid result: {error}")
         return Failed(FailureKind.INVALID_RESPONSE, without_secrets(detail, ctx)[:MAX_DETAIL])
     done = Done(output, parts or (), metadata, state, wishes.transfer_to, wishes.escalate)
     return bounded_outcome(done)
@@ -167,7 +167,7 @@ def describe_error(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as other:  # an author's __str__
-        text = f"(its text cannot be shown: {type(other).__name__})"
+        text = f"(the text of the error cannot be shown: {type(other).__name__})"
     name = type(error).__name__
     return clean_text(f"{name}: {text}" if text else name)[:MAX_DETAIL]
 

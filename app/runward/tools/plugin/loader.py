@@ -86,10 +86,12 @@ class _PluginCollector:
 
     def _put(self, into: dict[str, Any], kind: str, name: str, item: Any, origin: str) -> None:
         if kind != "tool" and not re.fullmatch(PLUGIN_NAME, name):
-            raise PluginError(f"Plugin {origin}: '{name}' is no name for a {kind}; {_NAMES}")
+            raise PluginError(
+                f"Plugin {origin}: '{name}' is not a valid name for a {kind}. A name is {_NAMES}."
+            )
         if name in into:
             other = self._origins[kind, name]
-            raise PluginError(f"Two plugins have a {kind} named '{name}': {other}, and {origin}.")
+            raise PluginError(f"Two plugins have a {kind} named '{name}': {other} and {origin}.")
         into[name] = item
         self._origins[kind, name] = origin
 
@@ -98,8 +100,8 @@ class _PluginCollector:
             for one in tool.spec.guardrails:
                 if isinstance(one, PluginGuardrail) and one.name not in self._guardrails:
                     raise PluginError(
-                        f"Plugin {self._origins['tool', name]}: its guardrail '{one.name}' is not "
-                        "loaded"
+                        f"Plugin {self._origins['tool', name]}: the guardrail "
+                        f"'{one.name}' of the tool is not loaded"
                     )
         return Plugins(self._tools, self._guardrails, self._hooks)
 
@@ -147,6 +149,6 @@ def _of_module(module: ModuleType, origin: str) -> list[Any]:
         raise PluginError(f"Plugin {origin}: {TOOLS} must be a list.")
     if not found:
         raise PluginError(
-            f"Plugin {origin}: it has neither a list {TOOLS} nor anything decorated with @tool."
+            f"Plugin {origin}: the module has no list {TOOLS} and no function decorated with @tool."
         )
     return found

@@ -71,14 +71,14 @@ def _part(part: Any) -> Part:
         case File(filename=filename):
             return MediaPart("file", filename=filename, **_media(part))
         case _:
-            raise ValueError(f"{type(part).__name__} is not a part")
+            raise ValueError(f"{type(part).__name__} is not a valid part")
 
 
 def _media(part: Image | File) -> dict[str, str | None]:
     if (part.url is None) == (part.data is None):
-        raise ValueError(f"{type(part).__name__} needs either url or data")
+        raise ValueError(f"{type(part).__name__} requires either url or data")
     if part.data is not None and part.media_type is None:
-        raise ValueError(f"{type(part).__name__} with data needs a media_type")
+        raise ValueError(f"{type(part).__name__} with data requires a media_type")
     data = part.data
     if isinstance(data, bytes):
         data = base64.b64encode(data).decode()

@@ -98,7 +98,9 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             )
         if not line.endswith(b"\n"):
             code = await process.wait()
-            detail = f"The tool's process ended with exit code {code} before it answered."
+            detail = (
+                f"The process of the tool ended with exit code {code} before it returned a result."
+            )
             return Failed(FailureKind.UNKNOWN if started else FailureKind.NOT_SENT, detail)
         match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
             case {"progress": [fraction, message]}:

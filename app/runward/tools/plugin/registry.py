@@ -85,7 +85,7 @@ class PluginHost:
     async def invoke(self, call: Invocation) -> Outcome:
         tool = self._plugins.tools.get(call.tool.name)
         if tool is None:
-            detail = f"No plugin of this process has a tool '{call.tool.name}'."
+            detail = f"No plugin in this process has a tool named '{call.tool.name}'."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         facts = _facts(call)
         report = _on_this_loop(call.report)
@@ -104,7 +104,10 @@ class PluginHost:
             work = run_function(tool.bind, self._runner(tool, call, busy), ctx, call.arguments)
         outcome = await limit_time(work, ctx, seconds=call.seconds, tool_name=tool.spec.name)
         if busy[0] and isinstance(outcome, Failed) and outcome.why is FailureKind.TIMEOUT:
-            detail = f"No thread was free for the plugin; {self._threads.abandoned} are abandoned."
+            detail = (
+                f"No thread was free for the plugin. {self._threads.abandoned} threads "
+                "still run functions that timed out."
+            )
             return Failed(FailureKind.NOT_SENT, detail)
         return outcome
 
@@ -140,7 +143,7 @@ class PluginHost:
         caller limits the time."""
         guardrail = self._plugins.guardrails.get(name)
         if guardrail is None:
-            return Reject("", detail="No plugin of this process has that guardrail.")
+            return Reject("", detail="No plugin in this process has this guardrail.")
         try:
             return _verdict(await self._check(guardrail, payload))
         except Exception as error:
@@ -151,7 +154,7 @@ class PluginHost:
         """Return the hook's answer. Never raises. The caller limits the time."""
         hook = self._plugins.hooks.get(name)
         if hook is None:
-            return HookFailure("No plugin of this process has that hook.")
+            return HookFailure("No plugin in this process has this hook.")
         try:
             return _hook_answer(await self._check(hook, payload))
         except Exception as error:
@@ -193,7 +196,9 @@ class PluginHost:
                 decided = await self._call(function, *args)
             if isinstance(decided, bool):
                 return decided
-            raise TypeError(f"answered {type(decided).__name__} instead of True or False")
+            raise TypeError(
+                f"the function returned {type(decided).__name__} instead of True or False"
+            )
         except Exception as error:
             _log_failure(f"plugin_{what}_failed", spec.name, error)
             return None
@@ -207,7 +212,7 @@ class PluginHost:
         finally:
             asking.cancel()
         if asking.cancelled():
-            raise RuntimeError("CancelledError, and nobody had cancelled it")
+            raise RuntimeError("the function raised CancelledError, although it was not cancelled")
         error = asking.exception()
         if error is not None and not isinstance(error, Exception):  # it would end the worker
             raise RuntimeError(type(error).__name__) from error
@@ -281,20 +286,22 @@ def _verdict(answer: Any) -> GuardrailVerdict:
             return answer
         case _:
             kind = type(answer).__name__
-            return Reject("", detail=f"It answered {kind}, which is no verdict.")
+            return Reject("", detail=f"The guardrail returned {kind}, which is not a verdict.")
 
 
 def _hook_answer(answer: Any) -> HookAnswer:
     if answer is None:
         return NoChange()
     if not isinstance(answer, Instead):
-        return HookFailure(f"It answered {type(answer).__name__}; None or Instead(value) is meant.")
+        return HookFailure(
+            f"The hook returned {type(answer).__name__}. It must return None or Instead(value)."
+        )
     value, _ = clean_json(jsonable(answer.value))
     if answer.metadata is None:
         return Instead(value)
     metadata, _ = clean_json(jsonable(cast(object, answer.metadata)))
     if not isinstance(metadata, dict):
-        return HookFailure("The metadata of its Instead is no dict.")
+        return HookFailure("The metadata of the returned Instead must be a dict.")
     return Instead(value, metadata)
 
 

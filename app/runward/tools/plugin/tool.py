@@ -56,7 +56,7 @@ def make_tool(item: Any) -> PluginTool:
         return _of_function(cast("FunctionTool[..., Any]", item))
     if inspect.isroutine(cast(object, item)):
         return _of_function(FunctionTool(cast(Callable[..., Any], item), {}))
-    raise PluginError(f"{item!r:.200} is no tool: neither a function nor a BaseTool")
+    raise PluginError(f"{item!r:.200} is not a tool: it is neither a function nor a BaseTool")
 
 
 def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
@@ -86,7 +86,7 @@ def _of_function(declared: "FunctionTool[..., Any]") -> PluginTool:
     function, options = declared.function, declared.options
     where = name_of(function)
     if not inspect.isroutine(function):
-        raise PluginError(f"{where} is no tool: it is not a function")
+        raise PluginError(f"{where} is not a tool, because it is not a function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise PluginError(f"{where}: a generator cannot be a tool; return a list")
     _check_choices(where, options)
@@ -109,7 +109,7 @@ def _of_object(tool: BaseTool) -> PluginTool:
     _check_choices(where, tool.options)
     for needed in ("name", "parameters"):
         if not hasattr(tool, needed):
-            raise PluginError(f"{where}: a BaseTool needs the attribute '{needed}'")
+            raise PluginError(f"{where}: a BaseTool requires the attribute '{needed}'")
     return _tool(
         where,
         tool.options,
@@ -223,15 +223,16 @@ def check_callable(where: str, option: str, function: Callable[..., Any], count:
         signature.bind(*range(count))
     except TypeError as error:
         raise PluginError(
-            f"{where}: {option} is called with {count} argument{'s' if count > 1 else ''}, and its "
-            f"function {name_of(function)} does not take them: {error}"
+            f"{where}: {option} is called with {count} "
+            f"argument{'s' if count > 1 else ''}, which the function "
+            f"{name_of(function)} does not accept: {error}"
         ) from None
 
 
 def _problems(spec: ToolSpec) -> list[str]:
     found = [f"{p.path}: {p.message}" for p in check_schema(spec.parameters, strict=spec.strict)]
     if is_reserved(spec.name):
-        found.append(f"name: '{spec.name}' is kept for a tool of Runward's own")
+        found.append(f"name: '{spec.name}' is reserved for a built-in tool")
     if spec.output_schema is not None:
         problems = check_schema(
             spec.output_schema, strict=False, at="output_schema", object_root=False
@@ -273,8 +274,8 @@ def _check_reachable(where: str) -> None:
         reachable = False
     if not reachable:
         raise PluginError(
-            f"{where}: isolation='process' needs a function or class at the top of a module that "
-            "can be imported"
+            f"{where}: isolation='process' requires a function or class at the top "
+            "level of a module that can be imported"
         )
 
 
@@ -282,4 +283,4 @@ def _instance(kind: type[BaseTool]) -> BaseTool:
     try:
         return kind()
     except Exception as error:
-        raise PluginError(f"{name_of(kind)}: cannot be made: {error}") from error
+        raise PluginError(f"{name_of(kind)}: the class cannot be instantiated: {error}") from error

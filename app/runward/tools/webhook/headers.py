@@ -65,9 +65,7 @@ def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
             problems.append(FieldError(f"headers.{name[:128]}", problem))
         seen.add(name.lower())
     if sum(len(name) + len(value) for name, value in headers.items()) > MAX_TOTAL:
-        problems.append(
-            FieldError("headers", f"must not be longer than {MAX_TOTAL} characters together")
-        )
+        problems.append(FieldError("headers", f"must have at most {MAX_TOTAL} characters in total"))
     return problems
 
 
@@ -76,13 +74,13 @@ def _problem(name: str, value: str, seen: set[str]) -> str | None:
     if not _NAME.fullmatch(name):
         return "is not a valid header name"
     if lower in RESERVED or lower.startswith(_RESERVED_PREFIXES):
-        return "is set by Runward or belongs to the connection, and cannot be chosen"
+        return "is set by Runward or by the connection, and cannot be set here"
     if lower in seen:
-        return "is there twice; names of headers do not distinguish case"
+        return "must be unique; header names are not case-sensitive"
     if len(value) > MAX_VALUE:
-        return f"must not be longer than {MAX_VALUE} characters"
+        return f"must have at most {MAX_VALUE} characters"
     if not _VALUE.fullmatch(value) or value != value.strip():
-        return "must be printable ASCII on one line, without spaces around it"
+        return "must be printable ASCII on one line, without spaces at the beginning or the end"
     return None
 
 
@@ -94,7 +92,7 @@ async def read_headers(call: Invocation, read_secrets: ReadSecrets) -> dict[str,
     if names:
         found = await read_secrets(call.project_id, names)
     if missing := sorted(names - found.keys()):
-        detail = f"There is no secret '{missing[0]}', which a header of the tool names."
+        detail = f"A header of the tool refers to the secret '{missing[0]}', which does not exist."
         return Failed(FailureKind.NOT_SENT, detail, permanent=True)
     headers = resolve_headers(call.tool.headers, found)
     read = {name for name, one in call.tool.headers.items() if isinstance(one, SecretReference)}

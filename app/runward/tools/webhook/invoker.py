@@ -76,7 +76,7 @@ class WebhookInvoker:
                 may_send = await call.may_send()
         except (TimeoutError, UnavailableError):
             return Failed(
-                FailureKind.NOT_SENT, "The secrets that its headers name could not be read."
+                FailureKind.NOT_SENT, "The secrets in the headers of the tool could not be read."
             )
         if isinstance(headers, Failed):
             return headers

@@ -56,14 +56,22 @@ def read_outcome(answer: EgressResponse) -> Outcome:
         try:
             return _result(answer)
         except _UnusableError as error:
-            return Failed(FailureKind.INVALID_RESPONSE, f"HTTP {status}: {error}", status=status)
+            return Failed(
+                FailureKind.INVALID_RESPONSE,
+                f"The response has status HTTP {status}, but it is not a valid result: {error}.",
+                status=status,
+            )
     if 300 <= status < 400:
         where = clean_text(answer.headers.get("location", "nowhere")).partition("?")[0][:200]
-        detail = f"HTTP {status} to {where}; redirects are not followed."
+        detail = (
+            f"The response has status HTTP {status} and redirects to {where}. Runward "
+            "does not follow redirects."
+        )
         return Failed(FailureKind.ERROR, detail, status=status, permanent=True)
     return Failed(
         FailureKind.UNAVAILABLE if status in RETRYABLE_STATUSES else FailureKind.ERROR,
-        f"HTTP {status}, {_media_type(answer)[0] or 'no content type'}, {len(answer.body)} bytes.",
+        f"The response has status HTTP {status}, the content type "
+        f"{_media_type(answer)[0] or '(none)'} and {len(answer.body)} bytes.",
         message=_error_message(answer),
         status=status,
         retry_after=_retry_after(answer),
@@ -74,14 +82,16 @@ def _result(answer: EgressResponse) -> Outcome:
     if answer.truncated:
         raise _UnusableError(f"the body is larger than {len(answer.body)} bytes")
     if answer.encoding is not None:
-        raise _UnusableError(f"the body's encoding {answer.encoding!r} cannot be undone")
+        raise _UnusableError(
+            f"the body has the content encoding {answer.encoding!r}, which Runward cannot decode"
+        )
     if not answer.body.strip():
         return Done(None)
     value, sanitised = _read(answer)
     if isinstance(value, dict) and value.get("is_error") is True:
         return Failed(
             FailureKind.ERROR,
-            "The tool answered with is_error.",
+            "The tool returned a result with `is_error`.",
             message=_message_in(value),
             status=answer.status,
         )
@@ -117,7 +127,7 @@ def parse_leniently(text: str) -> tuple[JsonValue, bool]:
     Duplicate keys, NUL and lone surrogates are repaired. Each change is reported."""
     data = text.encode(errors="surrogatepass")
     if holds_too_many_values(data):
-        raise _UnusableError(f"the body holds more than {MAX_VALUES:,} values")
+        raise _UnusableError(f"the body contains more than {MAX_VALUES:,} values")
     try:
         strict: JsonValue = jiter.from_json(data, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError:
