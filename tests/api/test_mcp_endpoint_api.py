@@ -626,7 +626,7 @@ def tell_back(body: Json, **what: Any) -> None:
 async def test_a_client_hears_regularly_that_a_silent_run_is_still_there(project: Project) -> None:
     project.tool("pay", approval="always")
     async with connected(project) as client, calling(client, "pay", {"x": "1"}) as (task, heard):
-        still = await heard.until("is requires_action")
+        still = await heard.until("has the status requires_action")
         await decided(project, heard, "approve")
         await task
     assert still.startswith("Run run_")

@@ -763,7 +763,7 @@ def test_a_callback_after_the_cancel_is_kept_and_changes_nothing(project: Projec
     before = project.client.events(run["id"])
     late = call_back(hit, status="completed", output=1)
     assert code_of(late) == (410, "late_callback")
-    assert "kept" in late.json()["detail"]
+    assert "stored" in late.json()["detail"]
     assert code_of(call_back(hit, status="progress", progress=1)) == (410, "late_callback")
     assert project.client.get_run(run["id"]) == cancelled
     assert project.client.events(run["id"]) == before

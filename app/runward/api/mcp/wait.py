@@ -122,7 +122,7 @@ class _ProgressReporter:
 
     async def report_status(self, status: RunStatus) -> None:
         if asyncio.get_running_loop().time() - self._last >= HEARTBEAT_SECONDS:
-            await self.report(f"The status of run {self.run} is {status}.")
+            await self.report(f"Run {self.run} has the status {status}.")
 
 
 def _format_progress(data: dict[str, Any]) -> str | None:
