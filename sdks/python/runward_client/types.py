@@ -1506,102 +1506,6 @@ class OpenAIErrorDetails(TypedDict):
     """Stable error code, for programs."""
 
 
-class OutputApprovalRequest(TypedDict):
-    """A tool call that needs approval."""
-    type: Literal['mcp_approval_request']
-    """Always `mcp_approval_request`."""
-    id: str
-    """ID of the approval. Send it as `approval_request_id`."""
-    server_label: str
-    """Label of the server. Always `runward`."""
-    name: str
-    """Name of the tool."""
-    arguments: str
-    """Arguments of the call: a JSON object as text."""
-
-
-class OutputFunctionCall(TypedDict):
-    """A call of a function that the client must run."""
-    type: Literal['function_call']
-    """Always `function_call`."""
-    id: str
-    """ID of the item."""
-    call_id: str
-    """ID of the call. Send it with the result."""
-    name: str
-    """Name of the function."""
-    arguments: str
-    """Arguments of the call: a JSON object as text."""
-    status: OutputItemStatus
-    """Status of the item."""
-
-
-class OutputMcpCall(TypedDict):
-    """A tool call that Runward or the model's provider ran."""
-    type: Literal['mcp_call']
-    """Always `mcp_call`."""
-    id: str
-    """ID of the item."""
-    server_label: str
-    """Label of the server: `runward`, or the kind of a hosted tool."""
-    name: str
-    """Name of the tool."""
-    arguments: str
-    """Arguments of the call: a JSON object as text."""
-    approval_request_id: str | None
-    """ID of the approval. Null if the call needed none."""
-    output: str | None
-    """Result of the call. Null if the call has not succeeded."""
-    error: JsonObject | None
-    """Error of the call. Null if the call has not failed."""
-    status: OutputItemStatus
-    """Status of the item."""
-
-
-class OutputMessage(TypedDict):
-    """A message of the model."""
-    type: Literal['message']
-    """Always `message`."""
-    id: str
-    """ID of the item."""
-    status: OutputItemStatus
-    """Status of the item."""
-    role: Literal['assistant']
-    """Role of the message's author."""
-    content: list[OutputPart]
-    """Parts of the message."""
-
-
-class OutputReasoning(TypedDict):
-    """The model's reasoning, if the provider returns it."""
-    type: Literal['reasoning']
-    """Always `reasoning`."""
-    id: str
-    """ID of the item."""
-    summary: list[SummaryText]
-    """Text parts of the reasoning."""
-
-
-class OutputRefusal(TypedDict):
-    """A refusal of the model."""
-    type: Literal['refusal']
-    """Always `refusal`."""
-    refusal: str
-    """The text of the refusal."""
-
-
-class OutputText(TypedDict):
-    """A text part of a message."""
-    type: Literal['output_text']
-    """Always `output_text`."""
-    text: str
-    """Text of the part."""
-    annotations: list[JsonObject]
-    """List that is always empty."""
-    logprobs: list[JsonObject]
-    """List that is always empty."""
-
-
 class PendingAction(TypedDict):
     """A tool call that waits for a person or a client, without its arguments."""
     type: ActionType
@@ -2192,7 +2096,7 @@ class ResponseContentPartAddedEvent(TypedDict):
     """Position of the item in `output`."""
     content_index: int
     """Position of the part in `content`."""
-    part: OutputPart
+    part: ResponseOutputPart
     """Current state of the part."""
 
 
@@ -2208,7 +2112,7 @@ class ResponseContentPartDoneEvent(TypedDict):
     """Position of the item in `output`."""
     content_index: int
     """Position of the part in `content`."""
-    part: OutputPart
+    part: ResponseOutputPart
     """Current state of the part."""
 
 
@@ -2657,10 +2561,26 @@ class ResponseObject(TypedDict):
     incomplete_details: JsonObject | None
     """Why the response is incomplete: `reason` in OpenAI's format, and Runward's own `code` and
     `message`. Null for other responses."""
-    output: list[OutputItem]
+    output: list[ResponseOutputItem]
     """Messages, reasoning, and calls of the response, in order."""
     usage: JsonObject | None
     """Number of tokens that the response used. Null until the response has ended."""
+
+
+class ResponseOutputFunctionCall(TypedDict):
+    """A call of a function that the client must run."""
+    type: Literal['function_call']
+    """Always `function_call`."""
+    id: str
+    """ID of the item."""
+    call_id: str
+    """ID of the call. Send it with the result."""
+    name: str
+    """Name of the function."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+    status: ResponseItemStatus
+    """Status of the item."""
 
 
 class ResponseOutputItemAddedEvent(TypedDict):
@@ -2671,7 +2591,7 @@ class ResponseOutputItemAddedEvent(TypedDict):
     """Position of the event in the stream. It increases, but may skip numbers."""
     output_index: int
     """Position of the item in `output`."""
-    item: OutputItem
+    item: ResponseOutputItem
     """Current state of the item."""
 
 
@@ -2683,8 +2603,88 @@ class ResponseOutputItemDoneEvent(TypedDict):
     """Position of the event in the stream. It increases, but may skip numbers."""
     output_index: int
     """Position of the item in `output`."""
-    item: OutputItem
+    item: ResponseOutputItem
     """Current state of the item."""
+
+
+class ResponseOutputMcpApprovalRequest(TypedDict):
+    """A tool call that needs approval."""
+    type: Literal['mcp_approval_request']
+    """Always `mcp_approval_request`."""
+    id: str
+    """ID of the approval. Send it as `approval_request_id`."""
+    server_label: str
+    """Label of the server. Always `runward`."""
+    name: str
+    """Name of the tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class ResponseOutputMcpCall(TypedDict):
+    """A tool call that Runward or the model's provider ran."""
+    type: Literal['mcp_call']
+    """Always `mcp_call`."""
+    id: str
+    """ID of the item."""
+    server_label: str
+    """Label of the server: `runward`, or the kind of a hosted tool."""
+    name: str
+    """Name of the tool."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+    approval_request_id: str | None
+    """ID of the approval. Null if the call needed none."""
+    output: str | None
+    """Result of the call. Null if the call has not succeeded."""
+    error: JsonObject | None
+    """Error of the call. Null if the call has not failed."""
+    status: ResponseItemStatus
+    """Status of the item."""
+
+
+class ResponseOutputMessage(TypedDict):
+    """A message of the model."""
+    type: Literal['message']
+    """Always `message`."""
+    id: str
+    """ID of the item."""
+    status: ResponseItemStatus
+    """Status of the item."""
+    role: Literal['assistant']
+    """Role of the message's author."""
+    content: list[ResponseOutputPart]
+    """Parts of the message."""
+
+
+class ResponseOutputReasoning(TypedDict):
+    """The model's reasoning, if the provider returns it."""
+    type: Literal['reasoning']
+    """Always `reasoning`."""
+    id: str
+    """ID of the item."""
+    summary: list[ResponseSummaryText]
+    """Text parts of the reasoning."""
+
+
+class ResponseOutputRefusal(TypedDict):
+    """A refusal of the model."""
+    type: Literal['refusal']
+    """Always `refusal`."""
+    refusal: str
+    """The text of the refusal."""
+
+
+class ResponseOutputText(TypedDict):
+    """A text part of a message."""
+    type: Literal['output_text']
+    """Always `output_text`."""
+    text: str
+    """Text of the part."""
+    annotations: list[JsonObject]
+    """List that is always empty."""
+    logprobs: list[JsonObject]
+    """List that is always empty."""
 
 
 class ResponseOutputTextDeltaEvent(TypedDict):
@@ -2745,7 +2745,7 @@ class ResponseReasoningSummaryPartAddedEvent(TypedDict):
     """Position of the item in `output`."""
     summary_index: int
     """Position of the part in `summary`."""
-    part: SummaryText
+    part: ResponseSummaryText
     """Current state of the part."""
 
 
@@ -2761,7 +2761,7 @@ class ResponseReasoningSummaryPartDoneEvent(TypedDict):
     """Position of the item in `output`."""
     summary_index: int
     """Position of the part in `summary`."""
-    part: SummaryText
+    part: ResponseSummaryText
     """Current state of the part."""
 
 
@@ -2827,6 +2827,14 @@ class ResponseRefusalDoneEvent(TypedDict):
     """Position of the part in `content`."""
     refusal: str
     """Complete text of the part."""
+
+
+class ResponseSummaryText(TypedDict):
+    """A part of the model's reasoning."""
+    type: Literal['summary_text']
+    """Always `summary_text`."""
+    text: str
+    """Text of the part."""
 
 
 class ResponseTextConfig(TypedDict):
@@ -3664,14 +3672,6 @@ class SubmitToolResult(TypedDict):
     other values as JSON."""
     error: NotRequired[str | None]
     """Error message that the model reads."""
-
-
-class SummaryText(TypedDict):
-    """A part of the model's reasoning."""
-    type: Literal['summary_text']
-    """Always `summary_text`."""
-    text: str
-    """Text of the part."""
 
 
 class TestTool(TypedDict):
@@ -5072,16 +5072,6 @@ MessagePhase: TypeAlias = "Literal['commentary', 'final_answer']"
 MessageRole: TypeAlias = "Literal['user', 'assistant', 'system']"
 """Role of a message's author. Later versions may add values."""
 
-OutputItem: TypeAlias = 'OutputMessage | OutputReasoning | OutputFunctionCall | OutputMcpCall | OutputApprovalRequest'
-"""An item of a response. Later versions may add types. Ignore those that you do not know."""
-
-OutputItemStatus: TypeAlias = "Literal['in_progress', 'completed', 'incomplete', 'failed']"
-"""Status of an output item. Later versions may add values."""
-
-OutputPart: TypeAlias = 'OutputText | OutputRefusal'
-"""A part of a message of a response. Later versions may add types. Ignore those that you do
-not know."""
-
 RegisteredToolType: TypeAlias = "Literal['webhook', 'agent', 'client', 'hosted']"
 """How Runward executes a tool that a project registers."""
 
@@ -5104,6 +5094,16 @@ ResponseInputItem: TypeAlias = 'ResponseInputMessage | ResponseInputFunctionCall
 
 ResponseInputPart: TypeAlias = 'ResponseInputText | ResponseInputRefusal | ResponseInputImage | ResponseInputFile'
 """A part of a message, in OpenAI's format."""
+
+ResponseItemStatus: TypeAlias = "Literal['in_progress', 'completed', 'incomplete', 'failed']"
+"""Status of an output item. Later versions may add values."""
+
+ResponseOutputItem: TypeAlias = 'ResponseOutputMessage | ResponseOutputReasoning | ResponseOutputFunctionCall | ResponseOutputMcpCall | ResponseOutputMcpApprovalRequest'
+"""An item of a response. Later versions may add types. Ignore those that you do not know."""
+
+ResponseOutputPart: TypeAlias = 'ResponseOutputText | ResponseOutputRefusal'
+"""A part of a message of a response. Later versions may add types. Ignore those that you do
+not know."""
 
 ResponseStatus: TypeAlias = "Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']"
 """Status of a response. Later versions may add values."""

@@ -3968,128 +3968,6 @@ export interface components {
             /** @description Stable error code, for programs. */
             code: string | null;
         };
-        /** @description A tool call that needs approval. */
-        OutputApprovalRequest: {
-            /**
-             * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "mcp_approval_request";
-            /** @description ID of the approval. Send it as `approval_request_id`. */
-            id: string;
-            /** @description Label of the server. Always `runward`. */
-            server_label: string;
-            /** @description Name of the tool. */
-            name: string;
-            /** @description Arguments of the call: a JSON object as text. */
-            arguments: string;
-        };
-        /** @description A call of a function that the client must run. */
-        OutputFunctionCall: {
-            /**
-             * @description Always `function_call`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "function_call";
-            /** @description ID of the item. */
-            id: string;
-            /** @description ID of the call. Send it with the result. */
-            call_id: string;
-            /** @description Name of the function. */
-            name: string;
-            /** @description Arguments of the call: a JSON object as text. */
-            arguments: string;
-            /** @description Status of the item. */
-            status: components["schemas"]["OutputItemStatus"];
-        };
-        /** @description An item of a response. Later versions may add types. Ignore those that you do not know. */
-        OutputItem: components["schemas"]["OutputMessage"] | components["schemas"]["OutputReasoning"] | components["schemas"]["OutputFunctionCall"] | components["schemas"]["OutputMcpCall"] | components["schemas"]["OutputApprovalRequest"];
-        /**
-         * @description Status of an output item. Later versions may add values.
-         * @enum {string}
-         */
-        OutputItemStatus: "in_progress" | "completed" | "incomplete" | "failed";
-        /** @description A tool call that Runward or the model's provider ran. */
-        OutputMcpCall: {
-            /**
-             * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "mcp_call";
-            /** @description ID of the item. */
-            id: string;
-            /** @description Label of the server: `runward`, or the kind of a hosted tool. */
-            server_label: string;
-            /** @description Name of the tool. */
-            name: string;
-            /** @description Arguments of the call: a JSON object as text. */
-            arguments: string;
-            /** @description ID of the approval. Null if the call needed none. */
-            approval_request_id: string | null;
-            /** @description Result of the call. Null if the call has not succeeded. */
-            output: string | null;
-            /** @description Error of the call. Null if the call has not failed. */
-            error: components["schemas"]["JsonObject"] | null;
-            /** @description Status of the item. */
-            status: components["schemas"]["OutputItemStatus"];
-        };
-        /** @description A message of the model. */
-        OutputMessage: {
-            /**
-             * @description Always `message`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "message";
-            /** @description ID of the item. */
-            id: string;
-            /** @description Status of the item. */
-            status: components["schemas"]["OutputItemStatus"];
-            /**
-             * @description Role of the message's author.
-             * @constant
-             */
-            role: "assistant";
-            /** @description Parts of the message. */
-            content: components["schemas"]["OutputPart"][];
-        };
-        /** @description A part of a message of a response. Later versions may add types. Ignore those that you do not know. */
-        OutputPart: components["schemas"]["OutputText"] | components["schemas"]["OutputRefusal"];
-        /** @description The model's reasoning, if the provider returns it. */
-        OutputReasoning: {
-            /**
-             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "reasoning";
-            /** @description ID of the item. */
-            id: string;
-            /** @description Text parts of the reasoning. */
-            summary: components["schemas"]["SummaryText"][];
-        };
-        /** @description A refusal of the model. */
-        OutputRefusal: {
-            /**
-             * @description Always `refusal`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "refusal";
-            /** @description The text of the refusal. */
-            refusal: string;
-        };
-        /** @description A text part of a message. */
-        OutputText: {
-            /**
-             * @description Always `output_text`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "output_text";
-            /** @description Text of the part. */
-            text: string;
-            /** @description List that is always empty. */
-            annotations: components["schemas"]["JsonObject"][];
-            /** @description List that is always empty. */
-            logprobs: components["schemas"]["JsonObject"][];
-        };
         /** @description A tool call that waits for a person or a client, without its arguments. */
         PendingAction: {
             /**
@@ -5168,7 +5046,7 @@ export interface components {
             /** @description Position of the part in `content`. */
             content_index: number;
             /** @description Current state of the part. */
-            part: components["schemas"]["OutputPart"];
+            part: components["schemas"]["ResponseOutputPart"];
         };
         /** @description A part of a message is complete. */
         ResponseContentPartDoneEvent: {
@@ -5186,7 +5064,7 @@ export interface components {
             /** @description Position of the part in `content`. */
             content_index: number;
             /** @description Current state of the part. */
-            part: components["schemas"]["OutputPart"];
+            part: components["schemas"]["ResponseOutputPart"];
         };
         /** @description A session, as an object. */
         ResponseConversation: {
@@ -5587,6 +5465,11 @@ export interface components {
             /** @description Log probabilities from an earlier response. Accepted but ignored. */
             logprobs?: components["schemas"]["JsonObject"][];
         };
+        /**
+         * @description Status of an output item. Later versions may add values.
+         * @enum {string}
+         */
+        ResponseItemStatus: "in_progress" | "completed" | "incomplete" | "failed";
         /** @description A piece of a call's arguments. */
         ResponseMcpCallArgumentsDeltaEvent: {
             /**
@@ -5804,10 +5687,30 @@ export interface components {
              */
             incomplete_details: components["schemas"]["JsonObject"] | null;
             /** @description Messages, reasoning, and calls of the response, in order. */
-            output: components["schemas"]["OutputItem"][];
+            output: components["schemas"]["ResponseOutputItem"][];
             /** @description Number of tokens that the response used. Null until the response has ended. */
             usage: components["schemas"]["JsonObject"] | null;
         };
+        /** @description A call of a function that the client must run. */
+        ResponseOutputFunctionCall: {
+            /**
+             * @description Always `function_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function_call";
+            /** @description ID of the item. */
+            id: string;
+            /** @description ID of the call. Send it with the result. */
+            call_id: string;
+            /** @description Name of the function. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+            /** @description Status of the item. */
+            status: components["schemas"]["ResponseItemStatus"];
+        };
+        /** @description An item of a response. Later versions may add types. Ignore those that you do not know. */
+        ResponseOutputItem: components["schemas"]["ResponseOutputMessage"] | components["schemas"]["ResponseOutputReasoning"] | components["schemas"]["ResponseOutputFunctionCall"] | components["schemas"]["ResponseOutputMcpCall"] | components["schemas"]["ResponseOutputMcpApprovalRequest"];
         /** @description An item begins. */
         ResponseOutputItemAddedEvent: {
             /**
@@ -5820,7 +5723,7 @@ export interface components {
             /** @description Position of the item in `output`. */
             output_index: number;
             /** @description Current state of the item. */
-            item: components["schemas"]["OutputItem"];
+            item: components["schemas"]["ResponseOutputItem"];
         };
         /** @description An item is complete. */
         ResponseOutputItemDoneEvent: {
@@ -5834,7 +5737,104 @@ export interface components {
             /** @description Position of the item in `output`. */
             output_index: number;
             /** @description Current state of the item. */
-            item: components["schemas"]["OutputItem"];
+            item: components["schemas"]["ResponseOutputItem"];
+        };
+        /** @description A tool call that needs approval. */
+        ResponseOutputMcpApprovalRequest: {
+            /**
+             * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_approval_request";
+            /** @description ID of the approval. Send it as `approval_request_id`. */
+            id: string;
+            /** @description Label of the server. Always `runward`. */
+            server_label: string;
+            /** @description Name of the tool. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+        };
+        /** @description A tool call that Runward or the model's provider ran. */
+        ResponseOutputMcpCall: {
+            /**
+             * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "mcp_call";
+            /** @description ID of the item. */
+            id: string;
+            /** @description Label of the server: `runward`, or the kind of a hosted tool. */
+            server_label: string;
+            /** @description Name of the tool. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+            /** @description ID of the approval. Null if the call needed none. */
+            approval_request_id: string | null;
+            /** @description Result of the call. Null if the call has not succeeded. */
+            output: string | null;
+            /** @description Error of the call. Null if the call has not failed. */
+            error: components["schemas"]["JsonObject"] | null;
+            /** @description Status of the item. */
+            status: components["schemas"]["ResponseItemStatus"];
+        };
+        /** @description A message of the model. */
+        ResponseOutputMessage: {
+            /**
+             * @description Always `message`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "message";
+            /** @description ID of the item. */
+            id: string;
+            /** @description Status of the item. */
+            status: components["schemas"]["ResponseItemStatus"];
+            /**
+             * @description Role of the message's author.
+             * @constant
+             */
+            role: "assistant";
+            /** @description Parts of the message. */
+            content: components["schemas"]["ResponseOutputPart"][];
+        };
+        /** @description A part of a message of a response. Later versions may add types. Ignore those that you do not know. */
+        ResponseOutputPart: components["schemas"]["ResponseOutputText"] | components["schemas"]["ResponseOutputRefusal"];
+        /** @description The model's reasoning, if the provider returns it. */
+        ResponseOutputReasoning: {
+            /**
+             * @description Always `reasoning`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "reasoning";
+            /** @description ID of the item. */
+            id: string;
+            /** @description Text parts of the reasoning. */
+            summary: components["schemas"]["ResponseSummaryText"][];
+        };
+        /** @description A refusal of the model. */
+        ResponseOutputRefusal: {
+            /**
+             * @description Always `refusal`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "refusal";
+            /** @description The text of the refusal. */
+            refusal: string;
+        };
+        /** @description A text part of a message. */
+        ResponseOutputText: {
+            /**
+             * @description Always `output_text`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "output_text";
+            /** @description Text of the part. */
+            text: string;
+            /** @description List that is always empty. */
+            annotations: components["schemas"]["JsonObject"][];
+            /** @description List that is always empty. */
+            logprobs: components["schemas"]["JsonObject"][];
         };
         /** @description A piece of a message's text. */
         ResponseOutputTextDeltaEvent: {
@@ -5904,7 +5904,7 @@ export interface components {
             /** @description Position of the part in `summary`. */
             summary_index: number;
             /** @description Current state of the part. */
-            part: components["schemas"]["SummaryText"];
+            part: components["schemas"]["ResponseSummaryText"];
         };
         /** @description A part of the reasoning is complete. */
         ResponseReasoningSummaryPartDoneEvent: {
@@ -5922,7 +5922,7 @@ export interface components {
             /** @description Position of the part in `summary`. */
             summary_index: number;
             /** @description Current state of the part. */
-            part: components["schemas"]["SummaryText"];
+            part: components["schemas"]["ResponseSummaryText"];
         };
         /** @description A piece of the reasoning. */
         ResponseReasoningSummaryTextDeltaEvent: {
@@ -6009,6 +6009,16 @@ export interface components {
         ResponseStream: string;
         /** @description An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that you do not know. */
         ResponseStreamEvent: components["schemas"]["ResponseCreatedEvent"] | components["schemas"]["ResponseQueuedEvent"] | components["schemas"]["ResponseInProgressEvent"] | components["schemas"]["ResponseCompletedEvent"] | components["schemas"]["ResponseIncompleteEvent"] | components["schemas"]["ResponseFailedEvent"] | components["schemas"]["ResponseOutputItemAddedEvent"] | components["schemas"]["ResponseOutputItemDoneEvent"] | components["schemas"]["ResponseContentPartAddedEvent"] | components["schemas"]["ResponseContentPartDoneEvent"] | components["schemas"]["ResponseOutputTextDeltaEvent"] | components["schemas"]["ResponseOutputTextDoneEvent"] | components["schemas"]["ResponseRefusalDeltaEvent"] | components["schemas"]["ResponseRefusalDoneEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDeltaEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallArgumentsDeltaEvent"] | components["schemas"]["ResponseMcpCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallInProgressEvent"] | components["schemas"]["ResponseMcpCallCompletedEvent"] | components["schemas"]["ResponseMcpCallFailedEvent"] | components["schemas"]["ResponseReasoningSummaryPartAddedEvent"] | components["schemas"]["ResponseReasoningSummaryPartDoneEvent"] | components["schemas"]["ResponseReasoningSummaryTextDeltaEvent"] | components["schemas"]["ResponseReasoningSummaryTextDoneEvent"];
+        /** @description A part of the model's reasoning. */
+        ResponseSummaryText: {
+            /**
+             * @description Always `summary_text`.
+             * @constant
+             */
+            type: "summary_text";
+            /** @description Text of the part. */
+            text: string;
+        };
         /** @description Settings of the model's text output. */
         ResponseTextConfig: {
             /** @description Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text. */
@@ -7411,16 +7421,6 @@ export interface components {
             output?: components["schemas"]["JsonValue"];
             /** @description Error message that the model reads. */
             error?: string | null;
-        };
-        /** @description A part of the model's reasoning. */
-        SummaryText: {
-            /**
-             * @description Always `summary_text`.
-             * @constant
-             */
-            type: "summary_text";
-            /** @description Text of the part. */
-            text: string;
         };
         /**
          * @description A test call of a tool, outside of any run.
@@ -9459,16 +9459,6 @@ export type OAuth = components['schemas']['OAuth'];
 export type OmittedArgument = components['schemas']['OmittedArgument'];
 export type OpenAiError = components['schemas']['OpenAIError'];
 export type OpenAiErrorDetails = components['schemas']['OpenAIErrorDetails'];
-export type OutputApprovalRequest = components['schemas']['OutputApprovalRequest'];
-export type OutputFunctionCall = components['schemas']['OutputFunctionCall'];
-export type OutputItem = components['schemas']['OutputItem'];
-export type OutputItemStatus = components['schemas']['OutputItemStatus'];
-export type OutputMcpCall = components['schemas']['OutputMcpCall'];
-export type OutputMessage = components['schemas']['OutputMessage'];
-export type OutputPart = components['schemas']['OutputPart'];
-export type OutputReasoning = components['schemas']['OutputReasoning'];
-export type OutputRefusal = components['schemas']['OutputRefusal'];
-export type OutputText = components['schemas']['OutputText'];
 export type PendingAction = components['schemas']['PendingAction'];
 export type PendingCounts = components['schemas']['PendingCounts'];
 export type PluginGuardrail = components['schemas']['PluginGuardrail'];
@@ -9534,6 +9524,7 @@ export type ResponseInputPart = components['schemas']['ResponseInputPart'];
 export type ResponseInputReasoning = components['schemas']['ResponseInputReasoning'];
 export type ResponseInputRefusal = components['schemas']['ResponseInputRefusal'];
 export type ResponseInputText = components['schemas']['ResponseInputText'];
+export type ResponseItemStatus = components['schemas']['ResponseItemStatus'];
 export type ResponseMcpCallArgumentsDeltaEvent = components['schemas']['ResponseMcpCallArgumentsDeltaEvent'];
 export type ResponseMcpCallArgumentsDoneEvent = components['schemas']['ResponseMcpCallArgumentsDoneEvent'];
 export type ResponseMcpCallCompletedEvent = components['schemas']['ResponseMcpCallCompletedEvent'];
@@ -9541,8 +9532,17 @@ export type ResponseMcpCallFailedEvent = components['schemas']['ResponseMcpCallF
 export type ResponseMcpCallInProgressEvent = components['schemas']['ResponseMcpCallInProgressEvent'];
 export type ResponseMcpTool = components['schemas']['ResponseMcpTool'];
 export type ResponseObject = components['schemas']['ResponseObject'];
+export type ResponseOutputFunctionCall = components['schemas']['ResponseOutputFunctionCall'];
+export type ResponseOutputItem = components['schemas']['ResponseOutputItem'];
 export type ResponseOutputItemAddedEvent = components['schemas']['ResponseOutputItemAddedEvent'];
 export type ResponseOutputItemDoneEvent = components['schemas']['ResponseOutputItemDoneEvent'];
+export type ResponseOutputMcpApprovalRequest = components['schemas']['ResponseOutputMcpApprovalRequest'];
+export type ResponseOutputMcpCall = components['schemas']['ResponseOutputMcpCall'];
+export type ResponseOutputMessage = components['schemas']['ResponseOutputMessage'];
+export type ResponseOutputPart = components['schemas']['ResponseOutputPart'];
+export type ResponseOutputReasoning = components['schemas']['ResponseOutputReasoning'];
+export type ResponseOutputRefusal = components['schemas']['ResponseOutputRefusal'];
+export type ResponseOutputText = components['schemas']['ResponseOutputText'];
 export type ResponseOutputTextDeltaEvent = components['schemas']['ResponseOutputTextDeltaEvent'];
 export type ResponseOutputTextDoneEvent = components['schemas']['ResponseOutputTextDoneEvent'];
 export type ResponseQueuedEvent = components['schemas']['ResponseQueuedEvent'];
@@ -9555,6 +9555,7 @@ export type ResponseRefusalDoneEvent = components['schemas']['ResponseRefusalDon
 export type ResponseStatus = components['schemas']['ResponseStatus'];
 export type ResponseStream = components['schemas']['ResponseStream'];
 export type ResponseStreamEvent = components['schemas']['ResponseStreamEvent'];
+export type ResponseSummaryText = components['schemas']['ResponseSummaryText'];
 export type ResponseTextConfig = components['schemas']['ResponseTextConfig'];
 export type ResponseTextPartType = components['schemas']['ResponseTextPartType'];
 export type ResponseTool = components['schemas']['ResponseTool'];
@@ -9616,7 +9617,6 @@ export type StopAtToolsInput = components['schemas']['StopAtToolsInput'];
 export type StreamOptions = components['schemas']['StreamOptions'];
 export type StreamedEvent = components['schemas']['StreamedEvent'];
 export type SubmitToolResult = components['schemas']['SubmitToolResult'];
-export type SummaryText = components['schemas']['SummaryText'];
 export type TestTool = components['schemas']['TestTool'];
 export type TextDeltaData = components['schemas']['TextDeltaData'];
 export type Tool = components['schemas']['Tool'];

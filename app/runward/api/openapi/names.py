@@ -11,7 +11,7 @@ from runward.api.openapi.tidy import Json
 from runward.api.openapi.webhook_data import Item
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
 from runward.api.responses.models import ResponseFormatJsonSchema, ResponseFormatText, ResponseTool
-from runward.api.responses.output_types import ItemStatus, OutputItem, OutputPart
+from runward.api.responses.output_types import ItemStatus, ResponseOutputItem, ResponseOutputPart
 from runward.api.runs.call_models import RequiredAction
 from runward.api.runs.item_types import ItemPart
 from runward.api.runs.request_models import Input, InputPart
@@ -125,9 +125,9 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["asc", "desc"],
         "Order of a list: ascending or descending.",
     ),
-    "OutputItem": (OutputItem, "An item of a response."),
-    "OutputItemStatus": (ItemStatus, "Status of an output item."),
-    "OutputPart": (OutputPart, "A part of a message of a response."),
+    "ResponseOutputItem": (ResponseOutputItem, "An item of a response."),
+    "ResponseItemStatus": (ItemStatus, "Status of an output item."),
+    "ResponseOutputPart": (ResponseOutputPart, "A part of a message of a response."),
     "ResponseInputPart": (ResponseInputPart, "A part of a message, in OpenAI's format."),
     "RegisteredToolType": (
         Literal["webhook", "agent", "client", "hosted"],

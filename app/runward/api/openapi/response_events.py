@@ -9,7 +9,11 @@ from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from runward.api.openapi.tidy import Json
-from runward.api.responses.output_types import OutputItem, OutputPart, SummaryText
+from runward.api.responses.output_types import (
+    ResponseOutputItem,
+    ResponseOutputPart,
+    ResponseSummaryText,
+)
 from runward.api.responses.response_models import ResponseObject
 from runward.domain.json import JsonObject, documented
 
@@ -31,7 +35,7 @@ class _OfItem(TypedDict):
 class _Item(TypedDict):
     output_index: int
     """Position of the item in `output`."""
-    item: OutputItem
+    item: ResponseOutputItem
     """Current state of the item."""
 
 
@@ -59,7 +63,7 @@ class _OfContent(_OfItem):
 
 @documented
 class _Part(_OfContent):
-    part: OutputPart
+    part: ResponseOutputPart
     """Current state of the part."""
 
 
@@ -97,7 +101,7 @@ class _OfSummary(_OfItem):
 
 @documented
 class _SummaryPart(_OfSummary):
-    part: SummaryText
+    part: ResponseSummaryText
     """Current state of the part."""
 
 

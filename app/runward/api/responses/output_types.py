@@ -11,7 +11,7 @@ ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete", "faile
 
 
 @documented
-class OutputText(TypedDict):
+class ResponseOutputText(TypedDict):
     """A text part of a message."""
 
     type: Literal["output_text"]
@@ -24,7 +24,7 @@ class OutputText(TypedDict):
 
 
 @documented
-class OutputRefusal(TypedDict):
+class ResponseOutputRefusal(TypedDict):
     """A refusal of the model."""
 
     type: Literal["refusal"]
@@ -33,7 +33,7 @@ class OutputRefusal(TypedDict):
 
 
 @documented
-class SummaryText(TypedDict):
+class ResponseSummaryText(TypedDict):
     """A part of the model's reasoning."""
 
     type: Literal["summary_text"]
@@ -41,11 +41,13 @@ class SummaryText(TypedDict):
     """Text of the part."""
 
 
-OutputPart: TypeAlias = Annotated[OutputText | OutputRefusal, Field(discriminator="type")]
+ResponseOutputPart: TypeAlias = Annotated[
+    ResponseOutputText | ResponseOutputRefusal, Field(discriminator="type")
+]
 
 
 @documented
-class OutputMessage(TypedDict):
+class ResponseOutputMessage(TypedDict):
     """A message of the model."""
 
     type: Literal["message"]
@@ -55,23 +57,23 @@ class OutputMessage(TypedDict):
     """Status of the item."""
     role: Literal["assistant"]
     """Role of the message's author."""
-    content: list[OutputPart]
+    content: list[ResponseOutputPart]
     """Parts of the message."""
 
 
 @documented
-class OutputReasoning(TypedDict):
+class ResponseOutputReasoning(TypedDict):
     """The model's reasoning, if the provider returns it."""
 
     type: Literal["reasoning"]
     id: str
     """ID of the item."""
-    summary: list[SummaryText]
+    summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
 
 
 @documented
-class OutputFunctionCall(TypedDict):
+class ResponseOutputFunctionCall(TypedDict):
     """A call of a function that the client must run."""
 
     type: Literal["function_call"]
@@ -88,7 +90,7 @@ class OutputFunctionCall(TypedDict):
 
 
 @documented
-class OutputMcpCall(TypedDict):
+class ResponseOutputMcpCall(TypedDict):
     """A tool call that Runward or the model's provider ran."""
 
     type: Literal["mcp_call"]
@@ -111,7 +113,7 @@ class OutputMcpCall(TypedDict):
 
 
 @documented
-class OutputApprovalRequest(TypedDict):
+class ResponseOutputMcpApprovalRequest(TypedDict):
     """A tool call that needs approval."""
 
     type: Literal["mcp_approval_request"]
@@ -125,7 +127,11 @@ class OutputApprovalRequest(TypedDict):
     """Arguments of the call: a JSON object as text."""
 
 
-OutputItem: TypeAlias = Annotated[
-    OutputMessage | OutputReasoning | OutputFunctionCall | OutputMcpCall | OutputApprovalRequest,
+ResponseOutputItem: TypeAlias = Annotated[
+    ResponseOutputMessage
+    | ResponseOutputReasoning
+    | ResponseOutputFunctionCall
+    | ResponseOutputMcpCall
+    | ResponseOutputMcpApprovalRequest,
     Field(discriminator="type"),
 ]

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from pydantic import Field, JsonValue
 
 from runward.api.http.models import ConversationPage, ResponseModel, with_example
-from runward.api.responses.output_types import OutputItem
+from runward.api.responses.output_types import ResponseOutputItem
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
@@ -137,7 +137,7 @@ class ResponseObject(ResponseModel):
     incomplete_details: JsonObject | None
     """Why the response is incomplete: `reason` in OpenAI's format, and Runward's own `code` and
     `message`. Null for other responses."""
-    output: list[OutputItem]
+    output: list[ResponseOutputItem]
     """Messages, reasoning, and calls of the response, in order."""
     usage: JsonObject | None
     """Number of tokens that the response used. Null until the response has ended."""
