@@ -4140,7 +4140,7 @@ export interface components {
          *     Some errors have more members, such as `approval` if another decision came first.
          * @example {
          *       "code": "invalid_request",
-         *       "detail": "The request is not valid; errors says what is wrong where.",
+         *       "detail": "The request is not valid. `errors` lists each problem and its path.",
          *       "errors": [
          *         {
          *           "message": "must be a string",
