@@ -102,7 +102,7 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
     said = (Message("user", "x" * 9_000),)
     async with store.pool.begin() as tx:
         await transitions.add_input(tx, PROJECT, state.id, said)
-    with pytest.raises(ConflictError, match="may hold"):
+    with pytest.raises(ConflictError, match="would exceed the limit"):
         async with store.pool.begin() as tx:
             await transitions.add_input(tx, PROJECT, state.id, said * 2)
     assert (await store.log(state.id)).count("input.received") == 1
@@ -111,11 +111,11 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
         await tx.execute(
             text(f"{stopped} = '{{\"reason\": \"deadline\"}}' WHERE id = '{state.id}'")
         )
-        with pytest.raises(ConflictError, match="may hold"):
+        with pytest.raises(ConflictError, match="would exceed the limit"):
             await continuation.prepare(tx, PROJECT, state.id, turns=None, messages=said * 2)
     who = Principal(PROJECT, KeyId(mint()), "me", frozenset())
     asked = StartRun(input="", model=MODEL)
-    with pytest.raises(ConflictError, match="may hold"):
+    with pytest.raises(ConflictError, match="would exceed the limit"):
         build_new_run(
             who, asked, ResolvedAgent(asked.to_config()), said * 3, continued_from=state.id
         )
@@ -185,6 +185,6 @@ async def test_nobody_adds_to_a_run_what_it_has_no_room_for(
             await transitions.take_callback(tx, store.vault, ref, asking("name?"))
     state = await store.load(state.id)
     monkeypatch.setattr(bounds, "MAX_RUN_BYTES", state.stored_bytes + len(LARGE))
-    with pytest.raises(ConflictError, match="may hold"):
+    with pytest.raises(ConflictError, match="would exceed the limit"):
         async with store.pool.begin() as tx:
             await send(tx, store.vault, state)

@@ -234,7 +234,7 @@ async def test_the_data_of_another_major_version_is_refused(machine: Machine) ->
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("17\n")
 
-    with pytest.raises(EmbeddedError, match="made by PostgreSQL 17"):
+    with pytest.raises(EmbeddedError, match="was created by PostgreSQL 17"):
         await machine.start()
 
 

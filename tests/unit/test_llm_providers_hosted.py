@@ -1,6 +1,8 @@
 """What providers run by themselves, and what only they understand of an answer: kept, shown, and
 given back as it was, in its place."""
 
+import asyncio
+import gc
 import json
 from typing import Any
 
@@ -12,6 +14,7 @@ from runward.domain.run.items import HostedCall, Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelError, ModelRequest, ReasoningDelta
 from runward.llm.providers.access import ProviderAccess, ProviderName
+from runward.llm.providers.clients import CLIENT_FACTORIES
 from runward.llm.providers.models import ProviderModel
 from tests.support.models.chat_rules import Body
 from tests.unit.provider_models import Provider, before, kept, user
@@ -183,6 +186,16 @@ async def test_gemini_runs_code_and_gets_it_back_with_its_signatures() -> None:
         ["text", "thoughtSignature"],
     ]
     assert back[2] == said
+
+
+async def test_a_client_of_gemini_that_is_no_longer_used_starts_no_task() -> None:
+    opened = CLIENT_FACTORIES["gemini"](ProviderAccess(key="none"))
+    opened.model("gemini-3.8-flash")
+    await opened.close()
+    tasks = asyncio.all_tasks()
+    del opened
+    gc.collect()
+    assert asyncio.all_tasks() == tasks
 
 
 async def test_a_call_that_gemini_could_not_read_is_worth_another_attempt() -> None:

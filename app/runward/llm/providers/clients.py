@@ -9,6 +9,8 @@ from typing import Any, Final, cast
 import anthropic
 import httpx2
 from google import genai
+from google.genai._api_client import BaseApiClient  # pyright: ignore[reportPrivateUsage]
+from google.genai.client import AsyncClient
 from google.genai.types import HttpOptions
 from pydantic_ai import ModelMessage
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -72,6 +74,12 @@ class _Gemini(GoogleModel):
         if extra := cast(dict[str, Any], model_settings).get(GEMINI_EXTRA):
             config["http_options"]["extra_body"] = extra
         return contents, config
+
+
+# Both destructors start a task that nothing awaits. If the loop ends first, that logs an error.
+# There is nothing to close, because the HTTP client is Runward's.
+for _destroyed in (AsyncClient, BaseApiClient):
+    del _destroyed.__del__
 
 
 def _anthropic(access: ProviderAccess) -> OpenProvider:
