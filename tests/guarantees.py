@@ -1,5 +1,5 @@
-"""Write docs/explanation/guarantees.md and evidence.md from guarantees.toml and the figures of the
-last long runs.
+"""Write docs/explanation/guarantees.md and evidence.md from guarantees.toml and the results of the
+last long tests.
 
 make guarantees
 python -m tests.guarantees --check
@@ -25,7 +25,7 @@ RULES: Final = "tests/checker"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The figures of one long run."""
+    """The results of one long test."""
 
     name: str
     date: str
@@ -69,7 +69,7 @@ def evidence() -> str:
     for group in source["group"]:
         lines += [
             f"## {group['title']}\n",
-            "| guarantee | tests | figures of the last long runs |",
+            "| guarantee | tests | results of the last long tests |",
             "|---|---|---|",
             *(_row(promise, parts) for promise in group["promise"]),
             "",
@@ -85,32 +85,32 @@ def _name(promise: Json) -> str:
 def _describe(promise: Json) -> list[str]:
     lines = [f"### {_name(promise)}\n", f"{promise['promise']}\n"]
     if "note" in promise:
-        lines.append(f"{promise['note']}\n")
+        lines.append(f"*Note:* {promise['note']}\n")
     if promise["limit"] != "None.":
         lines.append(f"*Limit:* {promise['limit']}\n")
     return lines
 
 
 def _row(promise: Json, parts: dict[str, Part]) -> str:
-    figures = "<br>".join(show_figures(promise, parts)) or "none yet"
+    figures = "<br>".join(show_figures(promise, parts)) or "No results yet."
     return f"| {_name(promise)} | {_evidence(promise)} | {figures} |"
 
 
 def _evidence(promise: Json) -> str:
     tests = [_link(test) for test in promise["tests"]]
     rules = [f"`{rule}`" for rule in promise.get("rules", ())]
-    checked = [f"the checker: {', '.join(rules)}"] if rules else []
-    return "<br>".join([*tests, *checked]) or "no test of its own yet"
+    checked = [f"rules of the checker: {', '.join(rules)}"] if rules else []
+    return "<br>".join([*tests, *checked]) or "No test yet."
 
 
 def _link(test: str) -> str:
-    """A link to the file. Its text is the name of the test as a sentence."""
+    """Return a link to the file of a test. Its text is the name of the test as a sentence."""
     path, _, name = test.partition("::")
     return f"[{name.removeprefix('test_').replace('_', ' ')}](../../{path})"
 
 
 def show_figures(promise: Json, parts: dict[str, Part]) -> list[str]:
-    """Return the figures of a promise that are known."""
+    """Return the results that a promise names, as far as a long test has measured them."""
     found: list[str] = []
     for figure in promise.get("figures", ()):
         part, _, name = figure.partition(": ")
@@ -124,12 +124,12 @@ def _last_runs(parts: dict[str, Part]) -> list[str]:
         return []
     rows = [
         f"| {part.name} | {part.date} | `{part.command}` |"
-        f" [{len(part.figures)} figures](../figures/{part.name}.json) |"
+        f" [{len(part.figures)} results](../figures/{part.name}.json) |"
         for part in parts.values()
     ]
     return [
-        "## Last long runs\n",
-        "| part | date | command | figures |",
+        "## Last long tests\n",
+        "| test | date | command | results |",
         "|---|---|---|---|",
         *rows,
         "",
@@ -137,7 +137,7 @@ def _last_runs(parts: dict[str, Part]) -> list[str]:
 
 
 def missing(promises: list[Json], rules: set[str], parts: dict[str, Part]) -> list[str]:
-    """Name the tests, rules and figures that a promise names and that do not exist."""
+    """Return the names of tests, rules and figures that promises contain but that do not exist."""
     found: list[str] = []
     for promise in promises:
         found += [test for test in promise["tests"] if not _exists(test)]
@@ -158,7 +158,7 @@ def _exists(test: str) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail if the page is not up to date")
+    parser.add_argument("--check", action="store_true", help="fail if a page is not up to date")
     if parser.parse_args().check:
         for path, text in ((PAGE, page()), (EVIDENCE, evidence())):
             if path.read_text(encoding="utf-8") != text:
