@@ -106,8 +106,8 @@ class Capabilities(ResponseModel):
     mcp: McpCapabilities
     """Support for MCP servers."""
     model_vendors: list[str]
-    """Names of the available model providers. The name of a provider is the part of a model name
-    before the colon."""
+    """Names of the available model providers. In a model name, the provider's name precedes the
+    colon."""
     models: dict[str, ModelCapabilities]
     """Capabilities of the models, by provider."""
     responses_api: bool
@@ -131,8 +131,8 @@ async def check_health() -> Health:
 @probes.get("/readyz", summary="Check readiness")
 async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
     """Check that the process is ready for requests. It is ready if it is not stopping, its database
-    accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
-    the response is 503."""
+    accepts writes, the database schema is current or newer, and its secret key belongs to the
+    database. Otherwise, Runward responds with 503."""
     if live.is_stopping():
         raise e.UnavailableError("This process is shutting down. Retry the request.", retry_after=1)
     try:
@@ -166,8 +166,8 @@ async def get_metrics() -> Response:
 
 @routes.get("/capabilities", summary="Get capabilities")
 async def get_capabilities(principal: AnyKey, registry: RegistryDep) -> Capabilities:
-    """Get the capabilities of this deployment. `plugins` lists the plugin functions of the
-    responding process only."""
+    """Get the capabilities of this deployment. `plugins` lists only the plugin functions of the
+    process that responds."""
     plugins, mcp = registry.plugins, registry.mcp
     abilities = (await registry.get_models(principal.project_id)).abilities()
     return Capabilities(

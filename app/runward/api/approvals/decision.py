@@ -28,9 +28,9 @@ async def decide_approval(
     approval_id: ApprovalPath,
     decision: Decision,
 ) -> Response:
-    """Decide on an approval. The run then continues by itself. The first decision wins: repeating
-    it returns the same response, and a different decision is refused with 409 and the first
-    decision."""
+    """Decide on an approval. The run then continues automatically. Runward accepts only the first
+    decision. If a client repeats it, Runward returns the same response. If a client sends a
+    different decision, Runward responds with 409, and the error contains the first decision."""
     by = format_id(Prefix.KEY, principal.key_id)
 
     async def decide(tx: Tx) -> Approval:

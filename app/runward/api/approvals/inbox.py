@@ -27,9 +27,9 @@ class PendingAction(ResponseModel):
     """A tool call that waits for a person or a client, without its arguments."""
 
     type: Literal["approval", "resolve", "tool_result"]
-    """What the call waits for. `approval`: a decision about the call. `resolve`: a record of the
-    outcome of a call whose outcome is unknown. `tool_result`: the result of a client tool, or input
-    that a tool requests."""
+    """Why the call waits. `approval`: a person must decide on the call. `resolve`: a person must
+    record the unknown outcome of the call. `tool_result`: the client must submit the result of a
+    client tool, or input that a tool requests."""
     run_id: str
     """ID of the run that made the call."""
     call_id: str
@@ -39,10 +39,11 @@ class PendingAction(ResponseModel):
     approval_id: str | None = None
     """ID of the approval. Set only for the type `approval`."""
     requested_at: datetime
-    """When the call started to wait, or when it was last sent."""
+    """When the approval was created. For the other types, when the last attempt of the call
+    started, or when the model requested the call if there was no attempt."""
     expires_at: datetime | None = None
-    """When the wait ends automatically. Null for the type `resolve`, which waits without a
-    limit."""
+    """When the call stops waiting if nobody acts. Null for the type `resolve`, because these calls
+    wait without a limit."""
 
     @classmethod
     def from_row(cls, action: required_actions.PendingAction) -> Self:
@@ -75,13 +76,13 @@ class RequiredActionList(ResponseModel):
 
     object: Literal["list"] = "list"
     data: list[PendingAction]
-    """Waiting calls: first unknown outcomes, then approvals that expire within an hour, then other
-    approvals, then client results. Approvals that expire within an hour are ordered by expiry. All
-    others are ordered from oldest to newest."""
+    """Tool calls that wait, in this order: unknown outcomes, approvals that expire within an hour,
+    other approvals, and client results. Approvals that expire within an hour are ordered by expiry.
+    All others are ordered from oldest to newest."""
     counts: PendingCounts
-    """Number of all waiting calls, including calls beyond `limit`."""
+    """Number of all waiting calls by type. This includes calls that exceed `limit`."""
     has_more: bool
-    """Whether there are more waiting calls than `limit`."""
+    """Whether there are more waiting calls than the response contains."""
 
 
 MAX_LIMIT: Final = 1_000
@@ -98,8 +99,8 @@ async def list_required_actions(
     ] = 100,
 ) -> RequiredActionList:
     """List the tool calls of all runs that wait for a person or a client, most urgent first. The
-    response is small, so that an inbox can poll it: send the `ETag` of the last response as
-    `If-None-Match`. Load the details of a call with `GET /v1/approvals/{approval_id}` or `GET
+    response is small, so an inbox can poll it: send the `ETag` of the last response as
+    `If-None-Match`. To load the details of a call, use `GET /v1/approvals/{approval_id}` or `GET
     /v1/runs/{run_id}/tool_calls/{call_id}`."""
     async with storage.read() as tx:
         found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)

@@ -24,7 +24,7 @@ from runward.store.runs import approvals
 
 
 class RootRun(ResponseModel):
-    """The run that a client started: the run that made the call, or the topmost run above it."""
+    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
 
     id: str
     """ID of the run."""
@@ -35,7 +35,8 @@ class RootRun(ResponseModel):
     created_at: datetime
     """When the run was accepted."""
     input: str | None
-    """Text of the last user message of the run, up to 2,000 characters. Null if there is none."""
+    """Text of the last user message of the run, up to 2,000 characters. Null if the run has no user
+    message."""
 
     @classmethod
     def from_row(cls, run: approvals.RootRun) -> Self:
@@ -45,7 +46,7 @@ class RootRun(ResponseModel):
 
 
 class Approval(ResponseModel):
-    """A request for a person's decision about one tool call."""
+    """A request for a person's decision on one tool call."""
 
     model_config = with_example(
         id=APPROVAL_ID,
@@ -82,32 +83,32 @@ class Approval(ResponseModel):
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
-    """Name of the tool to call."""
+    """Name of the tool that the call is for."""
     tool_version: int
-    """Version of the tool, as the model saw it."""
+    """Version of the tool that the model saw."""
     url: str | None = None
-    """Full URL that Runward would call. Null for tools without a URL."""
+    """Full URL to which Runward sends the call after an approval. Null for tools without a URL."""
     arguments: JsonObject
-    """Exact arguments of the call that the approval is about."""
+    """Exact arguments of the tool call that needs the decision."""
     omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
-    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
+    """Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`."""
     edited_arguments: JsonObject | None = None
-    """Arguments that the approver set. Null unless the decision was `edit`."""
+    """Arguments that the approver set. Null for all decisions other than `edit`."""
     digest: str
-    """Digest of the tool, its version, its target URL, and the arguments. A decision may include
-    it."""
+    """Digest of the tool, its version, its target URL, and the arguments. If a decision contains
+    this digest, Runward refuses the decision when the call has changed."""
     status: ApprovalStatus
     """Status of the approval. It is `pending` until a person decides, the approval expires, the run
     ends, or the tool changes."""
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """Agents of the child runs on the way down from the run that a client started to the run that
-    made the call. Empty if the started run made the call."""
+    """Names of the agents of the child runs that lead from the run that a client started to the run
+    that made the call. Empty if the client started the run that made the call."""
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     run: RootRun | None = None
-    """The run that a client started: the run that made the call, or the topmost run above it."""
+    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
     model_message: str | None = None
     """Text of the model response that requested the call, up to 2,000 characters. Null if the
     response has no text."""
@@ -116,13 +117,13 @@ class Approval(ResponseModel):
     expires_at: datetime
     """When the approval expires if nobody decides."""
     decided_at: datetime | None
-    """When the approval was decided or closed. Null while it is pending."""
+    """When the approval was decided or closed. Null while the approval is pending."""
     decided_by: str | None
-    """ID of the API key that decided. Null if nobody decided."""
+    """ID of the API key that decided the approval. Null if nobody has decided."""
     decider: Actor | None = None
-    """API key that decided, with its name. Null if nobody decided."""
+    """API key that decided the approval, with its name. Null if nobody has decided."""
     message: str | None
-    """Message of the approver. Null if there is none."""
+    """Message that the approver sent with the decision. Null if the approver sent no message."""
 
     @classmethod
     def from_row(cls, approval: approvals.Approval, max_arguments_bytes: int | None = None) -> Self:

@@ -38,7 +38,7 @@ async def list_approvals(
     ] = None,
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Page[Approval]:
-    """List approvals, newest first. For an unknown run, the list is empty."""
+    """List approvals, newest first. If the run does not exist, the list is empty."""
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
         return pagination.page([], Approval.from_row, lambda approval: approval.id)

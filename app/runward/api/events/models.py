@@ -34,8 +34,8 @@ class Event(ResponseModel):
     type: str
     """Type of the event, such as `tool_call.started`. docs/reference/events.md lists the types."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+    it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: datetime

@@ -42,14 +42,15 @@ async def list_events(  # noqa: PLR0913
     until: Annotated[
         Literal["idle"] | None,
         Query(
-            description="`idle` also ends the stream when the run waits for a person or a client."
+            description="When the stream ends in addition to the end of the run. `idle`: when the "
+            "run waits for a person or a client."
         ),
     ] = None,
     include: Annotated[
         Literal["children"] | None,
         Query(
-            description="`children` adds the events of all child runs at any depth, in the order "
-            "in which they happened."
+            description="Additional events to return. `children`: the events of all child runs at "
+            "any depth, in the order in which they happened."
         ),
     ] = None,
     accept: Annotated[
@@ -62,7 +63,7 @@ async def list_events(  # noqa: PLR0913
 ) -> Response:
     """List or stream the events of a run that follow a sequence number. By default, the response is
     a page of JSON. With `wait`, Runward responds as soon as there is a new event. A stream of
-    server-sent events ends with the run. With `include=children`, the cursor is the opaque
+    server-sent events ends when the run ends. With `include=children`, cursors are opaque: use the
     `last_id` of a page or the `id` of a server-sent event."""
     log = _make_log(principal.project_id, run_id, after, with_children=include is not None)
     if "text/event-stream" in accept:

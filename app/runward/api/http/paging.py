@@ -33,22 +33,24 @@ class Page(BaseModel, Generic[Item]):
     first_id: Annotated[
         str | None,
         Field(
-            description="ID to pass as `before` to get the previous page: the ID of the first "
-            "item, or of the last resource that a search examined. Null if there is none."
+            description="Cursor for the previous page: pass it as `before`. It is the ID of the "
+            "first item, or of the last resource that a search examined. Null if the page is "
+            "empty and no search can continue."
         ),
     ]
     last_id: Annotated[
         str | None,
         Field(
-            description="ID to pass as `after` to get the next page: the ID of the last item, or "
-            "of the last resource that a search examined. Null if there is none."
+            description="Cursor for the next page: pass it as `after`. It is the ID of the last "
+            "item, or of the last resource that a search examined. Null if the page is empty and "
+            "no search can continue."
         ),
     ]
     has_more: Annotated[
         bool,
         Field(
-            description="Whether there are more items after this page. With `before`, whether "
-            "there are more items before this page."
+            description="Whether there are more items after this page. If the request contains "
+            "`before`, whether there are more items before this page."
         ),
     ]
 
@@ -139,8 +141,9 @@ PageLimit = Annotated[
 ]
 
 
-AFTER: Final = "`last_id` of a page. Returns the page that follows it."
-BEFORE: Final = "`first_id` of a page. Returns the page before it. Not allowed with `after`."
+AFTER: Final = "Return the page that follows this cursor. Use the `last_id` of a page."
+BEFORE: Final = "Return the page that precedes this cursor. Use the `first_id` of a page. Not "
+"allowed with `after`."
 
 
 async def _read_page_params(
@@ -150,8 +153,8 @@ async def _read_page_params(
     order: Annotated[
         Literal["asc", "desc"],
         Query(
-            description="Order of the list. `desc`: newest first, or Z to A if the list is "
-            "ordered by name. `asc`: the reverse."
+            description="Order of the list. `asc`: oldest first, or A to Z if the list is ordered "
+            "by name. `desc`: newest first, or Z to A if the list is ordered by name."
         ),
     ] = "desc",
 ) -> PageParams:

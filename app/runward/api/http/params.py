@@ -100,9 +100,9 @@ MaxArgumentsBytes = Annotated[
     Query(
         ge=0,
         le=2**31,
-        description="Maximum total size of each call's arguments, in bytes of JSON. Arguments "
-        "that do not fit are left out and listed in `omitted_arguments`. By default, all "
-        "arguments are returned.",
+        description="Maximum total size of each call's arguments, in bytes of JSON. Runward omits "
+        "the arguments that do not fit and lists them in `omitted_arguments`. By default, Runward "
+        "returns all arguments.",
     ),
 ]
 
@@ -163,7 +163,7 @@ async def _read_cursor(
         Query(
             max_length=MAX_CURSOR,
             description="Sequence number of the last event that the client received. With "
-            "`include=children`, the `last_id` of the previous page.",
+            "`include=children`, use the `last_id` of the previous page.",
         ),
     ] = None,
     last_event_id: Annotated[
@@ -171,8 +171,8 @@ async def _read_cursor(
         Header(
             alias="Last-Event-ID",
             max_length=MAX_CURSOR,
-            description="ID of the last event that the client received. An EventSource sends it "
-            "when it reconnects. Overrides `after`.",
+            description="ID of the last event that the client received. A browser's `EventSource` "
+            "sends it when it reconnects. It overrides `after`.",
         ),
     ] = None,
 ) -> Cursor:

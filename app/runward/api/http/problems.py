@@ -26,15 +26,17 @@ class ProblemError(ResponseModel):
     """One invalid value of a request."""
 
     path: str
-    """Path of the value. Dotted for values in the body, such as `tools.0.name`, and empty for the
-    body itself. Other values have a prefix, such as `query.limit` or `header.Idempotency-Key`."""
+    """Path of the invalid value. For a value in the body, this is a dotted path such as
+    `tools.0.name`, or an empty string for the body itself. Other paths have a prefix, such as
+    `query.limit` or `header.Idempotency-Key`."""
     message: str
-    """What the value must be. The message never repeats the value."""
+    """Requirement that the value does not meet. The message never contains the value."""
 
 
 class Problem(ResponseModel):
     """An error in the format of RFC 9457. Programs should compare `code`, because texts may change.
-    Some errors have more members, such as `approval` if another decision came first."""
+    Some errors contain additional fields. For example, `approval` contains the approval if another
+    decision came first."""
 
     model_config = ConfigDict(extra="allow") | with_example(
         type="urn:runward:problem:invalid_request",

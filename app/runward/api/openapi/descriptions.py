@@ -1,10 +1,10 @@
-"""The parts of openapi.json that belong to no route and no model."""
+"""Texts of openapi.json that belong neither to a route nor to a model."""
 
 from collections.abc import Mapping
 from typing import Final
 
 VERSION: Final = "0.1.0"
-"""As in pyproject.toml; a checkout that was not installed has no other place for it."""
+"""The version in pyproject.toml. It is repeated here for checkouts that are not installed."""
 
 INTRODUCTION: Final = """\
 Runward runs LLM agents durably. A run survives crashes of the service. Tool calls that need \
@@ -15,10 +15,12 @@ and more than 64 levels of nesting.
 - Errors have the media type `application/problem+json` and a stable `code`.
 - Lists return pages. Use `limit`, `after`, `before`, and `order` to read them.
 - POST requests that create a resource or submit a decision accept an `Idempotency-Key`.
-- A request for a resource of another project fails like one for a resource that does not exist.
-- Every operation responds with 422 to a query parameter or a body that it does not take.
+- If a resource belongs to another project, Runward responds as if the resource did not exist.
+- If an operation does not accept a query parameter or the body of a request, Runward responds \
+with 422.
 - Later versions may add fields to responses, values to enumerations, types of events and items, \
-error codes, and optional fields to requests. Clients must ignore what they do not know.
+error codes, and optional fields to requests. Clients must ignore fields, values, \
+and types that they do not know.
 
 Clients of the Model Context Protocol can call the tools and agents of a project at `/mcp`. The \
 transport is streamable HTTP, and the API keys are the same. Each call starts a run and requires \
@@ -32,8 +34,9 @@ TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, continue, and cancel runs.",
     "Responses": "Start and follow runs with clients of OpenAI's Responses API. Errors have "
     "OpenAI's format.",
-    "Sessions": "Conversations shared by several runs, of which only one works at a time.",
-    "Approvals": "Tool calls that need a person's decision, and the decisions.",
+    "Sessions": "Conversations shared by several runs. Only one run of a session executes at a "
+    "time.",
+    "Approvals": "Requests for a person's decision on a tool call.",
     "Tools": "Registered tools: webhooks, agents, client tools, hosted tools, plugin functions, "
     "and tools of MCP servers.",
     "MCP servers": "Servers of the Model Context Protocol, whose tools become tools of the "

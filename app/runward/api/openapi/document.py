@@ -1,4 +1,4 @@
-"""openapi.json: what FastAPI derives from the routes, completed with errors, scopes and words."""
+"""Build openapi.json: FastAPI's document of the routes, completed with errors, scopes and texts."""
 
 import json
 import re
@@ -25,19 +25,6 @@ from runward.api.openapi.descriptions import (
 from runward.api.openapi.tidy import Json
 from runward.api.responses.response_models import OpenAIError
 
-_DESCRIBED_LAST: Final = (
-    *("Agent", "Concurrency", "Limits", "NewTool", "PluginGuardrail", "PluginHook"),
-    *(
-        "RegisterAgent",
-        "RegisterMcpServer",
-        "RegisterTool",
-        "RememberOptions",
-        "Retry",
-        "SecretReference",
-    ),
-    *("Tool", "ToolFilter", "WebhookGuardrail", "WebhookHook"),
-)
-"""Schemas whose descriptions stand after the defaults, so that openapi.json keeps its bytes."""
 _REFS: Final = "#/components/schemas/{model}"
 _FASTAPI_DESCRIPTION: Final = "Successful Response"
 _NO_CONTENT: Final = "The operation succeeded."
@@ -46,21 +33,21 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     400: "The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a "
     "duplicate key.",
     401: "The request has no valid API key.",
-    403: "The API key does not have the required scope, or a page outside the console used the "
-    "console's session.",
+    403: "The API key does not have the required scope. For the console's session: the request "
+    "did not come from a page of the console.",
     404: "The resource does not exist or belongs to another project.",
     408: "The body did not arrive in time.",
     409: "The state of the resource does not allow the request. If the response has the header "
-    "`x-should-retry: false`, do not retry automatically. The request fails again until it or the "
-    "resource changes.",
-    410: "The result arrived too late. Runward stored it, but it changes nothing.",
+    "`x-should-retry: false`, do not retry automatically, because the same request fails again "
+    "until the resource changes.",
+    410: "The result arrived too late. Runward stored the result, but the result has no effect.",
     413: "The body is too large.",
     415: "The body is not JSON in UTF-8.",
     422: "A value of the request is invalid. `errors` lists the path of each invalid value.",
     424: "Another service that the request depends on did not respond.",
     429: "A rate limit or quota of the project is exceeded. Nothing was changed. Retry after the "
     "number of seconds in `Retry-After`.",
-    500: "Runward failed unexpectedly. Its log contains the error under the request ID.",
+    500: "Runward failed unexpectedly. To find the error, search Runward's log for the request ID.",
     503: "Runward is temporarily unavailable, and the request may have taken effect. Retry with "
     "the same `Idempotency-Key` after the number of seconds in `Retry-After`.",
 }
@@ -94,7 +81,7 @@ _RETRY_AFTER: Final[Json] = {
 
 
 def install(app: FastAPI) -> None:
-    """`app.openapi()` then makes the document once."""
+    """Make `app.openapi()` build the document on the first call and return it on later calls."""
 
     def once() -> Json:
         if app.openapi_schema is None:
@@ -132,7 +119,7 @@ def build_document(app: FastAPI) -> Json:
 
 
 def _complete_document(document: Json) -> Json:
-    """With what stands at no route; of the API as it is, not of a few routes of it."""
+    """Add everything that does not come from a route. Call it only for the complete API."""
     schemas.add_schemas(document["components"]["schemas"])
     document = names.give_names(tidy.tidy_document(document))
     schemas.add_discriminators(document["components"]["schemas"])
@@ -231,10 +218,6 @@ def _add_components(document: Json) -> None:
         error = OpenAIError.model_json_schema(ref_template=_REFS, mode="serialization")
         known.update(error.pop("$defs"))
         known["OpenAIError"] = error
-    for name in _DESCRIBED_LAST:
-        for schema in known.get(name, {}).get("properties", {}).values():
-            if "description" in schema:
-                schema["description"] = schema.pop("description")
     shown = errors.build_examples()
     components["responses"] = {
         _get_component_name(s): _make_response(s, text, shown[s]) for s, text in _PROBLEMS.items()
@@ -252,15 +235,15 @@ def _add_components(document: Json) -> None:
         "bearer": {
             "type": "http",
             "scheme": "bearer",
-            "description": "API key of the project, sent in the `Authorization` header only. Each "
-            "operation lists its scopes, and the key needs one of them.",
+            "description": "API key of the project. Send it in the `Authorization` header. The "
+            "key must have one of the scopes that the operation lists.",
         }
     }
 
 
 def _complete_examples(document: Json, routes: Iterable[StrictRoute]) -> None:
-    """Examples of answers, whole: with every default, and with the nulls that FastAPI leaves out
-    of the document."""
+    """Complete the examples of responses with default values, and with the nulls that FastAPI
+    omits."""
     known: Json = document["components"]["schemas"]
     for route in routes:
         model: Any = route.response_model
@@ -288,7 +271,7 @@ def _make_response(
 
 
 def _rename_pages(document: Json) -> Json:
-    """`Page_Run_`, as Pydantic calls a list of runs, is `RunList`."""
+    """Rename Pydantic's `Page_Run_` to `RunList`, and the other pages in the same way."""
     text = re.sub(r"\bPage_([A-Za-z]+)_", r"\1List", json.dumps(document))
     text = re.sub(r"\bPage\[([A-Za-z]+)\]", r"\1List", text)
     return json.loads(text)

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Final, cast
 
-from runward.api.openapi.tidy import Json
+from runward.api.openapi.tidy import Json, describe_defaults
 
 _SUFFIX: Final = "Input"
-"""What the name of a request's schema ends with, if responses have an open one."""
+"""The end of the name of a request's schema if responses have an open schema of that name."""
 _BOUNDS: Final = frozenset({"maximum", "maxLength", "maxItems", "maxProperties"})
-"""What applies to requests alone. Later versions may accept more."""
+"""Keywords that apply only to requests, because later versions may raise the bounds."""
 _MORE_VALUES: Final = "Later versions may add values."
 _MORE_TYPES: Final = "Later versions may add types. Ignore those that you do not know."
 _REF: Final = re.compile(r'"#/components/schemas/(\w+)"')
@@ -22,8 +22,8 @@ _REF: Final = re.compile(r'"#/components/schemas/(\w+)"')
 
 def open_responses(document: Json) -> None:
     """Remove `additionalProperties: false` and upper bounds from all schemas of responses, and
-    describe their enumerations and unions as open. A closed schema that requests use, too, is
-    copied for them."""
+    describe their enumerations and unions as open. If requests also use such a schema, they get a
+    closed copy of it. The descriptions of requests get the default values."""
     schemas: Json = document["components"]["schemas"]
     sent, shown = _find_schemas(document, sent=True), _find_schemas(document, sent=False)
     closed = {name for name, schema in schemas.items() if _is_closed(schema)}
@@ -33,8 +33,10 @@ def open_responses(document: Json) -> None:
         renamed = _rename(schemas[name], copies)
         if name in shared:
             schemas[copies[name]] = renamed
+            describe_defaults(renamed.get("properties", {}).values())
         elif name not in shown:
             schemas[name] = renamed
+            describe_defaults(renamed.get("properties", {}).values())
     for owner, key in _list_bodies(document, sent=True):
         owner[key] = _rename(owner[key], copies)
     for name in shown:
@@ -42,8 +44,8 @@ def open_responses(document: Json) -> None:
 
 
 def _list_bodies(document: Json, *, sent: bool) -> Iterator[tuple[Json, str]]:
-    """Yield where the bodies that clients send are, or those that they receive. Webhooks are
-    requests of Runward: clients receive the request, and send the response."""
+    """Yield the objects and keys with the bodies that clients send or receive. Clients receive the
+    requests of webhooks, and send the responses."""
     for group in ("paths", "webhooks"):
         key = "requestBody" if sent == (group == "paths") else "responses"
         for methods in document.get(group, {}).values():
@@ -59,7 +61,7 @@ def _find_schemas(document: Json, *, sent: bool) -> set[str]:
 
 
 def _follow(schemas: Json, names: Iterable[str]) -> set[str]:
-    """Return the names, and those of all schemas that they refer to."""
+    """Return the names, and the names of all schemas that these schemas refer to, at any depth."""
     found: set[str] = set()
     left = list(names)
     while left:

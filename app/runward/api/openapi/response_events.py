@@ -27,14 +27,16 @@ class _Snapshot(TypedDict):
 
 
 class _OfItem(TypedDict):
-    item_id: Annotated[str, Field(description="ID of the item.")]
-    output_index: Annotated[int, Field(description="Position of the item in `output`.")]
+    item_id: Annotated[str, Field(description="ID of the output item that the event is about.")]
+    output_index: Annotated[
+        int, Field(description="Position of the item in the response's `output`, counted from 0.")
+    ]
 
 
 @documented
 class _Item(TypedDict):
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     item: ResponseOutputItem
     """Current state of the item."""
 
@@ -58,13 +60,15 @@ class _FunctionArguments(_Arguments):
 
 
 class _OfContent(_OfItem):
-    content_index: Annotated[int, Field(description="Position of the part in `content`.")]
+    content_index: Annotated[
+        int, Field(description="Position of the part in the item's `content`, counted from 0.")
+    ]
 
 
 @documented
 class _Part(_OfContent):
     part: ResponseOutputPart
-    """Current state of the part."""
+    """Current state of the message part."""
 
 
 @documented
@@ -72,7 +76,7 @@ class _TextDelta(_OfContent):
     delta: str
     """Text to append to the previous text."""
     logprobs: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
 
 
 @documented
@@ -80,7 +84,7 @@ class _Text(_OfContent):
     text: str
     """Complete text of the part."""
     logprobs: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
 
 
 @documented
@@ -96,13 +100,15 @@ class _Refusal(_OfContent):
 
 
 class _OfSummary(_OfItem):
-    summary_index: Annotated[int, Field(description="Position of the part in `summary`.")]
+    summary_index: Annotated[
+        int, Field(description="Position of the part in the item's `summary`, counted from 0.")
+    ]
 
 
 @documented
 class _SummaryPart(_OfSummary):
     part: ResponseSummaryText
-    """Current state of the part."""
+    """Current state of the message part."""
 
 
 @documented
@@ -163,8 +169,8 @@ def build_stream_events(ref_template: str) -> tuple[Json, dict[str, str]]:
             "type": {"type": "string", "const": type_},
             "sequence_number": {
                 "type": "integer",
-                "description": "Position of the event in the stream. It increases, but may skip "
-                "numbers.",
+                "description": "Position of the event in the stream. Positions increase but can "
+                "have gaps.",
             },
         } | schema["properties"]
         names[type_] = _get_schema_name(type_)

@@ -1,6 +1,8 @@
-"""Remove what FastAPI writes and no reader needs: titles made of field names, and null where a
-value can only be left out. Describe constants by their values."""
+"""Tidy FastAPI's document: remove titles that repeat field names, and null where a value cannot be
+null. Describe constants and default values."""
 
+import json
+from collections.abc import Iterable
 from typing import Any, TypeAlias, cast
 
 Json: TypeAlias = dict[str, Any]
@@ -12,6 +14,7 @@ def tidy_document(document: Json) -> Json:
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _remove_null(parameter["schema"])
                 parameter["schema"].pop("description", None)
+                _describe_default(parameter, parameter["schema"].get("default"))
             body: Json = operation.get("requestBody", {})
             for media in body.get("content", {}).values() if body.get("required") else ():
                 media["schema"] = _remove_null(media["schema"])
@@ -25,7 +28,7 @@ def tidy_document(document: Json) -> Json:
 
 
 def _describe_constant(field: Json) -> Json:
-    """Return the schema of a field with a description, if it is a text that never changes."""
+    """Return the schema of a field. If the field is a constant text, add a description."""
     if "description" in field or not isinstance(field.get("const"), str):
         return field
     described: Json = {}
@@ -36,8 +39,30 @@ def _describe_constant(field: Json) -> Json:
     return described
 
 
+def describe_defaults(fields: Iterable[Json]) -> None:
+    """Add the default value of each field to its description, unless it is a constant."""
+    for field in fields:
+        if "const" not in field:
+            _describe_default(field, field.get("default"))
+
+
+def _describe_default(described: Json, default: Any) -> None:
+    """Add a default to a description. Objects and null are left to the description's own text."""
+    text: str = described.get("description", "")
+    if text and "Default: " not in text and default is not None and not isinstance(default, dict):
+        described["description"] = f"{text} Default: {_format_default(default)}."
+
+
+def _format_default(default: Any) -> str:
+    if isinstance(default, str):
+        return f"`{default}`" if default else "an empty text"
+    if isinstance(default, float) and default.is_integer():
+        return str(int(default))
+    return json.dumps(default) if default != [] else "an empty list"
+
+
 def _remove_null(schema: Json) -> Json:
-    """A parameter, or a required body, cannot be null."""
+    """Remove null from the schema of a parameter or of a required body."""
     branches = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     if len(branches) == 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
@@ -46,7 +71,7 @@ def _remove_null(schema: Json) -> Json:
 
 
 def _remove_titles(node: Any) -> Any:
-    """A title is a text; a property of that name has a schema."""
+    """Remove the titles of all schemas, but keep properties named `title`."""
     if isinstance(node, list):
         return [_remove_titles(each) for each in node]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(node, dict):

@@ -51,19 +51,19 @@ class ToolCallRequest(TypedDict):
     arguments: JsonObject
     """Arguments of the call. They match the tool's `parameters`."""
     context: JsonObject | None
-    """Context of the run, as the client gave it. Null if there is none."""
+    """Context that the client set when it started the run. Null if the client set none."""
     attempt: int
     """Number of the attempt, counted from 1 for each call."""
     fence: int
-    """Number that grows each time a worker claims the run. If two requests for one call differ,
-    trust the one with the higher number."""
+    """Number that increases each time a worker claims the run. If two requests for one call differ,
+    trust the request with the higher number."""
     deadline_ms: int
     """Number of milliseconds that Runward waits for the response."""
     callback: CallbackAddress
     """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """Input that the tool requested with `input_required`: the client's `responses` and the tool's
-    `state`."""
+    """Input that the client submitted after the tool requested it with `input_required`: the
+    client's `responses` and the tool's `state`."""
 
 
 @documented
@@ -84,8 +84,8 @@ class ToolCallCancellation(TypedDict):
     attempt: int
     """Number of the last attempt."""
     fence: int
-    """Number that grows each time a worker claims the run. If two requests for one call differ,
-    trust the one with the higher number."""
+    """Number that increases each time a worker claims the run. If two requests for one call differ,
+    trust the request with the higher number."""
     reason: str
     """Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`."""
 
@@ -106,9 +106,10 @@ class GuardrailRequest(TypedDict):
     run_id: str
     """ID of the run."""
     agent: str | None
-    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    """Name of the agent that currently executes the run. Null if the run uses no registered
+    agent."""
     context: JsonObject | None
-    """Context of the run, as the client gave it. Null if there is none."""
+    """Context that the client set when it started the run. Null if the client set none."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for the stages `input` and `output`."""
     tool: NotRequired[str]
@@ -152,9 +153,10 @@ class HookRequest(TypedDict):
     run_id: str
     """ID of the run."""
     agent: str | None
-    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    """Name of the agent that currently executes the run. Null if the run uses no registered
+    agent."""
     context: JsonObject | None
-    """Context of the run, as the client gave it. Null if there is none."""
+    """Context that the client set when it started the run. Null if the client set none."""
     turn: int
     """Number of the turn."""
     items: NotRequired[list[Item]]
@@ -164,7 +166,7 @@ class HookRequest(TypedDict):
     calls: NotRequired[list[RequestedCall]]
     """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
-    """Refusal of the model, or null. Set only for `after_model`."""
+    """Refusal of the model. Null if the model did not refuse. Set only for `after_model`."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`."""
     tool: NotRequired[str]
@@ -225,5 +227,5 @@ class HookResponse(TypedDict):
     """Message that replaces the model's response, including its tool calls. Only for `before_model`
     and `after_model`."""
     metadata: NotRequired[JsonObject]
-    """Metadata of the call, which Runward stores and never shows to the model. Only for
+    """Metadata of the call. Runward stores it and never shows it to the model. Only for
     `before_tool` and `after_tool`."""

@@ -1,5 +1,6 @@
-"""What Runward itself sends (OpenAPI 3.1, `webhooks`): calls of tools, and questions to guardrails
-and hooks. All are signed by Standard Webhooks, https://www.standardwebhooks.com."""
+"""The requests that Runward sends (OpenAPI 3.1, `webhooks`): calls of tools, guardrails, and hooks.
+They are signed with Standard Webhooks, https://www.standardwebhooks.com. The details are in
+docs/reference/webhook-requests.md and docs/reference/guardrail-requests.md."""
 
 from typing import Final
 
@@ -77,7 +78,7 @@ EXAMPLES: Final[Json] = {
     "GuardrailResponse": {
         "allow": {"value": {"action": "allow"}},
         "reject": {"value": {"action": "reject", "message": "Not above 100 euros."}},
-        "fail": {"value": {"action": "fail", "message": "This must not go on."}},
+        "fail": {"value": {"action": "fail", "message": "The account is blocked."}},
     },
     "HookRequest": {
         "before_model": {
@@ -94,8 +95,8 @@ EXAMPLES: Final[Json] = {
         }
     },
     "HookResponse": {
-        "go_on": {"summary": "Change nothing", "value": {}},
-        "instead": {
+        "unchanged": {"summary": "Change nothing", "value": {}},
+        "replacement": {
             "summary": "Replace the model's message",
             "value": {"message": "Come back on Monday."},
         },
@@ -108,8 +109,9 @@ def build_webhooks() -> Json:
         "description": "The tool accepted the call and will submit its result to the callback URL."
     }
     result = {
-        "description": "The result of the call: any JSON value or text. In an object, `content`, "
-        "`metadata`, and `is_error` have a special meaning.",
+        "description": "The result of the call: any JSON value or text. If it is an object, "
+        "Runward reads `content`, `metadata`, and `is_error` as described in "
+        "docs/reference/webhook-requests.md.",
         "content": {
             "application/json": {
                 "schema": {"$ref": "#/components/schemas/JsonValue"},
@@ -119,17 +121,17 @@ def build_webhooks() -> Json:
         },
     }
     refused = {
-        "description": "An error. The model reads its `message`, `error`, or `detail`. Runward "
-        "retries 408, 425, 429, 502, 503, and 504 if the tool is idempotent."
+        "description": "An error. The model reads its `message`, `error`, or `detail`. If the "
+        "tool is idempotent, Runward retries the statuses 408, 425, 429, 502, 503, and 504."
     }
     return {
         "tool_call": _post(
             "receive_tool_call",
             "Tools",
             "Receive a tool call",
-            "Runward sends a tool call to the tool's `url`, with the tool's headers and an "
-            "`Idempotency-Key` that equals the `webhook-id`. If Runward no longer waits for the "
-            "result, it sends a notification to the same URL.",
+            "Runward sends a tool call to the tool's `url`, with the headers of the tool. The "
+            "`Idempotency-Key` has the same value as the `webhook-id`. If Runward no longer waits "
+            "for the result, it sends a notification to the same URL.",
             "ToolRequest",
             {"200": result, "202": later, "4XX": refused, "5XX": refused},
         ),
@@ -137,8 +139,8 @@ def build_webhooks() -> Json:
             "receive_guardrail_question",
             "Policy",
             "Receive a guardrail request",
-            "Runward calls a guardrail to check a tool call, an input, or an output. Any response "
-            "without a valid verdict counts as a rejection.",
+            "Runward calls a guardrail to check a tool call, an input, or an output. Runward "
+            "treats a response without a valid verdict as a rejection.",
             "GuardrailRequest",
             {
                 "200": _answer("The verdict of the guardrail.", "GuardrailResponse"),
@@ -149,8 +151,8 @@ def build_webhooks() -> Json:
             "receive_hook",
             "Policy",
             "Receive a hook request",
-            "Runward calls a hook before or after a model request or a tool call. An empty "
-            "object, null, or an empty body changes nothing.",
+            "Runward calls a hook before or after a model request or a tool call. If the response "
+            "is an empty object, null, or has an empty body, nothing changes.",
             "HookRequest",
             {
                 "200": _answer(
@@ -165,7 +167,7 @@ def build_webhooks() -> Json:
 
 
 _NO_VERDICT: Final[Json] = {
-    "description": "The guardrail gave no valid verdict, which counts as a rejection."
+    "description": "The response contains no valid verdict. Runward treats it as a rejection."
 }
 _FAILED: Final[Json] = {"description": "The hook failed."}
 

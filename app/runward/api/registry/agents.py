@@ -119,7 +119,7 @@ async def register_agent(
     request_key: RequestKey,
     agent: RegisterAgent,
 ) -> Response:
-    """Register an agent. Runward looks up the agent's tools when a run starts."""
+    """Register an agent. Runward looks up the agent's tools each time a run starts."""
     config = agent.to_config()
     check_agent(await registry.get_models(principal.project_id), config)
     await check_hosted_tools(registry, principal.project_id, config)
@@ -169,7 +169,7 @@ async def get_agent(
         ),
     ] = None,
 ) -> Agent:
-    """Get an agent in its current version or in an earlier version."""
+    """Get the current version of an agent, or an earlier version."""
     async with storage.read() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
@@ -192,7 +192,8 @@ async def list_agent_versions(
     after: Annotated[int | None, Query(ge=1, le=MAX_VERSION, description=AFTER)] = None,
     before: Annotated[int | None, Query(ge=1, le=MAX_VERSION, description=BEFORE)] = None,
 ) -> Page[Agent]:
-    """List all versions of an agent, newest first. The ID of each item is its version number."""
+    """List all versions of an agent, newest first. The cursors `first_id` and `last_id` are version
+    numbers."""
     window = make_window(limit, after, before, descending=True)
     async with storage.read() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
@@ -215,8 +216,8 @@ async def update_agent(
     name: AgentPath,
     patch: UpdateAgent,
 ) -> Agent:
-    """Update an agent. The update creates a new version. Runs that have already started keep their
-    version."""
+    """Update an agent. The update creates a new version. Runs that have already started continue to
+    use their version."""
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await registry.get_models(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):

@@ -35,11 +35,12 @@ class CreateKey(RequestModel):
     model_config = with_example(name="ci", scopes=["runs:read", "runs:write"], expires_at=None)
 
     name: Name
-    """Name of the API key, such as the purpose of the key."""
+    """Name of the API key. Choose a name that describes the purpose of the key."""
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_check_unique)]
-    """Scopes of the new API key. The API key that creates it must have each of them."""
+    """Scopes of the new API key. The API key of the request must have all of them."""
     expires_at: UtcDatetime | None = None
-    """When the API key expires, with an offset from UTC. Null: the key does not expire."""
+    """When the API key expires, as a timestamp with an offset from UTC. Null: the key does not
+    expire."""
 
 
 _KEY_EXAMPLE: Final[dict[str, Any]] = {

@@ -94,7 +94,7 @@ async def create_project(
 async def list_projects(
     principal: Operator, storage: StorageDep, pagination: Pagination
 ) -> Page[Project]:
-    """List all projects."""
+    """List all projects of the deployment."""
     async with storage.read() as tx:
         found = await keys.list_projects(tx, **pagination.by_id(Prefix.PROJECT))
     return pagination.page(found, Project.from_row, lambda one: one.id)

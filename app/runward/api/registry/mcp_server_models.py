@@ -46,8 +46,8 @@ class RegisterMcpServer(McpServerSpec):
     """HTTP headers that Runward sends with every request. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     oauth: OAuth | None = None
-    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-    request."""
+    """OAuth credentials with which Runward fetches access tokens for the MCP server. Runward sends
+    an access token with every request. Null: no OAuth."""
 
     def to_spec(self) -> McpServerSpec:
         given = self.model_fields_set & McpServerSpec.model_fields.keys()
@@ -73,10 +73,10 @@ class McpOAuth(ResponseModel):
     client_id: str
     """Client ID of Runward at the authorization server."""
     client_secret: str | SecretReference | None
-    """Client secret, or a reference to a secret of the project. Null if there is none."""
+    """Client secret, or a reference to a secret of the project. Null if no client secret is set."""
     refresh_token: str | SecretReference | None
     """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
-    project. Null if there is none."""
+    project. Null if no refresh token is set."""
     token_url: str | None
     """URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata."""
     issuer: str | None
@@ -125,17 +125,17 @@ class McpServer(ResponseModel):
     """HTTP headers that Runward sends with every request. Values are shown as `…`, and references
     to secrets are shown unchanged."""
     oauth: McpOAuth | None
-    """OAuth credentials of the MCP server. Null if it has none."""
+    """OAuth credentials of the MCP server. Null if no credentials are set."""
     tools: ToolFilter
-    """Filter for the tools of the server."""
+    """Filter that selects which tools of the server the project uses."""
     prefix: str | None
     """Prefix of the tool names in this project. Null: the name of the server."""
     approval: Any
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: float | None
-    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-    default."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's
+    `limits.tool_timeout_seconds`, or the default of the deployment."""
     tool_names: list[str]
     """Names of the server's tools in this project."""
     skipped: list[SkippedTool]

@@ -103,7 +103,7 @@ async def rotate_policy_secret(
     request_key: RequestKey,
 ) -> Response:
     """Create a new signing secret for the guardrails and hooks of the project and its agents. For
-    24 hours, requests are also signed with the previous secret."""
+    24 hours, Runward signs requests with the new secret and with the previous one."""
 
     vault = storage.vault
 

@@ -104,8 +104,7 @@ async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPa
 async def delete_secret(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
 ) -> None:
-    """Delete a secret. Calls that refer to the secret then fail, and the error names the missing
-    secret."""
+    """Delete a secret. Calls that refer to the secret then fail with an error that names it."""
     async with storage.write() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError

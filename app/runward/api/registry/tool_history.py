@@ -40,10 +40,10 @@ class CallError(ResponseModel):
     """The error of a tool call that did not succeed."""
 
     code: str
-    """The call's `reason`, or its `outcome` if it has no reason."""
+    """Stable code of the error: the call's `reason`. If the call has no reason, its `outcome`."""
     message: str
-    """Description of the error, for operators: up to 500 characters of the call's `detail`, or of
-    its output if it has no detail."""
+    """Description of the error, for operators: up to 500 characters of the call's `detail`. If the
+    call has no detail, its output."""
 
 
 class RecentCall(ResponseModel):
@@ -65,13 +65,14 @@ class RecentCall(ResponseModel):
     tool: str
     """Name of the tool."""
     tool_version: int | None
-    """Version of the tool that was called. Null if there was none."""
+    """Version of the tool. Null if the tool did not exist at the time of the call."""
     phase: CallPhase
     """Current phase of the call."""
     outcome: CallOutcome | None
     """Outcome of the call. Null until `phase` is `settled`."""
     attempt: int
-    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
+    """Number of attempts of the call, including an attempt that is about to start. 0 if the call
+    was never sent."""
     created_at: datetime
     """When the model requested the call."""
     started_at: datetime | None
@@ -79,8 +80,9 @@ class RecentCall(ResponseModel):
     ended_at: datetime | None
     """When the call got its result. Null while the call is open."""
     duration_ms: float | None
-    """Milliseconds from the start of the last attempt to the end of the call, including time spent
-    waiting for callbacks and people. Null if the call was never sent or has not ended."""
+    """Milliseconds from the start of the last attempt to the end of the call. This includes the
+    time that the call waited for callbacks and people. Null if the call was never sent or has not
+    ended."""
     error: CallError | None
     """Error of the call. Null if the call succeeded or is open."""
 
@@ -101,16 +103,16 @@ class CallStatistics(ResponseModel):
     """Statistics of the tool's newest 100 calls."""
 
     calls: int
-    """Number of calls that the statistics cover, from 0 to 100."""
+    """Number of calls in the statistics, from 0 to 100."""
     failed: int
-    """Number of these calls that failed, timed out, or have an unknown outcome."""
+    """Number of calls in the statistics that failed, timed out, or have an unknown outcome."""
     timed: int
-    """Number of these calls that were sent and have ended. The percentiles cover only these
-    calls."""
+    """Number of calls in the statistics that were sent and have ended. The percentiles cover only
+    these calls."""
     p50_ms: float | None
-    """Median of `duration_ms` in milliseconds. Null if no call has a duration."""
+    """Median duration of the calls in milliseconds. Null if no call has a duration."""
     p95_ms: float | None
-    """95th percentile of `duration_ms` in milliseconds. Null if no call has a duration."""
+    """95th percentile of the calls' durations in milliseconds. Null if no call has a duration."""
 
 
 class RecentCallList(Page[RecentCall]):
@@ -135,8 +137,8 @@ routes = make_router("Tools")
 async def list_recent_calls(
     principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
 ) -> RecentCallList:
-    """List the calls of a tool in all runs of the project, newest first, together with statistics
-    of its newest 100 calls. Test calls are not included."""
+    """List the calls of a tool in all runs of the project, newest first. The response also contains
+    statistics of the tool's newest 100 calls. Test calls are not included."""
     window = pagination.by_id(Prefix.CALL)
     async with storage.read() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:

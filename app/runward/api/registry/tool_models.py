@@ -255,8 +255,8 @@ class ToolTestResult(ResponseModel):
     """Outcome of the test call. `accepted`: the tool returned 202 and would submit the result
     later."""
     output: JsonValue = None
-    """Output of the call. If the call failed, the error message that the tool returned for the
-    model, or null."""
+    """Output of the call. If the call failed, the tool's error message for the model. Null if the
+    call failed without such a message."""
     detail: str | None = None
     """Description of the error, for operators. Null if the call succeeded."""
     status: int | None = None

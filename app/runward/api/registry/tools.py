@@ -95,7 +95,7 @@ async def list_tools(
 
 @routes.get("/tools/{name}")
 async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Tool:
-    """Get a tool in its current version."""
+    """Get the current version of a tool."""
     async with storage.read() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
@@ -183,7 +183,8 @@ async def rotate_tool_secret(
     request_key: RequestKey,
     name: ToolPath,
 ) -> Response:
-    """Create a new signing secret. For 24 hours, calls are also signed with the previous secret."""
+    """Create a new signing secret for a tool. For 24 hours, Runward signs calls with the new secret
+    and with the previous one."""
     secret = signing.make_secret()
 
     async def rotate(tx: Tx) -> ToolSecret:

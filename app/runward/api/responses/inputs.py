@@ -34,9 +34,9 @@ class _Item(OpenAIRequestModel):
     """`id` and `status` are those of the item's own response; nothing depends on them."""
 
     id: str | None = None
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: str | None = None
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
 
 
 # Contents of messages and results.
@@ -51,9 +51,9 @@ class ResponseInputText(OpenAIRequestModel):
     text: str
     """Text of the part."""
     annotations: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Annotations from an earlier response. Accepted but ignored."""
+    """Annotations of the text in an earlier response. Accepted but ignored."""
     logprobs: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Log probabilities from an earlier response. Accepted but ignored."""
+    """Log probabilities of the text in an earlier response. Accepted but ignored."""
 
 
 class ResponseInputRefusal(OpenAIRequestModel):
@@ -101,13 +101,13 @@ class ResponseInputMessage(_Item):
     """A message of the conversation."""
 
     type: Literal["message"] = "message"
-    """`message`. It may be left out."""
+    """Always `message`. Optional."""
     role: Literal["user", "assistant", "system", "developer"]
     """Role of the message's author. `developer` has the same meaning as `system`."""
     content: InputContent
     """Content of the message: a text, or a list of parts."""
     phase: Literal["commentary", "final_answer"] | None = None
-    """Phase of an assistant message from an earlier response. Accepted but ignored."""
+    """Phase of an assistant message in an earlier response. Accepted but ignored."""
 
 
 class ResponseInputFunctionCall(_Item):
@@ -137,11 +137,11 @@ class ResponseInputReasoning(_Item):
 
     type: Literal["reasoning"]
     summary: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Summary from the earlier response. Accepted but ignored."""
+    """Summary of the reasoning in the earlier response. Accepted but ignored."""
     content: list[JsonObject] = Field(default_factory=list[JsonObject])
-    """Content from the earlier response. Accepted but ignored."""
+    """Content of the reasoning in the earlier response. Accepted but ignored."""
     encrypted_content: str | None = None
-    """Encrypted content from the earlier response. Accepted but ignored."""
+    """Encrypted reasoning of the earlier response. Accepted but ignored."""
 
 
 class ResponseInputMcpCall(_Item):
@@ -149,7 +149,7 @@ class ResponseInputMcpCall(_Item):
 
     type: Literal["mcp_call"]
     server_label: str
-    """Label of the server from the earlier response."""
+    """Label of the server in the earlier response."""
     name: Annotated[str, Field(min_length=1, max_length=128)]
     """Name of the registered tool."""
     arguments: str
@@ -159,16 +159,16 @@ class ResponseInputMcpCall(_Item):
     error: JsonValue = None
     """Error of the call. Null if the call succeeded."""
     approval_request_id: str | None = None
-    """ID of the approval request from the earlier response. Null if there was none."""
+    """ID of the approval request in the earlier response. Null if the call needed no approval."""
 
 
 class ResponseInputMcpApprovalRequest(_Item):
-    """An approval request of an earlier response. Accepted but ignored, because the call's own item
-    contains its outcome."""
+    """An approval request of an earlier response. Runward ignores it, because the item of the call
+    contains the outcome."""
 
     type: Literal["mcp_approval_request"]
     server_label: str
-    """Label of the server from the earlier response."""
+    """Label of the server in the earlier response."""
     name: str
     """Name of the registered tool."""
     arguments: str
@@ -185,7 +185,7 @@ class ResponseInputMcpApprovalResponse(_Item):
     approve: bool
     """Whether the approver approves the call."""
     reason: Annotated[str, Field(max_length=4096)] | None = None
-    """Reason for a rejection, which the model reads. Null: a built-in message."""
+    """Reason for a rejection, which the model reads. Null: Runward uses a built-in message."""
 
 
 class ResponseInputCompaction(_Item):
@@ -195,7 +195,7 @@ class ResponseInputCompaction(_Item):
     encrypted_content: str
     """Encrypted conversation, as the compaction returned it."""
     created_by: str | None = None
-    """Creator from the compaction item. Accepted but ignored."""
+    """Creator of the compaction item. Accepted but ignored."""
 
 
 ResponseInputItem: TypeAlias = Annotated[

@@ -89,7 +89,7 @@ class ResponseFormatJsonSchema(OpenAIRequestModel):
 
 
 class ResponseTextConfig(OpenAIRequestModel):
-    """Settings of the model's text output."""
+    """Settings of the model's text output, such as its format."""
 
     format: (
         Annotated[ResponseFormatText | ResponseFormatJsonSchema, Field(discriminator="type")] | None
@@ -101,7 +101,7 @@ class ResponseTextConfig(OpenAIRequestModel):
 
 
 class ReasoningConfig(OpenAIRequestModel):
-    """Settings of the model's reasoning."""
+    """Settings of the model's reasoning, such as its effort."""
 
     effort: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
@@ -136,12 +136,13 @@ class CreateResponse(OpenAIRequestModel):
     input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Input of the response: a text, or items of a conversation."""
     instructions: Annotated[str, Field(max_length=262_144)] | None = None
-    """Instructions that the model reads before the input. Not allowed for a registered agent, which
-    has its own."""
+    """Instructions that the model reads before the input. Not allowed if `model` is a registered
+    agent, because agents have instructions."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
-    """ID of the response to continue. If null, Runward starts a new conversation."""
+    """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: Annotated[str, Field(max_length=64)] | ResponseConversation | None = None
-    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
+    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
+    belongs to no session."""
     tools: Annotated[list[ResponseTool], Field(max_length=128)] | None = None
     """Functions that the client runs, and registered tools that Runward runs."""
     tool_choice: Literal["auto", "none", "required"] | ResponseToolChoice | None = None
@@ -150,11 +151,12 @@ class CreateResponse(OpenAIRequestModel):
     parallel_tool_calls: bool | None = None
     """Whether the model may request several tool calls in one turn."""
     max_tool_calls: Annotated[int, Field(ge=0, le=200)] | None = None
-    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit."""
+    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
+    `limits.max_tool_calls`."""
     text: ResponseTextConfig | None = None
-    """Settings of the model's text output."""
+    """Settings of the model's text output, such as its format."""
     reasoning: ReasoningConfig | None = None
-    """Settings of the model's reasoning."""
+    """Settings of the model's reasoning, such as its effort."""
     temperature: float | None = None
     """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
     top_p: float | None = None
@@ -167,21 +169,23 @@ class CreateResponse(OpenAIRequestModel):
     """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`. Null:
     the provider's default."""
     user: str | None = None
-    """Identifier of the end user. Sets `model_settings.user`."""
+    """Identifier of the end user. Sets `model_settings.user`. Null: Runward sends no identifier."""
     safety_identifier: str | None = None
-    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`."""
+    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`. Null:
+    Runward sends no identifier."""
     prompt_cache_key: str | None = None
-    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`."""
+    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`. Null: Runward
+    sends no key."""
     service_tier: str | None = None
-    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not pass on
-    `auto` and `default`."""
+    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
+    `auto` and `default` to the provider. Null: the provider's default."""
     metadata: Annotated[
         dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
         Field(max_length=16),
     ] = Field(default_factory=dict[str, str])
-    """Custom metadata, which is returned with the response and the run."""
+    """Custom metadata. Runward returns it with the response and the run."""
     stream: bool = False
-    """Whether to return a stream of events."""
+    """Whether to return a stream of events instead of one JSON object."""
     background: bool = False
     """Whether to respond immediately, before the run has ended."""
     store: bool = True
@@ -204,6 +208,7 @@ class CompactResponse(OpenAIRequestModel):
     input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
-    """ID of a response whose conversation precedes the input. Null: only the input."""
+    """ID of a response whose conversation precedes the input. Null: Runward compacts only the
+    input."""
     prompt_cache_key: str | None = None
     """Key for the provider's prompt cache. Accepted but ignored."""

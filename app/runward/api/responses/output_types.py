@@ -18,9 +18,9 @@ class ResponseOutputText(TypedDict):
     text: str
     """Text of the part."""
     annotations: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
     logprobs: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
 
 
 @documented
@@ -52,7 +52,7 @@ class ResponseOutputMessage(TypedDict):
 
     type: Literal["message"]
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     status: ItemStatus
     """Status of the item."""
     role: Literal["assistant"]
@@ -67,7 +67,7 @@ class ResponseOutputReasoning(TypedDict):
 
     type: Literal["reasoning"]
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
 
@@ -78,7 +78,7 @@ class ResponseOutputFunctionCall(TypedDict):
 
     type: Literal["function_call"]
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     call_id: str
     """ID of the call. Send it with the result."""
     name: str
@@ -95,7 +95,7 @@ class ResponseOutputMcpCall(TypedDict):
 
     type: Literal["mcp_call"]
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     server_label: str
     """Label of the server: `runward`, or the kind of a hosted tool."""
     name: str
@@ -103,11 +103,11 @@ class ResponseOutputMcpCall(TypedDict):
     arguments: str
     """Arguments of the call: a JSON object as text."""
     approval_request_id: str | None
-    """ID of the approval. Null if the call needed none."""
+    """ID of the approval. Null if the call needed no approval."""
     output: str | None
     """Result of the call. Null if the call has not succeeded."""
     error: JsonObject | None
-    """Error of the call. Null if the call has not failed."""
+    """Error of the call. Null unless the call has failed."""
     status: ItemStatus
     """Status of the item."""
 

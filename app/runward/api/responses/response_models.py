@@ -83,13 +83,13 @@ class ResponseObject(ResponseModel):
     """When the response was completed, as a Unix timestamp in seconds. Null unless `status` is
     `completed`."""
     status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
-    """Status of the response. `completed` also means that the run waits for the client."""
+    """Status of the response. If the run waits for the client, the status is `completed`."""
     model: str
-    """Model or agent of the request."""
+    """Name of the model or the registered agent, as in the request."""
     previous_response_id: str | None
-    """ID of the response that this response continues. Null if there is none."""
+    """ID of the response that this response continues. Null if it continues no response."""
     instructions: str | None
-    """Instructions of the request. Null if the model is an agent or there are none."""
+    """Instructions of the request. Null if the request has none."""
     tools: list[JsonObject]
     """Functions and registered tools of the request."""
     tool_choice: JsonValue
@@ -131,7 +131,8 @@ class ResponseObject(ResponseModel):
     prompt_cache_key: str | None
     """Key for the provider's prompt cache, as in the request. Null if the request has none."""
     conversation: JsonObject | None
-    """Session of the response, as `{"id": "sess_…"}`. Null if there is none."""
+    """Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
+    session."""
     error: JsonObject | None
     """Error of a failed response, with `code` and `message`. Null for other responses."""
     incomplete_details: JsonObject | None
@@ -187,6 +188,7 @@ class Compaction(ResponseModel):
     created_at: int
     """When the compaction was created, as a Unix timestamp in seconds."""
     output: list[JsonObject]
-    """One item with the type `compaction`. Send it as input in place of the conversation."""
+    """List of one item with the type `compaction`. Send the item as input in place of the
+    conversation."""
     usage: JsonObject
     """Number of tokens used. All numbers are 0, because no model is called."""

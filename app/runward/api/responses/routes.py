@@ -68,9 +68,10 @@ async def create_response(
     request_key: RequestKey,
     body: CreateResponse,
 ) -> Response:
-    """Create a response: start a run, or submit what a waiting run needs. By default, Runward
-    responds when the response has ended. With `background`, it responds immediately, and with
-    `stream`, it returns a stream of events."""
+    """Create a response. Runward starts a run, or continues a run that waits for results or
+    decisions from the client. By default, Runward responds when the run has ended or waits for the
+    client. With `background`, it responds immediately. With `stream`, it returns a stream of
+    events."""
     run_request.check_supported(body)
 
     async def streamed() -> Frames:
@@ -179,7 +180,8 @@ async def get_response(
         Query(
             ge=0,
             le=MAX_SEQUENCE,
-            description="`sequence_number` of the last event that the client received.",
+            description="`sequence_number` of the last event that the client received. The stream "
+            "continues with the event that follows it.",
         ),
     ] = None,
     include_obfuscation: Annotated[
@@ -205,8 +207,8 @@ async def get_response(
 async def cancel_response(
     principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
 ) -> JsonObject:
-    """Cancel a response and its run, also if the run waits for the client. Cancelling a cancelled
-    response has no effect. If the run has ended in another way, Runward refuses the request with
+    """Cancel a response and its run, even if the run waits for the client. If the response is
+    already cancelled, nothing changes. If the run has ended in another way, Runward responds with
     409."""
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
     await cancel(storage, queue, principal.project_id, id_.run_id)
@@ -225,8 +227,8 @@ async def list_input_items(
     principal: RunsReader, storage: StorageDep, response_id: ResponsePath, pagination: Pagination
 ) -> Page[JsonItem]:
     """List the input items of a response. If the response continues a waiting run, the items are
-    what the client submitted to it. Otherwise, they are the input of the request and the
-    conversation before it."""
+    the results and decisions that the client submitted. Otherwise, they are the input of the
+    request and the conversation before it."""
     view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
     async with storage.read() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
@@ -251,8 +253,9 @@ async def compact_response(
     limits: RequestLimitsDep,
     body: CompactResponse,
 ) -> Compaction:
-    """Compact a conversation into one encrypted item, which can be sent as input in its place.
-    Runward does not summarize the conversation and does not call a model."""
+    """Compact a conversation into one encrypted item. Later requests can use this item as input in
+    place of the conversation. Runward does not summarize the conversation and does not call a
+    model."""
     await run_request.resolve_model(
         storage, registry, principal.project_id, run_request.build_model_request(body.model)
     )

@@ -30,11 +30,11 @@ class ApprovalAction(ResponseModel):
     approval_id: str
     """ID of the approval. Use it to submit the decision."""
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
-    """Name of the tool to call."""
+    """Name of the tool that the call is for."""
     agent: str | None = None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     arguments: JsonObject
@@ -47,8 +47,8 @@ class ApprovalAction(ResponseModel):
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str] = Field(default_factory=list[str])
-    """Agents of the child runs on the way down from this run to the run that made the call. Empty
-    if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the call.
+    Empty if this run made the call."""
 
 
 class ResolveAction(ResponseModel):
@@ -57,7 +57,7 @@ class ResolveAction(ResponseModel):
 
     type: Literal["resolve"] = "resolve"
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -65,8 +65,8 @@ class ResolveAction(ResponseModel):
     arguments: JsonObject
     """Arguments of the call."""
     path: list[str] = Field(default_factory=list[str])
-    """Agents of the child runs on the way down from this run to the run that made the call. Empty
-    if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the call.
+    Empty if this run made the call."""
 
 
 class ToolResultAction(ResponseModel):
@@ -75,7 +75,7 @@ class ToolResultAction(ResponseModel):
 
     type: Literal["tool_result"] = "tool_result"
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -86,8 +86,8 @@ class ToolResultAction(ResponseModel):
     """Input that a webhook tool requests, in the tool's own format. Null for a tool that the client
     runs."""
     path: list[str] = Field(default_factory=list[str])
-    """Agents of the child runs on the way down from this run to the run that made the call. Empty
-    if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the call.
+    Empty if this run made the call."""
 
 
 RequiredAction: TypeAlias = Annotated[
@@ -101,7 +101,7 @@ class CallbackWait(ResponseModel):
 
     type: Literal["callback"] = "callback"
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -109,20 +109,20 @@ class CallbackWait(ResponseModel):
     arguments: JsonObject
     """Arguments of the call."""
     deadline_at: datetime | None = None
-    """When the call times out if no callback arrives. Null if only the end of the run limits the
-    call."""
+    """When the call times out if no callback arrives. Null if the call has no timeout. Runward then
+    waits until the run ends."""
     path: list[str] = Field(default_factory=list[str])
-    """Agents of the child runs on the way down from this run to the run that made the call. Empty
-    if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the call.
+    Empty if this run made the call."""
 
 
 class OmittedArgument(ResponseModel):
-    """An argument that is left out of a response because of its size."""
+    """An argument that Runward omitted from a response because of its size."""
 
     name: str | None
-    """Name of the argument. Null for the one entry that covers all further arguments."""
+    """Name of the omitted argument. Null for the last entry if it represents several arguments."""
     bytes: int
-    """Size of the argument in bytes of JSON."""
+    """Size of the omitted arguments that the entry represents, in bytes of JSON."""
 
 
 class ToolCall(ResponseModel):
@@ -165,7 +165,7 @@ class ToolCall(ResponseModel):
     arguments: JsonObject
     """Arguments that Runward sends or has sent to the tool."""
     omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
-    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
+    """Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`."""
     original_arguments: JsonObject | None = None
     """Arguments that the model requested. Null unless an approver edited them."""
     digest: str
@@ -176,7 +176,8 @@ class ToolCall(ResponseModel):
     phase: CallPhase
     """Current phase of the call."""
     attempt: int
-    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
+    """Number of attempts of the call, including an attempt that is about to start. 0 if the call
+    was never sent."""
     approval_id: str | None = None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None = None
@@ -201,8 +202,8 @@ class ToolCall(ResponseModel):
     started_at: datetime | None = None
     """When the last attempt started. Null if there was no attempt."""
     deadline_at: datetime | None = None
-    """Time until which Runward accepts a callback or a client's result. Null if there is no such
-    time."""
+    """When Runward stops accepting a callback or a client's result for the call. Null if there is
+    no such limit."""
     ended_at: datetime | None = None
     """When the call got its result. Null while the call is open."""
 

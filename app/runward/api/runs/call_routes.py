@@ -68,8 +68,8 @@ async def resolve_tool_call(
     call_id: CallPath,
     resolution: Resolution,
 ) -> Response:
-    """Record the outcome of a call whose outcome is unknown. The call completed, failed, or did not
-    take effect and must be sent again."""
+    """Record the outcome of a tool call whose outcome is unknown. Either the call completed, or it
+    failed, or Runward must send it again because it did not take effect."""
 
     async def resolve(tx: Tx) -> ToolCall:
         await transitions.resolve_call(
@@ -96,8 +96,9 @@ async def submit_tool_result(
     call_id: CallPath,
     result: SubmitToolResult,
 ) -> Response:
-    """Submit the result of a tool that the client runs, or the input that a tool requests. The
-    first result wins: repeating it has no effect, and a different result is refused with 409."""
+    """Submit the result of a tool that the client runs, or the input that a tool requests. Runward
+    accepts only the first result. If a client repeats it, nothing changes. If a client sends a
+    different result, Runward responds with 409."""
 
     async def give(tx: Tx) -> ToolCall:
         policy = await policies.get_policy(tx, principal.project_id)
@@ -135,10 +136,11 @@ async def submit_callback(
     ],
     callback: Callback,
 ) -> CallbackReceipt:
-    """Submit progress, a result, a failure, or a request for input for a call that the tool
-    accepted with 202. The token authorizes the request, so no API key is needed. The first result
-    wins: repeating it has no effect, and a different result is refused with 409. A result for a
-    call that has already ended is stored and answered with 410."""
+    """Submit progress, a result, a failure, or a request for input for a tool call that the tool
+    accepted with 202. The token authorizes the request, so no API key is needed. Runward accepts
+    only the first result. If the tool repeats it, nothing changes. If the tool sends a different
+    result, Runward responds with 409. If the call has already ended, Runward stores the result and
+    responds with 410."""
     vault = storage.vault
     ref = vault.read_callback_token(token)
     if ref is None:

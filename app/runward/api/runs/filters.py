@@ -44,10 +44,11 @@ async def _read_filter(
         Query(
             min_length=1,
             max_length=200,
-            description="Return only runs that contain this text, ignoring case. Runward searches "
-            "user messages, outputs, errors, metadata values, agent names, and model names. A "
-            "text such as `run_019a5f1e`, with at least 8 digits of an ID, finds the runs whose "
-            "IDs start with it, including child runs.",
+            description="Return only runs that contain this text. The search ignores case. "
+            "Runward searches user messages, outputs, errors, metadata values, agent names, and "
+            "model names. If the text is the beginning of a run ID with at least 8 digits, such "
+            "as `run_019a5f1e`, Runward returns the runs whose IDs start with it, including child "
+            "runs.",
         ),
     ] = None,
 ) -> RunFilter | None:

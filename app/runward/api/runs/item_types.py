@@ -74,7 +74,8 @@ class MessageItem(TypedDict):
     refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the message. Missing if there is none."""
+    """Data of the message in the provider's format. Missing if the provider returned no such
+    data."""
 
 
 @documented
@@ -91,7 +92,7 @@ class ToolCallItem(TypedDict):
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the call. Missing if there is none."""
+    """Data of the call in the provider's format. Missing if the provider returned no such data."""
 
 
 @documented
@@ -126,7 +127,7 @@ class HostedCallItem(TypedDict):
 
     type: Literal["hosted_call"]
     call_id: str
-    """ID that the provider gave the call."""
+    """ID of the hosted tool call, as the provider generated it."""
     name: str
     """Name of the hosted tool."""
     kind: str

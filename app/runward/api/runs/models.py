@@ -85,7 +85,8 @@ class RunConfig(ResponseModel):
     """The input and the configuration that a run was started with."""
 
     input: list[MessageItem]
-    """Messages that the run was started with. For a continued run, the messages that were added."""
+    """Messages that the run was started with. For a continued run, only the messages that the
+    client added."""
     instructions: str
     """Instructions that the model reads before the input."""
     tools: list[str]
@@ -155,39 +156,41 @@ class Run(ResponseModel):
     `requires_action` means that the run continues only after a person or a client performs one of
     its `required_actions`. A run that waits only for callbacks has the status `in_progress`."""
     agent: str | None
-    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    """Name of the agent that currently executes the run. Null if the run uses no registered
+    agent."""
     model: str | list[str] | None
     """Model of the run, or several models in order of preference. Null for a workflow, which has no
     model."""
     session_id: str | None = None
-    """ID of the session that the run belongs to. Null if it belongs to none."""
+    """ID of the session that the run belongs to. Null if the run belongs to no session."""
     continued_from: str | None = None
     """ID of the run that this run continues. Null for other runs."""
     parent_run_id: str | None = None
     """ID of the parent run. Set only for child runs."""
     created_by: Actor | None = None
-    """API key that started the run. For a child run, the API key that started the topmost run above
-    it."""
+    """API key that started the run. For a child run, the API key that started its topmost
+    ancestor."""
     turn: int
-    """Number of turns so far."""
+    """Number of turns that the run has had so far."""
     usage: Usage
-    """Tokens and cost so far, including child runs."""
+    """Number of tokens and cost of the run so far, including child runs."""
     output: JsonValue
     """Final output: the text of the model, or the result of the tool that ended the run. Null until
     there is an output."""
     output_parsed: JsonValue = None
-    """Final output parsed as JSON. Null unless the run has an `output_schema`."""
+    """Final output parsed as JSON. Null if the run has no `output_schema` or no output yet."""
     error: RunError | None
     """The error that the run failed with. Set only for the status `failed`."""
     incomplete_details: IncompleteDetails | None
     """The limit that ended the run. Null if no limit ended it."""
     required_actions: list[RequiredAction]
-    """Actions that a person or a client must perform for this run or a run below it, whatever its
-    status is."""
+    """Actions that a person or a client must perform for this run or its child runs at any depth.
+    The list can contain actions while `status` is not `requires_action`."""
     waiting_for: list[CallbackWait]
-    """Tool calls of this run or a run below it that wait for a callback of their tool."""
+    """Tool calls of this run or its child runs at any depth that wait for a callback of their
+    tool."""
     last_sequence: int
-    """Sequence number of the newest event."""
+    """Sequence number of the newest event of the run."""
     created_at: datetime
     """When the run was accepted."""
     started_at: datetime | None
@@ -195,12 +198,12 @@ class Run(ResponseModel):
     ended_at: datetime | None
     """When the run ended. Null while it is open."""
     context: JsonObject | None
-    """Context that was given when the run was started. Rules and tools can read it. The model never
-    sees it."""
+    """Context that the client set when it started the run. Rules and tools can read it. The model
+    never sees it."""
     metadata: JsonObject
-    """Metadata that was given when the run was started."""
+    """Custom metadata that the client set when it started the run."""
     config: RunConfig | None = None
-    """Input and configuration that the run was started with. Null unless the request has
+    """Input and configuration that the run was started with. Null if the request does not contain
     `include=config`."""
 
     @classmethod
@@ -231,8 +234,8 @@ class Run(ResponseModel):
 
 
 class RunItemList(ConversationPage):
-    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
-    the model's provider ran. `native` contains data that only one provider understands."""
+    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and hosted
+    tool calls. `native` contains data that only one provider understands."""
 
     model_config = with_example(
         data=[

@@ -111,8 +111,8 @@ class _RunFields(RequestModel):
     input: Input
     """Input of the run: a text, or the messages of a conversation."""
     agent: ToolName | None = None
-    """Name of a registered agent. Fields that configure an agent, such as `model` or `tools`, are
-    then not allowed."""
+    """Name of a registered agent. If it is set, fields that configure an agent, such as `model` or
+    `tools`, are not allowed. Null: the request itself contains the configuration."""
     model: ModelNames | None = None
     instructions: str = ""
 
@@ -130,15 +130,15 @@ class StartRun(AgentFields, _RunFields):
     )
 
     session_id: Annotated[str, Field(max_length=64)] | None = None
-    """ID of the session that the run belongs to. The model sees the session's earlier
-    conversation."""
+    """ID of the session that the run belongs to. The model sees the session's earlier conversation.
+    Null: the run belongs to no session."""
     on_conflict: Literal["queue", "reject", "cancel_previous"] | None = None
     """What happens if another run of the session is open. Null: the session's `on_conflict`
     applies."""
     context: JsonObject | None = None
-    """Context for rules and tools. The model never sees it."""
+    """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON."""
+    """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
 
     @model_validator(mode="after")
     def _check_agent_or_model(self) -> Self:
@@ -159,8 +159,8 @@ class SendInput(RequestModel):
     model_config = with_example(input="And send me the receipt.")
 
     input: Input
-    """A text, or messages. The model reads them in its next turn, after all open tool calls have
-    results."""
+    """Input for the model: a text, or a list of messages. The model reads it in its next turn,
+    after all open tool calls have results."""
 
 
 class ContinueRun(RequestModel):
@@ -169,7 +169,7 @@ class ContinueRun(RequestModel):
     model_config = with_example(max_turns=5)
 
     max_turns: Annotated[int, Field(ge=1, le=50)] | None = None
-    """Maximum number of additional turns. Null: the previous run's limit."""
+    """Maximum number of additional turns. Null: the `max_turns` of the previous run."""
     input: Input | None = None
     """Message that the model reads before the run continues. Null: no message."""
 

@@ -43,10 +43,10 @@ async def list_runs(
     pagination: Pagination,
     run_filter: RunFilterParams,
 ) -> Page[Run]:
-    """List runs, newest first. The list contains no child runs unless `parent_run_id` is set. For
-    an unknown parent run, the list is empty. With `q`, Runward searches up to 2,000 runs for each
-    page, so a page may hold fewer runs than `limit`. If `has_more` is true, continue with
-    `last_id`."""
+    """List runs, newest first. The list contains no child runs unless `parent_run_id` is set. If
+    the parent run does not exist, the list is empty. With `q`, Runward searches up to 2,000 runs
+    for each page, so a page can contain fewer runs than `limit`. If `has_more` is true, continue
+    with `last_id`."""
     if run_filter is None:
         return pagination.page([], Run.from_row, lambda run: run.id)
     async with storage.read() as tx:
@@ -87,7 +87,10 @@ async def get_run(
     wait: WaitSeconds,
     include: Annotated[
         Literal["config"] | None,
-        Query(description="`config` adds the run's input and configuration to the response."),
+        Query(
+            description="Additional data to return. `config`: the input and the configuration "
+            "of the run."
+        ),
     ] = None,
 ) -> Response:
     """Get a run. With `wait`, Runward responds when the run has ended or has the status

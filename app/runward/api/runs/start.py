@@ -42,14 +42,15 @@ routes = make_router("Runs")
     response_model=Run,
     responses={
         200: {
-            "description": "The run was accepted. With `wait`, it has also ended or reached the "
-            "status `requires_action`. If the client accepts `text/event-stream`, the response is "
-            "the stream of its events.",
+            "description": "Runward accepted the run. With `wait`, the run has also ended or "
+            "reached the status `requires_action`. If the client accepts `text/event-stream`, the "
+            "response is the stream of the run's events.",
             "model": Run,
             "content": {"application/json": {}, "text/event-stream": {"schema": EVENT_STREAM}},
         },
         202: {
-            "description": "The run was accepted. The run and its first event are stored durably."
+            "description": "Runward accepted the run. The run and its first event are stored "
+            "durably."
         },
         404: {},
     },

@@ -57,9 +57,13 @@ class CreateSession(RequestModel):
     runs are cancelled."""
 
 
+def _omit_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
 class UpdateSession(RequestModel):
-    """The fields to update. `state` is merged: its keys replace keys of the same name, null removes
-    a key, and other keys stay."""
+    """The fields to update. Runward merges `state` by key: a given key replaces the previous value,
+    null removes the key, and other keys stay."""
 
     model_config = with_example(name="Order A-1018", state={"language": None, "topic": "refund"})
 
@@ -69,29 +73,30 @@ class UpdateSession(RequestModel):
     """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB as
     JSON."""
     state: State = Field(default_factory=dict[str, JsonValue])
-    """Changes to the shared state, merged by top-level key. Null removes a key."""
-    on_conflict: ConflictMode = ConflictMode.QUEUE
-    """What happens to a run that is started while another run of the session is open. Applies to
-    runs that are started from now on."""
+    """Changes to the shared state. Runward merges them by top-level key. Null as the value of a key
+    removes the key."""
+    on_conflict: ConflictMode = Field(default=ConflictMode.QUEUE, json_schema_extra=_omit_default)
+    """What happens to a run that is started while another run of the session is open. The new value
+    applies to runs that are started after the update."""
 
     def get_changes(self) -> dict[str, Any]:
-        """What the client named, but for the state."""
+        """Return the given fields and their values, except `state`."""
         return {name: getattr(self, name) for name in self.model_fields_set - {"state"}}
 
 
 class ForkSession(RequestModel):
-    """Where the fork of a session begins."""
+    """Options for the fork of a session."""
 
     model_config = with_example(run_id=RUN_ID, name="What if")
 
     run_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of the last run whose items the fork contains. Null: all runs that have ended."""
     name: Name | None = None
-    """Name of the fork. Null: the name of the original session."""
+    """Name of the new session. Null: the name of the original session."""
 
 
 class Session(ResponseModel):
-    """A conversation shared by several runs, of which only one works at a time."""
+    """A conversation shared by several runs. Only one of its runs executes at a time."""
 
     model_config = with_example(
         id=SESSION_ID,
@@ -105,7 +110,7 @@ class Session(ResponseModel):
     """ID of the session. Runs refer to it as `session_id`."""
     object: Literal["session"] = "session"
     name: str | None
-    """Name of the session, for people. Null if it has none."""
+    """Name of the session, for people. Null if the session has no name."""
     metadata: JsonObject
     """Custom metadata of the session."""
     state: JsonObject
@@ -117,7 +122,7 @@ class Session(ResponseModel):
     created_at: datetime
     """When the session was created."""
     updated_at: datetime
-    """When the session was last updated, or one of its runs ended."""
+    """When the session was last changed. The end of a run changes its session."""
 
     @classmethod
     def from_row(cls, session: StoredSession) -> Self:

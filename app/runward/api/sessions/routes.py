@@ -38,7 +38,8 @@ async def create_session(
     request_key: RequestKey,
     session: CreateSession,
 ) -> Response:
-    """Create a session. Runs join it with `session_id`."""
+    """Create a session. To run an agent in it, start a run with the session's ID as
+    `session_id`."""
 
     async def create(tx: Tx) -> Session:
         made = await sessions.create(
@@ -82,8 +83,8 @@ async def get_session(
 async def update_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath, patch: UpdateSession
 ) -> Session:
-    """Update a session. The state is merged with changes that the session's runs make at the same
-    time."""
+    """Update a session. Runward merges the given state with changes that the session's runs make at
+    the same time."""
     async with storage.write() as tx:
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
@@ -112,8 +113,8 @@ async def list_session_items(
     session_id: SessionPath,
     pagination: ChronologicalPagination,
 ) -> Page[JsonObject]:
-    """List the items of a session's runs that have ended. The session's next run continues from
-    these items."""
+    """List the items of a session's runs that have ended. The next run of the session continues
+    from these items."""
     return await _load_items(storage, principal.project_id, session_id, pagination)
 
 
@@ -125,8 +126,8 @@ async def fork_session(
     session_id: SessionPath,
     fork: ForkSession | None = None,
 ) -> Response:
-    """Fork a session. The fork shares the conversation up to one of its runs and has a copy of the
-    current state."""
+    """Fork a session: create a new session with the same conversation, up to a run of your choice.
+    The fork also gets a copy of the current state."""
     asked = fork or ForkSession()
 
     async def make(tx: Tx) -> Session:

@@ -57,7 +57,7 @@ class ApprovalRequestedData(TypedDict):
     """ID of the approval. Use it to submit the decision."""
     call_id: RunCallId
     tool: str
-    """Name of the tool to call."""
+    """Name of the tool that the call is for."""
     tool_version: int
     """Version of the tool."""
     arguments: JsonObject | None
@@ -77,17 +77,17 @@ class ApprovalDecidedData(TypedDict):
     """Data of a `tool_call.approval_decided` event."""
 
     approval_id: NotRequired[str]
-    """ID of the approval. Missing if a remembered decision covered the call."""
+    """ID of the approval. Missing if Runward applied a remembered decision."""
     call_id: RunCallId
     tool: NotRequired[CalledTool]
     decision: DecisionKind
-    """The decision."""
+    """Decision on the tool call."""
     status: NotRequired[ApprovalStatus]
     """Status of the approval after the decision."""
     decided_by: NotRequired[str | None]
-    """ID of the API key that decided. Null if nobody decided."""
+    """ID of the API key that decided the approval. Null if nobody has decided."""
     message: NotRequired[str]
-    """Message of the approver."""
+    """Message that the approver sent with the decision."""
     arguments: NotRequired[JsonObject | None]
     """New arguments of the call. Set only for the decision `edit`. Null if they are larger than 32
     KiB."""
@@ -98,7 +98,7 @@ class ApprovalDecidedData(TypedDict):
     digest: NotRequired[str]
     """Digest of the edited call. Set only for the decision `edit`."""
     remembered: NotRequired[Literal[True]]
-    """True if a remembered decision covered the call, so that Runward created no approval."""
+    """True if Runward applied a remembered decision and created no approval."""
 
 
 @documented
@@ -112,10 +112,11 @@ class ToolCallStartedData(TypedDict):
     digest: str
     """Digest of the call: its tool, tool version, target URL, and arguments."""
     webhook_id: str
-    """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. The
-    same for every attempt."""
+    """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. All
+    attempts of a call use the same value."""
     timeout_seconds: float | None
-    """Time limit of the call in seconds. Null if only the end of the run limits the call."""
+    """Time limit of the call in seconds. Null if the call has no timeout. Runward then waits until
+    the run ends."""
 
 
 @documented
@@ -152,7 +153,7 @@ class ToolCallEndedData(TypedDict):
     """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
     calls that the provider ran."""
     attempt: NotRequired[int]
-    """Number of attempts."""
+    """Number of attempts of the call."""
     output: NotRequired[JsonValue]
     """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
     output_bytes: NotRequired[int]

@@ -40,8 +40,8 @@ class RunStartedEvent(NewEvent[EmptyData], type="run.started"):
 
 
 class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
-    """The run cannot continue until a person or a client acts. `waiting_for` lists the calls that
-    wait. A run that waits only for callbacks has no such event."""
+    """The run cannot continue until a person or a client acts. `waiting_for` lists the tool calls
+    that wait. If a run waits only for callbacks, Runward records no such event."""
 
 
 class RunResumedEvent(NewEvent[EmptyData], type="run.resumed"):
@@ -128,7 +128,7 @@ class ToolCallCancelledEvent(NewEvent[ToolCallEndedData], type="tool_call.cancel
 
 
 class HandoffCompletedEvent(NewEvent[HandoffCompletedData], type="handoff.completed"):
-    """An agent handed the run over to another agent. The data contains both names."""
+    """An agent handed the run over to another agent. The data contains the names of both agents."""
 
 
 class StateUpdatedEvent(NewEvent[StateUpdatedData], type="state.updated"):
@@ -149,7 +149,7 @@ class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
 
 
 class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.setting_dropped"):
-    """The model does not support a part of the request, so Runward leaves that part out."""
+    """The model does not support a part of the request, so Runward omitted that part."""
 
 
 class MessageDeltaEvent(TransientEvent[TextDeltaData], type="message.delta"):

@@ -133,8 +133,8 @@ class HandoffCompletedData(
             "from": Annotated[
                 str | None,
                 Field(
-                    description="Name of the agent that had the run before the handoff. Null if "
-                    "the run was started without a registered agent."
+                    description="Name of the agent that executed the run before the handoff. Null "
+                    "if the run was started without a registered agent."
                 ),
             ]
         },
@@ -182,7 +182,7 @@ class UsageUpdatedData(TypedDict):
 
     turn: TurnsSoFar
     call_id: NotRequired[str]
-    """ID of the tool call whose child run caused the change. Set only if a child run's usage was
+    """ID of the tool call that started the child run. Set only if the usage of a child run was
     added."""
     input_tokens: int
     """Total number of input tokens of the run so far."""
@@ -195,7 +195,7 @@ class UsageUpdatedData(TypedDict):
     total_tokens: int
     """Total number of input and output tokens of the run so far."""
     cost_usd: float
-    """Total cost of the tokens in US dollars."""
+    """Total cost of the run so far in US dollars."""
 
 
 @documented
@@ -217,11 +217,11 @@ class ModelSettingDroppedData(TypedDict):
     """Data of a `model.setting_dropped` event."""
 
     model: str
-    """Model that does not support the part."""
+    """Model that does not support the omitted part of the request."""
     what: str
-    """Name of the part of the request that was left out, such as a setting."""
+    """Name of the omitted part of the request, such as the name of a setting."""
     why: str
-    """Explanation of why the part was left out, for people."""
+    """Why Runward omitted the part, for people."""
 
 
 @documented
@@ -232,7 +232,7 @@ class TextDeltaData(TypedDict):
     agent: Owner
     text: Annotated[str, Field(description="Text of this piece.")]
     offset: Annotated[
-        int, Field(description="Number of characters of the same text that precede this piece.")
+        int, Field(description="Number of characters of the same text that came before this piece.")
     ]
 
 
@@ -241,9 +241,9 @@ class ToolCallArgumentsDeltaData(TextDeltaData):
     """Data of a `tool_call.arguments.delta` event."""
 
     call_id: str | None
-    """ID of the tool call. Null until the model has generated it."""
+    """ID of the tool call. Null until the model has generated the ID."""
     tool: str | None
-    """Name of the tool. Null until the model has generated it."""
+    """Name of the tool. Null until the model has generated the name."""
 
 
 @documented

@@ -97,7 +97,8 @@ TurnsSoFar: TypeAlias = Annotated[
 Owner: TypeAlias = Annotated[
     str | None,
     Field(
-        description="Name of the agent whose turn it is. Null if the run uses no registered agent."
+        description="Name of the agent that executes the turn. Null if the run uses no registered "
+        "agent."
     ),
 ]
 ArgumentsBytes: TypeAlias = Annotated[

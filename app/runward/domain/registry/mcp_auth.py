@@ -30,7 +30,8 @@ class OAuth(Frozen):
     client_id: Annotated[str, Field(min_length=1, max_length=2048, pattern=_PRINTABLE)]
     """Client ID of Runward at the authorization server."""
     client_secret: OAuthSecret | None = None
-    """Client secret, or a reference to a secret of the project. Needed without a refresh token."""
+    """Client secret, or a reference to a secret of the project. Required if no refresh token is
+    set."""
     refresh_token: OAuthSecret | None = None
     """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
     `client_credentials`."""

@@ -65,7 +65,8 @@ class McpServerSpec(Frozen):
     args: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()
     """Arguments of the command."""
     tools: ToolFilter = ToolFilter()
-    """Filter for the tools of the server. By default, all tools are used."""
+    """Filter that selects which tools of the server the project uses. By default, all tools are
+    used."""
     prefix: Annotated[str, Field(pattern=PREFIX_PATTERN)] | None = None
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
@@ -73,8 +74,8 @@ class McpServerSpec(Frozen):
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: Seconds | None = None
-    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-    default."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's
+    `limits.tool_timeout_seconds`, or the default of the deployment."""
 
     @property
     def target(self) -> JsonObject:

@@ -49,8 +49,8 @@ class CelRule(Frozen):
 
 
 class CallableRule(Frozen):
-    """A function of a plugin that decides, as `package.module:function`. Only the plugin's code can
-    set it."""
+    """A plugin function that returns true or false in place of a CEL expression. Only the code of a
+    plugin can set this rule."""
 
     callable: Annotated[str, Field(min_length=1, max_length=256)]
     """Path of the plugin's function, as `package.module:function`."""
@@ -62,7 +62,7 @@ class SecretReference(Frozen):
     secret: ToolName
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: Annotated[str, Field(max_length=64, pattern=r"^[\x20-\x7e]*$")] = ""
-    """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
+    """Text to put before the secret's value, such as `Bearer ` with a trailing space."""
 
     def resolve(self, secrets: Mapping[str, str]) -> str:
         """Return the prefix and the secret's value. Raises KeyError if the value is missing."""
@@ -82,7 +82,7 @@ class ChildToolOutput(Frozen):
     """Use the last successful output of one of the child run's tools as the result."""
 
     tool: ToolName
-    """Name of the child run's tool whose output is used."""
+    """Name of the child run's tool whose output becomes the result."""
 
 
 class McpToolSource(Frozen):
@@ -108,8 +108,8 @@ class HostedTool(Frozen):
     settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
     secrets: dict[str, ToolName] = Field(default_factory=dict, max_length=8)
-    """Options of the hosted tool whose values are secrets. Maps the name of each option to the name
-    of a secret of the project."""
+    """Options of the hosted tool whose values are secrets. Each key is the name of an option, and
+    each value is the name of a secret of the project."""
 
 
 class FailureMessage(Frozen):
@@ -136,7 +136,8 @@ class Retry(Frozen):
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """Maximum number of attempts, including the first one."""
     initial_seconds: Annotated[float, Field(ge=0.01, le=60)] = 0.5
-    """Maximum delay before the second attempt, in seconds. It doubles with each further attempt."""
+    """Maximum delay before the second attempt, in seconds. Runward doubles the delay for each
+    further attempt."""
     max_seconds: Annotated[float, Field(ge=0.01, le=300)] = 10.0
     """Maximum delay between two attempts, in seconds."""
     on: tuple[Annotated[int, Field(ge=400, le=599)], ...] = ()
@@ -151,8 +152,8 @@ class Concurrency(Frozen):
     group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: bool = False
-    """Whether the call runs alone: after all earlier calls and before all later calls of the
-    run."""
+    """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
+    later ones."""
 
 
 class ToolSpec(Frozen):
@@ -174,10 +175,10 @@ class ToolSpec(Frozen):
     runs the tool. `plugin`: a function that is installed with the service. `mcp`: a tool of a
     registered MCP server."""
     url: Annotated[str, Field(max_length=2048)] | None = None
-    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-    tools."""
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
     agent: ToolName | None = None
-    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
     output: ChildOutput = "final"
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
     output. `json`: the final output parsed as JSON. An object: the last successful output of the
@@ -190,8 +191,8 @@ class ToolSpec(Frozen):
     are allowed. Optional properties become nullable."""
     timeout_seconds: Seconds | None = None
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
-    timeout of its own."""
+    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+    `client`: calls have no timeout."""
     on_timeout: OnFailure = "return_error"
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
     fails. An object: the model reads its message."""
@@ -199,35 +200,36 @@ class ToolSpec(Frozen):
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
     fails. An object: the model reads its message."""
     idempotent: bool = False
-    """Whether the tool may safely receive the same call more than once. If true, Runward can retry
-    calls whose outcome is unknown."""
+    """Whether the tool may safely receive the same call more than once. If true, Runward can send a
+    call again when its outcome is unknown."""
     on_unknown: UnknownOutcomeMode = "return_error"
-    """What happens if it is unknown whether a call took effect. `return_error`: the model reads an
-    error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    """What happens if Runward does not know whether a call took effect. `return_error`: the model
+    reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry = Retry()
     """How often Runward retries a call and how long it waits between attempts."""
     approval: ApprovalPolicy = "never"
-    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin."""
     approval_expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] = 604_800.0
-    """Number of seconds until an approval expires. The model then reads that nobody decided.
-    Default: 7 days. Maximum: 365 days."""
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
     reject_message: Annotated[str, Field(max_length=4096)] | None = None
-    """Message that the model reads if an approver rejects a call without a message. Null: a
-    built-in message."""
+    """Message that the model reads if an approver rejects a call without a message. Null: Runward
+    uses a built-in message."""
     enabled: Enabled = True
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
     A plugin's tool can also use a function of the plugin."""
     guardrails: Guardrails = ()
-    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
-    the tool's secret."""
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret."""
     concurrency: Concurrency = Concurrency()
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
-    """Maximum size in bytes of a result that the model reads. Longer results are truncated for the
-    model and stored in full."""
+    """Maximum size in bytes of a result that the model reads. Runward truncates longer results for
+    the model and stores them in full."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
-    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     code: Annotated[str, Field(max_length=64)] | None = None
     """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
     creates a new version of the tool. Null for other tools."""

@@ -40,7 +40,8 @@ OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | MaxTurnsOut
 
 
 class Limits(Frozen):
-    """Limits of one run. They apply to its whole life, including the time after it resumes."""
+    """Limits of one run. They apply from its creation to its end, including the time after the run
+    resumes."""
 
     max_turns: Annotated[int, Field(ge=1, le=50)] = 10
     """Maximum number of turns."""
@@ -49,13 +50,14 @@ class Limits(Frozen):
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
     """Maximum number of input and output tokens together. Null: no limit."""
     max_cost_usd: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
-    """Maximum cost of the run in US dollars. Models without a known price do not count. Null: no
-    limit."""
+    """Maximum cost of the run in US dollars. Requests to models without a known price count as
+    free. Null: no limit."""
     deadline_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """Maximum duration of the run in seconds, from its creation. Time spent waiting counts. Null:
-    no deadline."""
+    """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
+    Null: no deadline."""
     tool_timeout_seconds: Seconds | None = None
-    """Timeout in seconds of calls whose tool sets no timeout. Null: the service's default."""
+    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+    tools of type `client`. Null: the default of the deployment."""
     max_parallel_tool_calls: Annotated[int, Field(ge=1, le=64)] = 8
     """Maximum number of tool calls that run at the same time."""
 
@@ -68,11 +70,11 @@ class HistoryLimits(Frozen):
     """Maximum number of exchanges to show, counted from the newest. An exchange is one user message
     and everything that follows it. Null: no limit."""
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
-    """Maximum number of tokens of history. Runward shows the newest exchanges that fit and
-    estimates four bytes per token. Null: no limit."""
+    """Maximum number of tokens of the earlier conversation. Runward shows the newest exchanges that
+    fit, and estimates one token for every four bytes. Null: no limit."""
     trim_tool_outputs: Annotated[int, Field(ge=0, le=1_048_576)] | None = None
-    """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
-    Null: outputs are not truncated."""
+    """Maximum size in bytes of each tool output from earlier runs. Runward truncates longer
+    outputs. Null: Runward does not truncate outputs."""
 
 
 AgentKind: TypeAlias = Literal["llm", "sequential", "parallel", "loop"]
@@ -94,56 +96,57 @@ class AgentConfig(Frozen):
 
     kind: RunKind = "llm"
     model: ModelNames | None = None
-    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
-    is used if the ones before it fail."""
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+    Runward uses the next model when a model fails."""
     instructions: Annotated[str, Field(max_length=262_144)] = ""
     """Instructions that the model reads before the input."""
     tools: Annotated[tuple[ToolName, ...], Field(max_length=MAX_TOOLS)] = ()
-    """Names of registered tools that the model may call. If there are more than 64, the model gets
-    a tool that searches them."""
+    """Names of registered tools that the model may call. If there are more than 64 tools, Runward
+    gives the model a tool that searches them."""
     handoffs: Annotated[tuple[ToolName, ...], Field(max_length=16)] = ()
-    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
-    of them."""
+    """Names of agents that may take over the run. For each of them, Runward gives the model a tool
+    `transfer_to_NAME`."""
     agents: Annotated[tuple[ToolName, ...], Field(max_length=32)] = ()
     """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
     `parallel`, and `loop`."""
     max_iterations: Annotated[int, Field(ge=1, le=100)] = 10
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
     tool_choice: ToolChoice = "auto"
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: bool = True
-    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-    finish."""
+    """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
+    can finish."""
     parallel_tool_calls: bool = True
     """Whether the model may request several tool calls in one turn."""
     model_settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
     output_schema: JsonObject | None = None
-    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
-    output is free text."""
+    """JSON Schema of the final output. The run returns the parsed output in `output_parsed`. Null:
+    the output is free text."""
     output_retries: Annotated[int, Field(ge=0, le=5)] = 1
     """Maximum number of times that the model may correct an output that does not match
-    `output_schema`. The run then ends as `incomplete`."""
+    `output_schema`. If no correction matches, the run ends as `incomplete`."""
     tool_use_behavior: ToolUseBehavior = "run_llm_again"
     """What happens after tool calls. `run_llm_again`: the model reads the results.
-    `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
-    results of the tools in `stop_at` do."""
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object: the first
+    successful result of a tool in `stop_at` becomes the run's output."""
     on_unknown_tool: Literal["return_error", "fail_run"] = "return_error"
     """What happens if the model calls a tool that does not exist. `return_error`: the model reads
-    an error. `fail_run`: the run fails."""
+    an error message. `fail_run`: the run fails."""
     on_max_turns: OnMaxTurns = "incomplete"
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
     An object: the run completes with its `output`."""
     limits: Limits = Limits()
-    """Limits of the run."""
+    """Limits of the run, such as its maximum number of turns."""
     hooks: Hooks = ()
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: Guardrails = ()
     """Guardrails that check the run's input, its tool calls, and its final output."""
     history: HistoryLimits = HistoryLimits()
-    """How much of the session's earlier runs the model sees."""
+    """Limits on how much of the session's earlier conversation the model sees. By default, the
+    model sees all of it."""
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -12,16 +12,17 @@ from runward.domain.registry.tools import Frozen
 
 
 class RememberOptions(Frozen):
-    """Apply the decision also to later calls of the same tool version by the same agent."""
+    """Options that apply the decision to later calls, too. The later calls must be for the same
+    tool version and come from the same agent."""
 
     scope: Literal["run", "session"]
-    """Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
-    session."""
+    """Calls to which the decision applies. `run`: the remaining calls of this run. `session`: also
+    calls of later runs of the session."""
     exact_arguments: bool = False
     """Whether the decision applies only to calls with identical arguments."""
     expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """Number of seconds for which the decision is remembered. If null, the decision does not
-    expire."""
+    """Number of seconds for which Runward remembers the decision. Null: the remembered decision
+    does not expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class RememberedDecision:
 class _Decision(Frozen):
     digest: Annotated[str, Field(max_length=128)] | None = None
     """Digest of the call that the approver saw. If the call has changed since then, Runward refuses
-    the decision with 409. Null: Runward does not compare."""
+    the decision with 409. Null: Runward does not check the digest."""
 
 
 class ApproveDecision(_Decision):
@@ -50,7 +51,8 @@ class ApproveDecision(_Decision):
     decision: Literal["approve"]
     """`approve`: Runward sends the call unchanged."""
     remember: RememberOptions | None = None
-    """Apply the approval also to later calls of the tool. Null: only to this call."""
+    """Later calls to which Runward applies the approval, too. Null: the approval applies only to
+    this call."""
 
 
 class RejectDecision(_Decision):
@@ -61,7 +63,8 @@ class RejectDecision(_Decision):
     message: Annotated[str, Field(max_length=4096)] | None = None
     """Message for the model. Null: the tool's `reject_message` or a built-in message."""
     remember: RememberOptions | None = None
-    """Apply the rejection also to later calls of the tool. Null: only to this call."""
+    """Later calls to which Runward applies the rejection, too. Null: the rejection applies only to
+    this call."""
 
 
 class EditDecision(_Decision):

@@ -75,7 +75,7 @@ class CallbackProgress(Frozen):
     status: Literal["progress"]
     """`progress`: the tool is still working."""
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Progress from 0 to 1. Null if it is unknown."""
+    """Progress from 0 to 1. Null if the progress is unknown."""
     message: Annotated[str, Field(max_length=4096)] | None = None
     """Progress message for the event log. The model does not see it."""
 
