@@ -3,6 +3,7 @@ of their pages. A proxy between them and the real service breaks streams off and
 
 import json
 import sys
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,7 @@ from tests.support.services.service import free_port
 pytestmark = pytest.mark.timeout(180)
 
 STARTED = "/v1/runs"
+LICENSE = (SDKS.parent / "LICENSE").read_bytes()
 
 
 class LosingProxy(CuttingProxy):
@@ -98,6 +100,17 @@ def check_run(client: Client, proxy: LosingProxy, printed: str) -> None:
     assert call["output"] == {"order": "A-1017", "refunded": 500}
     [approval] = client.approvals(status=None)
     assert approval["status"] == "approved"
+
+
+def test_each_package_has_the_license(installed: Installed, tmp_path: Path) -> None:
+    """The package of npm, the wheel, and the source distribution."""
+    npm = installed.folder / "node_modules" / "@runward" / "client" / "LICENSE"
+    [wheel] = installed.site.glob("runward_client-*.dist-info/licenses/LICENSE")
+    [sources] = installed.folder.glob("runward_client-*.tar.gz")
+    with tarfile.open(sources) as archive:
+        archive.extractall(tmp_path, filter="data")
+    [source] = tmp_path.glob("runward_client-*/LICENSE")
+    assert [file.read_bytes() for file in (npm, wheel, source)] == [LICENSE] * 3
 
 
 def test_the_readme_of_typescript(

@@ -1,18 +1,17 @@
 """The pages that begin with TypeScript in an empty folder, followed by their commands alone."""
 
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from tests.docs.blocks import blocks
 from tests.docs.story import Story
-from tests.e2e.conftest import Golden
-from tests.support.models.chat_server import Call, calls, text
+from tests.e2e.conftest import Processes
+from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.programs import NODE_BINARIES
 from tests.support.sdks import EXAMPLE, compile_typescript, run_program
 from tests.support.services.client import Client
-from tests.support.services.service import free_port
+from tests.support.services.service import ROOT, Service, free_port
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -25,16 +24,32 @@ def begin_server(page: Story) -> None:
     page.begin(f"trap - EXIT; {command} & echo $! >server.pid; wait", "Listening")
 
 
-def test_the_tutorial(golden: Golden, client: Client, typescript: Path, tmp_path: Path) -> None:
+def variables(service: Service, model: ModelServer) -> dict[str, str]:
+    """Return the variables with which the reader's Runward takes the place of `service`."""
+    return {
+        "DATABASE_URL": service.database_url,
+        "RUNWARD_PORT": service.url.rpartition(":")[2],
+        "RUNWARD_BOOTSTRAP_KEY": service.key,
+        "RUNWARD_SECRET_KEY": service.secret_key,
+        "RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8",
+        "OPENAI_BASE_URL": model.base_url,
+    }
+
+
+def test_the_tutorial(
+    start: Processes, model: ModelServer, typescript: Path, tmp_path: Path
+) -> None:
     [package] = typescript.glob("*.tgz")
-    model = f"tutorial-{uuid4().hex[:8]}"
     asked = calls(Call("c1", "issue_credit", '{"customer":"C-42","amount":80}'))
-    golden.model.by_turn(model, asked, text("Customer C-42 has a credit."))
+    model.by_turn("gpt-5.2", asked, text("Customer C-42 has a credit."))
+    service = start("serve")
+    client = start.client(service)
+    env = variables(service, model)
     here = {
         "npm install @runward/client": f"npm install --offline --no-audit --no-fund {package}",
         "npm install --save-dev typescript @types/node": f"ln -s {EXAMPLE}/@types node_modules/",
         "npx tsc": str(NODE_BINARIES / "tsc"),
-        "openai:gpt-5.2": f"openai:{model}",
+        "sk-…": "sk-test",
         "9300": f"{free_port()}",
     }
 
@@ -45,7 +60,7 @@ def test_the_tutorial(golden: Golden, client: Client, typescript: Path, tmp_path
         [approval] = client.approvals(status=None, run_id=run["id"])
         assert approval["status"] == status
 
-    with Story("docs/tutorials/typescript-approval.md", client, tmp_path, here) as page:
+    with Story("docs/tutorials/typescript-approval.md", client, tmp_path, here, env) as page:
         page.run(f"cd {tmp_path}")
         page.sh()
         for _ in range(6):
@@ -55,6 +70,10 @@ def test_the_tutorial(golden: Golden, client: Client, typescript: Path, tmp_path
         begin_server(page)
         assert "requires_action" in page.sh()
         page.run(STOP)
+        service.kill()
+        page.run(f"cd {ROOT}")
+        page.serve()
+        page.run(f"cd {tmp_path}")
         begin_server(page)
         decided = page.sh()
         assert "{ customer: 'C-42', amount: 80 }" in decided

@@ -32,12 +32,12 @@ def install_typescript(project: Path) -> None:
 
 
 def install_python(project: Path) -> Path:
-    """Build the wheel of `runward-client`, and install it into a folder of `project`, which is
-    returned."""
-    wheels, site = project / "wheels", project / "site"
-    build = ("hatchling", "build", "--target", "wheel", "--directory", str(wheels))
+    """Build the packages of `runward-client` in `project`, and install the wheel into a folder of
+    `project`, which is returned."""
+    site = project / "site"
+    build = ("hatchling", "build", "--directory", str(project))
     run_program(sys.executable, "-m", *build, cwd=SDKS / "python")
-    [wheel] = wheels.glob("runward_client-*.whl")
+    [wheel] = project.glob("runward_client-*.whl")
     install = ("pip", "install", *OFFLINE, "--target", str(site), str(wheel))
     run_program(sys.executable, "-m", *install, cwd=project)
     return site

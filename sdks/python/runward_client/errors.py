@@ -17,7 +17,7 @@ class APITimeoutError(APIConnectionError):
 
 
 class APIError(RunwardError):
-    """The service answered with an error. The list of codes is in docs/errors.md."""
+    """The service answered with an error. The list of codes is in docs/reference/errors.md."""
 
     status: int
     """The HTTP status."""

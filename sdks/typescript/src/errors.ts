@@ -14,7 +14,7 @@ export class APIConnectionError extends RunwardError {}
 /** No complete response arrived within the timeout. */
 export class APITimeoutError extends APIConnectionError {}
 
-/** The service answered with an error. The list of codes is in docs/errors.md. */
+/** The service answered with an error. The list of codes is in docs/reference/errors.md. */
 export class APIError extends RunwardError {
   /** The HTTP status. */
   readonly status: number;
