@@ -1,4 +1,4 @@
-# Runward's commands. `make run` needs only python3 (3.11 or newer) and a package index.
+# Commands for users and developers of Runward. `make run` needs only Python 3.11 or newer and access to a package index.
 PYTHON ?= python3
 JOBS ?= auto
 EXAMPLES ?= 0
@@ -14,21 +14,21 @@ CLIENTS := $(VENV)/clients
 TYPESCRIPT := examples/clients/typescript
 GO := examples/clients/go
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
-# Installs from the lock file $(1) with the Python of $(2). Shows progress and errors; pip's whole
-# output is in $(2)/install.log.
+# Install the packages of the lock file $(1) in the virtual environment $(2). Print the progress and
+# the errors, and write pip's complete output to $(2)/install.log.
 define INSTALL_LOCKED
 @{ $(2)/bin/python $(INSTALL) --root-user-action ignore --requirement $(1) 2>&1 || echo FAILED; } | tee $(2)/install.log | awk \
   -v total=$$(grep -c '^[a-zA-Z].*==' $(1)) \
   '/^(Collecting|Processing) / { n++; if (n % 20 == 0) { printf "    %d of %d\n", n, total; fflush() } } \
   /^ *ERROR/ { print > "/dev/stderr" } \
-  /^FAILED/ { failed = 1; print "pip failed. Its whole output is in $(2)/install.log" > "/dev/stderr" } END { exit failed }'
+  /^FAILED/ { failed = 1; print "pip failed. See its complete output in $(2)/install.log" > "/dev/stderr" } END { exit failed }'
 endef
 COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	$(if $(UPGRADE),--upgrade)
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-# Each process of the tests would otherwise compile everything that it imports again.
+# Without bytecode files, each test process would compile all modules that it imports.
 unit test chaos crash stateful environments contract hostile: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -41,19 +41,19 @@ help: ## List the commands
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m runward serve $(ARGS)
 
-demo: $(VENV)/.runtime ## A guided first run in the terminal; nothing of it stays
+demo: $(VENV)/.runtime ## Start a guided first run in the terminal, and delete its data at the end
 	@exec $(BIN)/python -m runward demo
 
-test: test-programs ## Run all tests, on DATABASE_URL if it is set (ARGS="tests/unit -k word" for some)
+test: test-programs ## Run all tests, with DATABASE_URL if it is set (ARGS="tests/unit -k word" selects tests)
 	$(BIN)/python -m pytest -n $(JOBS) --durations 10 $(ARGS)
 
-unit: $(VENV)/.dev ## Run the tests that need neither a database nor a process, in seconds
+unit: $(VENV)/.dev ## Run the tests that need no database and no other process
 	$(BIN)/python -m pytest -n $(JOBS) -m unit tests/unit $(ARGS)
 
-model: $(VENV)/.dev ## Explore every state of small runs (ARGS="--mutants" plants mistakes that must be found)
+model: $(VENV)/.dev ## Explore every state of small runs (ARGS="--mutants" adds mistakes to test the model checker)
 	$(BIN)/python -m tests.model $(if $(ARGS),$(ARGS),--figures docs/figures/model.json)
 
-check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types, layers, unused dependencies, openapi.json, links
+check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Check the format, lint rules, types, layers, dependencies, openapi.json and documentation links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
@@ -61,22 +61,22 @@ check: $(VENV)/.dev $(if $(shell command -v npm),$(NODE)) ## Format, lint, types
 	$(BIN)/deptry .
 	$(BIN)/python -m runward openapi --check
 	$(BIN)/python docs/site/build.py
-	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "No npm here: the types of the console and of an SDK were not checked")
+	$(if $(shell command -v npm),$(TSC) --project app/runward/console/jsconfig.json,@echo "The types of the console and the TypeScript SDK were not checked, because npm is not installed.")
 	$(if $(shell command -v npm),$(TSC) --project sdks/typescript --noEmit)
 
-format: $(VENV)/.dev ## Format the code and repair what the linter can
+format: $(VENV)/.dev ## Format the code, and fix lint errors where possible
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
 	$(BIN)/python -m runward openapi --write
 
-clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients of examples/clients from openapi/openapi.json
+clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients in examples/clients from openapi/openapi.json
 	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
 	  --path openapi/openapi.json --output-path examples/clients/python/generated_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
 
-goclient: $(CLIENTS)/.installed ## Generate the client in Go, and compile it (Debian: golang-go golang-gopkg-validator.v2-dev)
+goclient: $(CLIENTS)/.installed ## Generate and compile the Go client (needs the Debian packages golang-go and golang-gopkg-validator.v2-dev)
 	$(BIN)/python $(GO)/prepare.py < openapi/openapi.json > $(GO)/openapi.json
 	$(CLIENTS)/bin/openapi-generator-cli generate -g go --input-spec $(GO)/openapi.json --output $(GO)/src/runward \
 	  --additional-properties packageName=runward,enumClassPrefix=true,withGoMod=false \
@@ -84,40 +84,40 @@ goclient: $(CLIENTS)/.installed ## Generate the client in Go, and compile it (De
 	  --global-property models,apis,supportingFiles=client.go:configuration.go:response.go:utils.go,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false > $(GO)/generate.log
 	GO111MODULE=off GOPATH="$(CURDIR)/$(GO):/usr/share/gocode" go build runward
 
-site: $(VENV)/.dev ## Build the documentation as a site in dist/docs/site; a broken link fails
+site: $(VENV)/.dev ## Build the documentation as a site in dist/docs/site, and fail if a link is broken
 	$(BIN)/python docs/site/build.py
 
 sdks: $(TYPESCRIPT)/node_modules/.installed | $(VENV)/.made ## Generate the types of the SDKs from openapi/openapi.json
 	$(BIN)/python sdks/python/scripts/generate.py
 	cd sdks/typescript && PATH="$(CURDIR)/$(TYPESCRIPT)/node_modules/.bin:$$PATH" npm run --silent generate
 
-screenshots: $(VENV)/.dev ## Take the pictures in docs/images/ anew, with Chromium
+screenshots: $(VENV)/.dev ## Take the screenshots in docs/images/ again (needs Chromium)
 	RUNWARD_RECORD=1 $(BIN)/python -m pytest tests/browser/test_screenshots.py
 
-sbom: $(VENV)/.dev ## Write dist/runward.cdx.json: a CycloneDX bill of what the container image installs
+sbom: $(VENV)/.dev ## Write dist/runward.cdx.json, the bill of materials of the container image in CycloneDX format
 	@mkdir -p dist
 	$(BIN)/cyclonedx-py requirements requirements-image.lock --pyproject pyproject.toml \
 	  --output-reproducible --validate --output-file dist/runward.cdx.json
 
-contract: $(VENV)/.dev ## Hold the service against openapi.json; EXAMPLES=20 generates requests for four minutes
+contract: $(VENV)/.dev ## Compare the service with openapi.json (EXAMPLES=20 also generates requests for four minutes)
 	RUNWARD_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -s tests/contract $(ARGS)
 
-environments: $(VENV)/.dev ## Run one workload in each environment: PgBouncer, wrong clocks, a full disk, a standby
+environments: $(VENV)/.dev ## Repeat one workload in unusual environments: PgBouncer, wrong clocks, a full disk, a standby
 	RUNWARD_ENVIRONMENTS=all $(BIN)/python -m pytest tests/environments $(ARGS)
 
-bench: $(VENV)/.dev ## Measure runs per second and CPU per run
+bench: $(VENV)/.dev ## Measure runs per second, and CPU time per run
 	$(BIN)/python -m bench $(ARGS)
 
-chaos: $(VENV)/.dev ## Kill, freeze and cut off processes during 1,000 runs, and check every promise (RUNS=10000 for more)
+chaos: $(VENV)/.dev ## Kill, freeze and disconnect processes during 1,000 runs, and check all guarantees (RUNS=10000 for more)
 	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
 
-crash: $(VENV)/.dev ## Kill, freeze and cut off a process at each commit and effect, for every kind of call
+crash: $(VENV)/.dev ## Kill, freeze and disconnect a process at each commit and external effect, for every kind of tool call
 	@$(BIN)/python -m tests.crash $(ARGS)
 
-stateful: $(VENV)/.dev ## Generate 300 random sequences of requests and faults, and shorten those that break a promise (EXAMPLES=)
+stateful: $(VENV)/.dev ## Generate 300 random sequences of requests and faults, and shorten those that break a guarantee (EXAMPLES=300)
 	@$(BIN)/python -m tests.stateful --examples $(or $(filter-out 0,$(EXAMPLES)),300) $(ARGS)
 
-hostile: $(VENV)/.dev ## Attack the service as hostile tools, models, MCP servers and projects, and print the counts
+hostile: $(VENV)/.dev ## Attack the service with hostile tools, models, MCP servers and projects, and print the counts
 	RUNWARD_HOSTILE=1 $(BIN)/python -m pytest -s tests/hostile $(ARGS)
 
 guarantees: $(VENV)/.dev ## Write the pages of guarantees and evidence from docs/explanation/guarantees.toml and docs/figures/
@@ -126,26 +126,27 @@ guarantees: $(VENV)/.dev ## Write the pages of guarantees and evidence from docs
 errors: $(VENV)/.dev ## Write docs/reference/errors.md from docs/reference/errors.toml and the error classes
 	$(BIN)/python -m tests.error_reference
 
-lock: $(VENV)/.dev ## Resolve the locked versions again (UPGRADE=1: to the newest)
+lock: $(VENV)/.dev ## Update the lock files from pyproject.toml (UPGRADE=1 selects the newest versions)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra providers --output-file requirements-image.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra providers --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 
-clean: ## Remove the virtual environment and caches; data in .runward stays
+clean: ## Remove the virtual environment and the caches, but keep the data in .runward
 	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules sdks/typescript/dist sdks/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps hold what was installed: make works again only when a lock is newer.
+# The files .made, .runtime, .dev and .installed record installations. make repeats an installation
+# only if its lock file is newer.
 $(VENV)/.made:
 	@command -v $(PYTHON) >/dev/null || { \
-	  echo "Runward needs Python 3.11 or newer, and there is no '$(PYTHON)'. Install it, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	  echo "Runward needs Python 3.11 or newer, but the command '$(PYTHON)' was not found. Install Python, or set its path: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Runward needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Name a newer one: make PYTHON=python3.12"; exit 1; }
+	  echo "Runward needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) -V). Set a newer one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
-	  echo "'$(PYTHON)' cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	@echo "==> Making $(VENV) with $$($(PYTHON) -V)"
+	  echo "'$(PYTHON)' cannot create virtual environments. On Debian and Ubuntu, run: apt install python3-venv"; exit 1; }
+	@echo "==> Creating the virtual environment $(VENV) with $$($(PYTHON) -V)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' | { read -r folder && echo "$(CURDIR)/app" > "$$folder/runward.pth"; }
 	@touch $@
@@ -160,30 +161,32 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/.made
 	$(call INSTALL_LOCKED,requirements-dev.lock,$(VENV))
 	@touch $(VENV)/.runtime $@
 
-# Programs of others, in JavaScript, that tests run Runward against. Without npm those are skipped.
+# JavaScript programs of other projects, which the tests use. Without npm, these tests are skipped.
 $(NODE): tests/node/package-lock.json
 	@echo "==> Installing the JavaScript programs that tests use (about half a minute, once)"
 	@cd tests/node && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# MCP servers of others, in Python: an environment of their own, because none of it is Runward's.
+# MCP servers of other projects, in Python. They have a separate virtual environment, because Runward
+# does not depend on them.
 $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 	@echo "==> Installing the MCP servers that tests use (about half a minute, once)"
 	@$(BIN)/python -m venv --clear $(MCP)
 	$(call INSTALL_LOCKED,tests/mcp_servers.lock,$(MCP))
 	@touch $@
 
-# Every program that the tests run. Its name is no command: `make test` calls it.
+# All programs that the tests use. `make help` does not list this target, because `make test` runs it.
 test-programs: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
 
-# Generators of clients in Python and Go, and what clients in Python import; and the same for TypeScript.
+# The generators of the Python and Go clients, and the packages that the Python client imports. The
+# next target installs the generator and the packages for TypeScript.
 $(CLIENTS)/.installed: examples/clients/python/requirements.lock | $(VENV)/.made
-	@echo "==> Installing the generators of Python and Go clients (some seconds, once)"
+	@echo "==> Installing the generators of the Python and Go clients (some seconds, once)"
 	@$(BIN)/python -m venv --clear $(CLIENTS)
 	$(call INSTALL_LOCKED,examples/clients/python/requirements.lock,$(CLIENTS))
 	@touch $@
 
 $(TYPESCRIPT)/node_modules/.installed: $(TYPESCRIPT)/package-lock.json
-	@echo "==> Installing the generator of TypeScript clients (some seconds, once)"
+	@echo "==> Installing the generator of the TypeScript client (some seconds, once)"
 	@cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
