@@ -1,4 +1,4 @@
-"""The HTTP application: routers in, problems out."""
+"""The HTTP application: its routers, middleware and error handlers."""
 
 from collections.abc import Iterable, Set
 from typing import Final
@@ -17,7 +17,8 @@ from runward.domain.errors import AppError
 from runward.services import Services
 
 COMPRESSED_BYTES: Final = 1024
-"""Smaller answers fit into one packet as they are. Event streams are never compressed."""
+"""Minimum size of a compressed response, in bytes. Smaller responses fit into one packet. Event
+streams are never compressed."""
 
 
 def create_app(
@@ -26,7 +27,7 @@ def create_app(
     *,
     hosts: Set[str] = frozenset({"*"}),
 ) -> FastAPI:
-    """`hosts`: as of `AllowedHosts`."""
+    """Return the application. `hosts`: the patterns of `AllowedHosts`."""
     app = FastAPI(
         title="Runward",
         version=VERSION,
@@ -37,7 +38,7 @@ def create_app(
         telemetry={"operation_spans": False},
     )
     app.state.services = services
-    # The last one is the outermost.
+    # The middleware that is added last is the outermost.
     app.add_middleware(CompressionMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5)
     app.add_middleware(AllowedHosts, patterns=hosts)
     app.add_middleware(RequestMiddleware)
@@ -45,7 +46,7 @@ def create_app(
         app.add_exception_handler(kind, _handle_known_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     for router in (*routers, docs.make_docs_router()):
-        # Not include_router: it would match every path twice.
+        # include_router is not used, because it would match every path twice.
         app.router.routes.extend(router.routes)
     document.install(app)
     return app
@@ -69,7 +70,8 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 
 def _list_allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
-    """Over all routes of the path; the framework names only the first one's methods."""
+    """Return the methods of all routes with the path. The framework lists only those of the first
+    route."""
     methods = {"OPTIONS"}
     for route in app.router.routes:
         if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:

@@ -1,4 +1,4 @@
-"""All resources of the API, in the order in which openapi.json shows them."""
+"""All resources of the API, in their order in openapi.json."""
 
 from typing import Any, Final
 
@@ -41,5 +41,5 @@ ROUTERS: Final = (
 
 
 def build_openapi() -> dict[str, Any]:
-    """openapi.json: what the code says, without a database."""
+    """Return openapi.json. It needs no database."""
     return document.build_document(create_app(None, ROUTERS))

@@ -1,4 +1,4 @@
-"""Is the process alive, can it serve, what can it do, and how is it doing."""
+"""Liveness, readiness, capabilities and metrics."""
 
 import asyncio
 from typing import Final, Literal, get_args

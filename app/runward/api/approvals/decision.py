@@ -1,4 +1,4 @@
-"""Decide an approval: `POST /v1/approvals/{id}/decision`."""
+"""`POST /v1/approvals/{id}/decision`: decide an approval."""
 
 from fastapi import Response
 
@@ -42,7 +42,8 @@ async def decide_approval(
 
     try:
         shown = await respond_once(storage, request_key, decide)
-    except e.ApprovalAlreadyDecidedError:  # it may be pending still, and its run have ended
+    # The approval may still be pending although its run has ended.
+    except e.ApprovalAlreadyDecidedError:
         async with storage.write() as tx:
             await transitions.expire_approval(tx, principal.project_id, approval_id)
         raise

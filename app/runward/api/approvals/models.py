@@ -1,4 +1,4 @@
-"""An approval, as answers show it. What may be decided is in `runward.domain.run.approvals`."""
+"""Approvals, as responses show them. `runward.domain.run.approvals` applies decisions."""
 
 from datetime import datetime
 from typing import Literal, Self

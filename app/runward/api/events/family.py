@@ -1,6 +1,8 @@
-"""`include=children`: the log of a run and of all runs below it as one, polled or streamed.
+"""`include=children`: the merged log of a run and its child runs at any depth, polled or streamed.
 
-What a reader has is one number for each run, so its cursor is a token that holds them all."""
+A reader has one position in each run's log. The cursor is a token that contains all these
+positions.
+"""
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -23,22 +25,23 @@ from runward.store.postgres.db import Tx
 
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _STEP: Final = timedelta(milliseconds=1)
-"""What a token holds of a time."""
+"""Precision of the times in a token."""
 _HEAD: Final = struct.Struct(">Q")
 _ENTRY: Final = struct.Struct(">16sI")
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyPosition:
-    """The last event seen of each run. A run that is not in here is unseen and ended after `floor`,
-    or ended up to `floor` and was seen whole: so old child runs need no place."""
+    """The last event that the reader has received of each run. If a run is missing here and ended
+    after `floor`, the reader has received none of its events. If it ended at or before `floor`, the
+    reader has received all of them. So the token contains no entries for old child runs."""
 
     seen: dict[UUID, int] = field(default_factory=dict[UUID, int])
     floor: datetime = _LONG_AGO
 
     @classmethod
     def parse(cls, cursor: Cursor) -> "FamilyPosition":
-        """Raises InvalidRequestError."""
+        """Return the position that a token encodes. Raises InvalidRequestError."""
         if cursor.text == "0":
             return cls()
         try:
@@ -69,9 +72,10 @@ class FamilyPosition:
         return replace(self, seen={**self.seen, event.run_id: event.sequence})
 
     def drop_ended_runs(self, page: FamilyPage, root: RunId) -> "FamilyPosition":
-        """Before the page's events: without child runs that were seen whole and ended long ago.
-        The floor stays below the end of every run that was not seen whole, so that such a run is
-        read without a place: thousands of them would not fit into a token."""
+        """Drop child runs that ended long ago and whose events the reader has received. Call this
+        before the page's events are added. The floor stays below the end of every run that the
+        reader has not read completely. Such runs need no entry, because a token could not hold
+        thousands of entries."""
         long_ended = {
             id_: (one.ended_at, self.seen.get(id_, 0) >= one.last_seq)
             for id_, one in page.runs.items()
@@ -86,7 +90,7 @@ class FamilyPosition:
     def advance(
         self, page: FamilyPage, root: RunId
     ) -> Iterator[tuple[StoredEvent, "FamilyPosition"]]:
-        """The page's events, each with the position after it."""
+        """Return the page's events, each with the position after it."""
         position = self.drop_ended_runs(page, root)
         for event in page.events:
             position = position.advance_to(event)
@@ -94,12 +98,12 @@ class FamilyPosition:
 
 
 def _round_to_milliseconds(at: datetime) -> datetime:
-    """Rounded down, as tokens hold it."""
+    """Round a time down to milliseconds, the precision of tokens."""
     return at - timedelta(microseconds=at.microsecond % 1000)
 
 
 class FamilyLog:
-    """The log of a run and of all runs below it."""
+    """The log of a run and of its child runs at any depth."""
 
     def __init__(
         self, project_id: ProjectId, run_id: RunId, position: FamilyPosition | None = None
@@ -116,7 +120,7 @@ class FamilyLog:
         return feed.follow_family(self.project_id, self.run_id)
 
     async def read(self, tx: Tx, follower: FamilyFollower, count: int) -> Batch:
-        """Return the next entries. Runs that come to light are followed from then on."""
+        """Return the next entries. Child runs that they start are followed from then on."""
         seen, floor = self._position.seen, self._position.floor
         page = await read_family_after(tx, self.project_id, self.run_id, seen, floor, count)
         if page is None:
@@ -136,7 +140,7 @@ class FamilyLog:
         return event.sequence - self._position.seen.get(event.run_id, 0)
 
     def must_read(self, event: StoredEvent) -> bool:
-        """A child run may have started, or the log may end with the event."""
+        """Return whether the event may have started a child run, or may end the log."""
         is_root = event.run_id == self.run_id
         if self.missing(event) < 1:
             return is_root and event.is_last

@@ -1,8 +1,9 @@
-"""Follow the log of one run, or of a run and all runs below it.
+"""Follow the log of one run, or of a run and its child runs. Polling, streaming and waiting use the
+same loop.
 
-Everything that polls, streams or waits uses the same loop. It reads the database at the start and
-whenever something may have been missed. In between, it passes on the events and deltas that this
-process has seen go by. It holds no database connection while it waits.
+The loop reads the database at the start, and whenever it may have missed something. In between, it
+returns the events and deltas that this process receives as notifications. It holds no database
+connection while it waits.
 """
 
 import asyncio
@@ -24,15 +25,15 @@ from runward.store.live.listener import Feed, Follower
 from runward.store.postgres.db import Tx
 
 RETRY_MS: Final = 1000
-"""When a client of server-sent events reconnects."""
+"""Milliseconds after which a client of server-sent events reconnects."""
 PAGE: Final = 500
-"""Events read at once."""
+"""Maximum number of events of one database query."""
 HEARTBEAT_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event, and where a reader is that has seen it. `cursor`: the same for clients."""
+    """An event and the reader's position after it. `cursor`: the position as clients send it."""
 
     event: StoredEvent
     position: object
@@ -44,8 +45,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Entries and deltas in order. `status` is that of the run if the batch was read from the
-    database, and `more` says whether the log had more entries. Both empty: nothing came in time."""
+    """Entries and deltas in order. If the batch was read from the database, `status` is the status
+    of the run, and `more` is whether the log has more entries. An idle batch has no entries and no
+    deltas."""
 
     items: Sequence[Entry | Delta] = ()
     status: RunStatus | None = None
@@ -64,14 +66,14 @@ F = TypeVar("F", bound=Follower)
 
 
 class EventLog(Protocol[F]):
-    """A log, and how far its reader has come."""
+    """A log, and the position of its reader."""
 
     project_id: ProjectId
     run_id: RunId
 
     @property
     def seen(self) -> int:
-        """The number of the last event of the run itself that the reader has seen."""
+        """The number of the last event of the run itself that the reader has received."""
         ...
 
     def open(self, feed: Feed) -> AbstractContextManager[F]: ...
@@ -83,17 +85,18 @@ class EventLog(Protocol[F]):
     def append(self, event: StoredEvent, follower: F) -> Entry: ...
 
     def missing(self, event: StoredEvent) -> int:
-        """Return how many events of its run the reader has not seen, up to this one."""
+        """Return how many events of its run the reader has not received, up to and including this
+        one."""
         ...
 
     def must_read(self, event: StoredEvent) -> bool:
-        """Return whether the database must be read for what follows from the event."""
+        """Return whether the reader must read the database after this event."""
         ...
 
 
 class RunLog:
-    """The log of one run. A reader beyond its end, such as `RunLog(…, MAX_SEQUENCE)`, sees only
-    how the status changes."""
+    """The log of one run. A reader whose position is beyond the end, such as `RunLog(…,
+    MAX_SEQUENCE)`, receives only changes of the status."""
 
     def __init__(self, project_id: ProjectId, run_id: RunId, seen: int = 0) -> None:
         self.project_id = project_id
@@ -134,9 +137,9 @@ async def follow(
     seconds: float = inf,
     heartbeat: float = HEARTBEAT_SECONDS,
 ) -> AsyncGenerator[Batch]:
-    """Yield what the log has, and then what comes, until the run has a status of `until` and all
-    its entries were given, after `seconds`, or when the process stops. Yield an idle batch if
-    nothing came for `heartbeat` seconds. `deltas`: of drafts too. Raises RunNotFoundError."""
+    """Yield stored entries and then new ones. Stop when the run has a status of `until` and all its
+    entries were yielded, after `seconds`, or when the process stops. Yield an idle batch if nothing
+    arrived for `heartbeat` seconds. `deltas`: also yield drafts. Raises RunNotFoundError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     with log_.open(live.feed) as follower:
@@ -162,7 +165,7 @@ async def follow(
 async def _follow_live(
     storage: Storage, live: Live, log_: EventLog[F], follower: F, end: float, heartbeat: float
 ) -> AsyncGenerator[Batch]:
-    """Yield what goes by in this process, until the database is to be read."""
+    """Yield the events that this process receives, until the database must be read."""
     loop = asyncio.get_running_loop()
     while not live.is_stopping():
         batch = _take_pushed(log_, follower)
@@ -176,7 +179,8 @@ async def _follow_live(
 
 
 def _take_pushed(log_: EventLog[F], follower: F) -> Batch:
-    """Return what went by in this process. Sets `hinted` if the database is to be read."""
+    """Return the events that this process has received. Sets `hinted` if the database must be
+    read."""
     items: list[Entry | Delta] = []
     while follower.pushed:
         item = follower.pushed.popleft()
@@ -197,8 +201,8 @@ def _is_end(batch: Batch, run_id: RunId) -> bool:
 async def encode_log(
     storage: Storage, live: Live, log: EventLog[F], until: Collection[RunStatus] = TERMINAL
 ) -> AsyncGenerator[str]:
-    """Yield the log as server-sent events (WHATWG HTML), and comments while nothing comes. Stored
-    events bear their number as `id:`, and transient ones none."""
+    """Yield the log as server-sent events (WHATWG HTML), and comments while there are no events.
+    Stored events have their number as `id:`. Transient events have no `id:`."""
     yield f"retry: {RETRY_MS}\n\n"
     async with aclosing(follow(storage, live, log, until=until, deltas=True)) as batches:
         async for batch in batches:

@@ -1,4 +1,4 @@
-"""A run's events, as answers show them."""
+"""The events of a run, as responses show them."""
 
 from datetime import datetime
 from typing import Final
@@ -7,7 +7,8 @@ from runward.api.http.models import DIGEST, EXAMPLE_TIME, RUN_ID, ResponseModel,
 from runward.domain.json import JsonObject
 
 EVENT_STREAM: Final = {"$ref": "#/components/schemas/EventStream"}
-"""In openapi.json: what `runward.api.openapi.schemas` says that a stream is."""
+"""The reference in openapi.json to the schema of a stream, which `runward.api.openapi.schemas`
+adds."""
 
 
 class Event(ResponseModel):

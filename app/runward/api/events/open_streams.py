@@ -1,4 +1,5 @@
-"""Streams of server-sent events: how many a key may have open, and whether it is still valid."""
+"""Open streams of server-sent events: their maximum number for each key, and checks of the key
+while a stream is open."""
 
 import asyncio
 from collections.abc import (
@@ -29,7 +30,7 @@ from runward.store.runs import views
 T = TypeVar("T")
 
 KEY_CHECK_SECONDS: Final = 2.0
-"""Seconds after which an open stream checks its key again."""
+"""Number of seconds between two checks of the key of an open stream."""
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -40,8 +41,9 @@ async def stream_events(
     log: EventLog[Any],
     until: Collection[RunStatus],
 ) -> Response:
-    """Raises RunNotFoundError and TooManyRequestsError before anything is sent. Where the run
-    has ended and the client has its last event, 204 tells EventSource to stop reconnecting."""
+    """Return the stream of a run's events. If the run has ended and the client has its last event,
+    return 204, so that EventSource stops reconnecting. Raises RunNotFoundError and
+    TooManyRequestsError before anything is sent."""
     async with storage.read() as tx:
         found = await views.get_status(tx, log.project_id, log.run_id)
     if found is None:
@@ -53,14 +55,14 @@ async def stream_events(
 
 
 Frames = tuple[AsyncIterator[str], Mapping[str, str]]
-"""The frames of a stream and the headers of its answer."""
+"""The frames of a stream, and the headers of its response."""
 
 
 async def start_stream(
     storage: Storage, live: Live, principal: Principal, start: Callable[[], Awaitable[Frames]]
 ) -> Response:
-    """Reserve a stream before `start` commits a run, so that a request that is refused for its
-    streams has started nothing and can be repeated. Raises TooManyRequestsError."""
+    """Reserve a stream before `start` commits a run. If the key has too many streams, no run is
+    started and the client can repeat the request. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
         reserved.enter_context(count_stream(live, principal))
         frames, headers = await start()
@@ -72,7 +74,7 @@ async def start_stream(
 def respond_with_stream(
     storage: Storage, live: Live, principal: Principal, frames: AsyncIterator[str]
 ) -> Response:
-    """Raises TooManyRequestsError."""
+    """Return the response with the stream. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
         reserved.enter_context(count_stream(live, principal))
         return _CountedResponse(
@@ -81,12 +83,13 @@ def respond_with_stream(
 
 
 def _is_event(frame: str) -> bool:
-    """Not a comment."""
+    """Return whether the frame is an event and not a comment."""
     return not frame.startswith(":")
 
 
 class _CountedResponse(StreamingResponse):
-    """Holds the reserved stream until its last frame is sent or the client is gone."""
+    """A response that holds the reserved stream until the last frame is sent or the client
+    disconnects."""
 
     def __init__(
         self, frames: AsyncIterator[str], reserved: ExitStack, headers: Mapping[str, str]
@@ -101,7 +104,7 @@ class _CountedResponse(StreamingResponse):
 
 @contextmanager
 def count_stream(live: Live, principal: Principal) -> Generator[None]:
-    """Count one more open stream of the key until the block ends. Nobody else runs between the
+    """Count one more open stream of the key until the block ends. No other task runs between the
     check and the count. Raises TooManyRequestsError."""
     streams = live.open_streams
     if streams[principal.key_id] >= live.streams_per_key:
@@ -125,8 +128,9 @@ async def check_key(
     items: AsyncIterator[T],
     needs_check: Callable[[T], bool],
 ) -> AsyncGenerator[T]:
-    """Yield the items of the stream. Before news, check the key or the console session if the last
-    check is KEY_CHECK_SECONDS old. End the stream if it is no longer valid."""
+    """Yield the items of the stream. If the last check of the API key or console session is older
+    than KEY_CHECK_SECONDS, check it before the next item. If it is no longer valid, end the
+    stream."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:

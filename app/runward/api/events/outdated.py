@@ -1,4 +1,4 @@
-"""Followers that are outdated because a notification was lost."""
+"""Wake followers that missed a notification."""
 
 import asyncio
 from typing import Final
@@ -13,13 +13,14 @@ from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 log = structlog.get_logger()
 
 CHECK_SECONDS: Final = 2.0
-"""Notifications can be lost, so the last events of all followed runs are checked so often."""
+"""Number of seconds between two checks of the last events of all followed runs. The checks find
+lost notifications."""
 RUNS_PER_QUERY: Final = 1000
 
 
 async def wake_outdated_followers(storage: Storage, feed: Feed) -> None:
-    """Wake the readers that have not seen the last event of their run, every CHECK_SECONDS until
-    cancelled. One query serves all runs that this process follows."""
+    """Wake the readers that have not received the last event of their run, every CHECK_SECONDS
+    until cancelled. One query covers all runs that this process follows."""
     while True:
         await asyncio.sleep(CHECK_SECONDS)
         followed = feed.followed_runs

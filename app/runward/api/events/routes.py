@@ -1,4 +1,4 @@
-"""/v1/runs/{id}/events: the same log, polled or streamed."""
+"""/v1/runs/{id}/events: poll or stream the event log of a run."""
 
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
@@ -80,14 +80,14 @@ async def list_events(  # noqa: PLR0913
 def _make_log(
     project_id: ProjectId, run_id: RunId, after: Cursor, *, with_children: bool
 ) -> EventLog[Any]:
-    """Raises InvalidRequestError."""
+    """Return the log from the position of the cursor. Raises InvalidRequestError."""
     if with_children:
         return FamilyLog(project_id, run_id, FamilyPosition.parse(after))
     return RunLog(project_id, run_id, after.sequence)
 
 
 def _encode_page(batch: Batch, limit: int, log: EventLog[Any]) -> str:
-    """The events as they are stored, without parsing and printing them again."""
+    """Return a page with the stored JSON of the events, which is not parsed again."""
     entries = batch.entries[:limit]
     data = ",".join(entry.event.json for entry in entries)
     first, last = "null", "null"

@@ -7,11 +7,11 @@ from runward.domain.errors import OperatorError
 
 
 class ListenError(OperatorError):
-    """This process cannot listen where it was told to."""
+    """This process cannot listen on the configured address."""
 
 
 def check_address(host: str, port: int) -> None:
-    """Check that the address is free, on each address that the host's name has. Raises
+    """Check that the address is free, on every IP address of the host's name. Raises
     ListenError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -1,5 +1,5 @@
-"""Who asks: bearer keys, in the Authorization header alone; under /v1 also the console's session,
-in its cookie, for requests of the console's own page."""
+"""Authentication. API keys are accepted only in the Authorization header. Under /v1, requests from
+the console's own page can use its session cookie."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -16,7 +16,8 @@ MAX_TOKEN_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Requirement(RouteDependency):
-    """Any one of the scopes; none named: any valid key. Checked before the body is read."""
+    """The scopes of which a key must have at least one. If there are none, any valid key is
+    accepted. Checked before the body is read."""
 
     any_of: tuple[Scope, ...]
     operator: bool = False
@@ -37,7 +38,7 @@ class Requirement(RouteDependency):
 
 
 def require(*any_of: Scope, operator: bool = False) -> Any:
-    """For `Annotated[Principal, require(Scope.RUNS_WRITE)]`."""
+    """Return the dependency for `Annotated[Principal, require(Scope.RUNS_WRITE)]`."""
     return Depends(Requirement(any_of, operator))
 
 
@@ -53,8 +54,8 @@ Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
 
 
 async def _authenticate(request: Request) -> Principal:
-    """A key in the header goes before the cookie. Raises UnauthenticatedError and
-    ForbiddenError."""
+    """Return the principal of the request. A key in the header has precedence over the cookie.
+    Raises UnauthenticatedError and ForbiddenError."""
     if "authorization" in request.headers or "cookie" not in request.headers:
         return await authenticate_key(request)
     services = get_services(request)
@@ -71,7 +72,7 @@ async def _authenticate(request: Request) -> Principal:
 
 
 async def authenticate_key(request: Request) -> Principal:
-    """Raises UnauthenticatedError."""
+    """Return the principal of the key in the header. Raises UnauthenticatedError."""
     token = read_bearer_token(request)
     services = get_services(request)
     access, queue = services.access, services.queue
@@ -83,8 +84,8 @@ async def authenticate_key(request: Request) -> Principal:
 
 
 def read_bearer_token(request: Request) -> str:
-    """Raises UnauthenticatedError. Exactly one header counts: two are refused, since a proxy may
-    have looked at the other one."""
+    """Return the token of the Authorization header. Two such headers are rejected, because a proxy
+    may have checked the other one. Raises UnauthenticatedError."""
     values = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(values) != 1:
         raise UnauthenticatedError

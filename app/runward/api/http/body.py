@@ -1,4 +1,5 @@
-"""Reading a request: how large, which type, strictly JSON, and then the model it must be."""
+"""Read a request's body: check its size and type, parse strict JSON, and validate it with the
+route's model."""
 
 import asyncio
 import re
@@ -20,10 +21,11 @@ from runward.domain.errors import (
 )
 
 MAX_BYTES: Final = 1_048_576
-"""The default for every route; `Services.max_body_bytes` may say otherwise."""
+"""Maximum size of a body in bytes for every route. `Services.max_body_bytes` overrides it."""
 READ_SECONDS: Final = 30.0
 MAX_DETAILED_ERRORS: Final = 1_000
-"""Mistakes in a body that are described one by one. More would block the process for seconds."""
+"""Maximum number of errors in a body that are described one by one. More would block the process
+for seconds."""
 
 _JSON_TYPE: Final = re.compile(
     r'application/(?:[\w.+-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?\s*',
@@ -32,8 +34,8 @@ _JSON_TYPE: Final = re.compile(
 
 
 class ValidatedRequest(Request):
-    """A request whose body was read and validated; `json()` is the model's instance, which
-    FastAPI passes on as it is."""
+    """A request whose body was read and validated. `json()` returns the instance of the model,
+    which FastAPI uses unchanged."""
 
     raw: bytes = b""
     validated: Any = None
@@ -48,7 +50,8 @@ class ValidatedRequest(Request):
 async def read_request(
     request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None
 ) -> ValidatedRequest:
-    """`adapter` is what the body must be; None: the route takes no body, or an empty object."""
+    """Read and validate the request. `adapter`: the type of the body. None: the route accepts no
+    body except an empty object."""
     done = ValidatedRequest(request.scope, request.receive)
     done.raw = await read_bytes(request, max_bytes)
     if not done.raw:
@@ -64,8 +67,8 @@ def _has_body(request: Request) -> bool:
 
 
 async def read_bytes(request: Request, max_bytes: int) -> bytes:
-    """Empty: there is no body. Raises AppErrors for one that is too large, too slow, or that does
-    not say that it is JSON."""
+    """Return the body, or an empty value if there is none. Raises an AppError if the body is too
+    large, arrives too slowly, or is not declared as JSON."""
     if not _has_body(request):
         return b""
     declared = request.headers.get("content-length", "")
@@ -98,8 +101,8 @@ def _check_type(request: Request) -> None:
 
 
 def _validate(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
-    """From the text, not from `value`: only there strict models take arrays as tuples, texts as
-    times, and so on."""
+    """Validate the text and not the parsed `value`. Only from text, strict models accept arrays as
+    tuples and strings as times."""
     try:
         return adapter.validate_json(raw)
     except ValidationError as error:
@@ -120,7 +123,7 @@ def _add_hint(adapter: TypeAdapter[Any], item: ErrorDetails) -> dict[str, Any]:
 
 
 def _reject_body(value: JsonValue) -> None:
-    """Accept also `null`, which some clients send where they have nothing to say."""
+    """Reject a body. Accept `null`, because some clients send it in place of an empty body."""
     if value is not None and value != {}:
         paths = list(value)[:1] if isinstance(value, dict) else [""]
         errors = [FieldError(path, "this request must not have a body") for path in paths]

@@ -1,4 +1,4 @@
-"""Client connections: how many may be open, and how long and how large a request's head may be."""
+"""Limits of client connections: their number, and the time and size of a request's headers."""
 
 import asyncio
 from asyncio import Transport
@@ -16,14 +16,15 @@ from runward.domain.errors import UnavailableError
 log = structlog.get_logger()
 
 HEAD_SECONDS: Final = 15.0
-"""From the connection, or the first byte of a later request, to the end of the headers."""
+"""Maximum number of seconds until all headers have arrived. Measured from the start of the
+connection, or from the first byte of a later request."""
 MAX_HEAD_BYTES: Final = 256 * 1024
-"""Received without an end of the headers, or of the trailers."""
+"""Maximum number of bytes received before the end of the headers, or of the trailers."""
 _TOO_MANY_CONNECTIONS: Final = "Too many connections are open. Retry after one second."
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits that it does not have."""
+    """uvicorn's protocol with additional limits."""
 
     max_connections: ClassVar[int]
     head_seconds: ClassVar[float]
@@ -65,7 +66,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # a trailer is not a header (RFC 9110, 6.5.1)
+        if self._in_head:  # Trailers are not headers (RFC 9110, 6.5.1).
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -76,7 +77,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
-        """After the last chunk, which has no body, come the trailers."""
+        """Trailers follow the last chunk, which has no body."""
         self._in_trailers, self._head_bytes = True, 0
 
     def on_body(self, body: bytes) -> None:
@@ -91,7 +92,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(400)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer as without the upgrade, then close: the parser reads no further request."""
+        """Respond as if no upgrade was requested, then close the connection: the parser reads no
+        further request."""
         self._close_after_answers()
 
     def _is_supported(self) -> bool:
@@ -100,8 +102,8 @@ class LimitedProtocol(HttpToolsProtocol):
         return chunked and cast(Any, self.parser).get_http_version() in {"1.0", "1.1"}
 
     def _refuse(self, status: int) -> None:
-        """Answer what cannot be read with a problem and close the connection. Whole requests before
-        it are answered instead, and a request that is being answered is cut off."""
+        """Respond to an unreadable request with a problem, and close the connection. Complete
+        requests before it get their responses first. A response that is being sent is cut off."""
         before = cast(RequestResponseCycle | None, self.cycle)
         if before is None or (before.response_complete and not before.more_body):
             answers = True
@@ -144,7 +146,8 @@ def make_limited_protocol(
 
 
 def _encode_refusal(status: int, code: str, detail: str, headers: bytes = b"") -> bytes:
-    """A problem as the whole answer of a connection. `headers`: further lines."""
+    """Return a problem as the complete response of a connection. `headers`: additional header
+    lines."""
     request_id = f"req_{uuid4().hex}"
     body = to_json(build_problem(status, code, detail, request_id=request_id))
     head = (

@@ -1,7 +1,7 @@
-"""Handler parameters that the route fills in by itself, such as the principal.
+"""Handler parameters that the route provides, such as the principal.
 
-FastAPI takes 20 us to solve any dependency, even one that only reads an attribute of the request;
-these cost nothing. Elsewhere than in a StrictRoute they are ordinary dependencies.
+FastAPI takes 20 us to resolve a dependency, even one that only reads an attribute of the request. A
+StrictRoute resolves these without that cost. Other routes treat them as ordinary dependencies.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,8 @@ _REQUEST = "__request"
 
 
 class RouteDependency:
-    """A callable class whose value is known once `prepare` was awaited, before the body is read."""
+    """A callable class whose value is available after `prepare` was awaited, before the body is
+    read."""
 
     async def prepare(self, request: Request) -> None:
         raise NotImplementedError
@@ -39,8 +40,8 @@ class RouteDependency:
 
 
 def extract_dependencies(dependant: Dependant) -> tuple[RouteDependency, ...]:
-    """Take the RouteDependency parameters of a coroutine function out of what FastAPI solves.
-    Return what the route must `prepare`."""
+    """Remove the RouteDependency parameters of a coroutine function from those that FastAPI
+    resolves. Return the ones that the route must `prepare`."""
     given = {d.name: d.call for d in dependant.dependencies if isinstance(d.call, RouteDependency)}
     handler = dependant.call
     if given and handler is not None and iscoroutinefunction(handler):
@@ -68,13 +69,13 @@ def get_services(request: Request) -> Services:
 
 
 class _PartDependency(RouteDependency):
-    """A part of the services, by its name."""
+    """A part of the services, identified by its name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     async def prepare(self, request: Request) -> None:
-        """They are there from the start."""
+        """Do nothing, because the services exist from the start."""
 
     def value(self, request: Request) -> Any:
         return getattr(get_services(request), self._name)

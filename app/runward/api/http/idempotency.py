@@ -1,4 +1,4 @@
-"""One answer for one Idempotency-Key: the same key and body are answered like the first time."""
+"""Idempotency keys: a repeated request with the same key and body gets the first response."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -24,7 +24,8 @@ REPLAY_HEADERS = {"Idempotent-Replayed": "true"}
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """What a request asks to happen at most once. Without a key it simply happens."""
+    """A request that must have its effect at most once. Without a key, requests are not
+    deduplicated."""
 
     project_id: ProjectId
     route: str
@@ -35,13 +36,14 @@ class IdempotentRequest:
     def from_request(
         cls, request: Request, project_id: ProjectId, key: str | None
     ) -> "IdempotentRequest":
-        """The path belongs to it: the same key and body elsewhere is another request."""
+        """Return the request's key and fingerprint. The path is part of the fingerprint: the same
+        key and body on another path is a different request."""
         assert isinstance(request, ValidatedRequest)
         body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
         return cls(project_id, f"{request.method} {request.url.path}", compute_digest(body), key)
 
     def with_key(self, new: NewRun) -> NewRun:
-        """The key is then kept in the commit that accepts the run."""
+        """Return the request with its key. The commit that accepts the run also stores the key."""
         if self.key is None:
             return new
         return replace(new, idempotency=(self.key, self.route, self.body_digest))
@@ -60,7 +62,7 @@ async def _read_request_key(
 
 
 RequestKey = Annotated[IdempotentRequest, Depends(_read_request_key)]
-"""A handler's parameter, beside its principal."""
+"""A handler's parameter, used together with its principal."""
 
 
 async def respond_once(
@@ -72,9 +74,9 @@ async def respond_once(
     headers: dict[str, str] | None = None,
     collection_path: str | None = None,
 ) -> Response:
-    """`operation` does it in the given transaction and returns what to show. What it raises undoes
-    it, and burns no key. `collection_path`: the path under which what was made stands, by its
-    id."""
+    """Run `operation` in the given transaction, and return its response. If it raises an error, the
+    transaction is rolled back and the key is not used up. `collection_path`: the path that contains
+    the created resource under its ID."""
     made = await _respond(storage, request_key, operation, status, headers)
     if collection_path is not None:
         made.headers["Location"] = f"{collection_path}/{from_json(bytes(made.body))['id']}"
@@ -82,7 +84,7 @@ async def respond_once(
 
 
 async def has_stored_response(storage: Storage, request_key: IdempotentRequest) -> bool:
-    """Return whether `respond_once` would replay an answer."""
+    """Return whether `respond_once` would replay a stored response."""
     if request_key.key is None:
         return False
     async with storage.read() as tx:

@@ -1,5 +1,5 @@
-"""What surrounds every request: its ID, HEAD, safe headers, the last answer when all else failed,
-the names in `Host`, and compression."""
+"""Middleware around every request: the request ID, HEAD, security headers, errors without a
+handler, allowed `Host` names, and compression."""
 
 import logging
 import re
@@ -30,13 +30,13 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class TruncatedResponseError(Exception):
-    """A response failed after it had begun. The server closes the connection, so that the client
-    notices that the response is incomplete. The cause has been logged."""
+    """A response failed after its first bytes were sent. The server closes the connection, so that
+    the client notices that the response is incomplete. The cause has been logged."""
 
 
 class RequestMiddleware:
-    """Outermost of ours. An exception that reaches it has no handler: it is logged under the
-    request's id, and the client learns the id alone."""
+    """The outermost middleware of Runward. If an exception reaches it, it logs the exception with
+    the request ID. The client receives only the ID."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -72,7 +72,7 @@ class RequestMiddleware:
 
 
 def should_log(record: logging.LogRecord) -> bool:
-    """Return False for a TruncatedResponseError, of which the server would log its stack."""
+    """Return False for a TruncatedResponseError, because the server would log its stack trace."""
     return not (record.exc_info and isinstance(record.exc_info[1], TruncatedResponseError))
 
 
@@ -84,8 +84,8 @@ def _log_truncated(request: Request, error: Exception) -> None:
 
 
 class _ResponseSender:
-    """The way out. For HEAD it lets the head pass, then tells the handler that the client left,
-    which ends streams too."""
+    """Sends the response. For HEAD, it sends only the headers and then reports a disconnect to the
+    handler, which also ends streams."""
 
     def __init__(self, send: Send, request_id: str, *, head: bool) -> None:
         self._send = send
@@ -125,21 +125,21 @@ def _read_request_id(scope: Scope) -> str:
 
 
 PROBE_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Asked by address, and the same for everyone."""
+"""Paths that are accepted for every `Host`, because probes request them by IP address."""
 
 _BRACKETED: Final = re.compile(r"\[[^\]]*\]")
 
 
 class AllowedHosts:
-    """`patterns`: names in lower case without ports; `*.example.com` covers subdomains, and `*`
-    every name."""
+    """Rejects requests for other hosts. `patterns`: names in lower case without ports.
+    `*.example.com` matches subdomains, and `*` matches every name."""
 
     def __init__(self, app: ASGIApp, patterns: Set[str]) -> None:
         self.app = app
         self._patterns = patterns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises BadRequestError."""
+        """Check the host, then call the application. Raises BadRequestError."""
         if scope["type"] == "http" and scope["path"] not in PROBE_PATHS:
             hosts = [value for name, value in scope["headers"] if name == b"host"]
             if len(hosts) != 1 or not self._allows(normalize_host(hosts[0].decode("latin-1"))):
@@ -159,7 +159,7 @@ class AllowedHosts:
 
 
 def normalize_host(host: str) -> str:
-    """Without port, brackets and the root's dot, in lower case."""
+    """Return the host in lower case, without port, brackets and trailing dot."""
     name = host[1:].partition("]")[0] if _BRACKETED.match(host) else host.partition(":")[0]
     return name.lower().removesuffix(".")
 
@@ -168,8 +168,8 @@ _WEIGHT: Final = re.compile(r"q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
 
 class CompressionMiddleware(GZipMiddleware):
-    """The middleware of the framework compresses wherever the header has the word gzip, also for
-    `gzip;q=0`."""
+    """Compresses responses. The framework's middleware would also compress for `gzip;q=0`, because
+    it only searches the header for the word gzip."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -181,7 +181,8 @@ class CompressionMiddleware(GZipMiddleware):
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """By the value of an Accept-Encoding header. False where it is malformed or says both."""
+    """Return whether an Accept-Encoding header accepts gzip. False if the header is malformed or
+    contradictory."""
     weights = dict[str, list[float]]()
     for given in accept_encoding.split(","):
         coding, _, weight = given.partition(";")

@@ -1,4 +1,4 @@
-"""What request and response models have in common."""
+"""Base classes and shared types of request and response models."""
 
 from collections.abc import Collection
 from copy import copy
@@ -30,12 +30,12 @@ KEY_ID: Final = "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d"
 PROJECT_ID: Final = "proj_019a5f1e4a0c7e298b1d3f5a7c9e0b2d"
 EXAMPLE_TIME: Final = "2026-11-02T09:30:00.125000Z"
 DIGEST: Final = "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a"
-"""For the examples in openapi.json."""
+"""The digest in the examples of openapi.json."""
 
 
 class ResponseModel(BaseModel):
-    """An answer. Built by our own code, so not strict. Docstrings under fields are their
-    descriptions in openapi.json. Every field is always there."""
+    """A response model. Validation is not strict, because only Runward builds it. Docstrings under
+    fields are their descriptions in openapi.json. Responses contain every field."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -46,13 +46,13 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def from_attributes(cls, row: object, **fields: Any) -> Self:
-        """Return the model of a row: the row's attributes that have the names of fields, and
+        """Return the model of a row. Its fields are the row's attributes of the same names, and
         `fields`."""
         return cls(**cls._read_attributes(row, fields))
 
     @classmethod
     def construct_from_attributes(cls, row: object, **fields: Any) -> Self:
-        """Return the same without validation, which takes most of the time of a long list."""
+        """Return the same model without validation, which takes most of the time of a long list."""
         return cls.model_construct(None, **cls._read_attributes(row, fields))
 
     @classmethod
@@ -62,7 +62,7 @@ class ResponseModel(BaseModel):
 
 
 class ConversationPage(ResponseModel):
-    """A page of items, each with its `id`, which have no model of their own."""
+    """A page of items with their `id`. The items have no models of their own."""
 
     object: Literal["list"] = "list"
     data: list[JsonObject]
@@ -75,20 +75,18 @@ class ConversationPage(ResponseModel):
 
 
 class RequestModel(Frozen):
-    """A request's body: unknown fields are refused and nothing is coerced."""
+    """The body of a request. Unknown fields are rejected, and values are not converted."""
 
 
 def create_request_model(name: str, fields: dict[str, Any]) -> type[RequestModel]:
-    """Return a request model with these fields, which bring their descriptions along.
-
-    Looking for docstrings in the source of a class that has no source takes Pydantic 30 ms.
-    """
+    """Return a request model with these fields and their descriptions. Docstrings are disabled:
+    Pydantic takes 30 ms to search the source of a class that has none."""
     without_docstrings = {"use_attribute_docstrings": False}
     return create_model(name, __base__=RequestModel, __cls_kwargs__=without_docstrings, **fields)
 
 
 def make_optional(model: type[BaseModel], *, without: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a model, each of which may be left out, for `create_request_model`."""
+    """Return the fields of a model for `create_request_model`, each of them optional."""
     return {
         name: (field.annotation, remove_default(field))
         for name, field in model.model_fields.items()
@@ -115,7 +113,8 @@ def _convert_to_utc(value: datetime) -> datetime:
 
 
 UtcDatetime = Annotated[AwareDatetime, AfterValidator(_convert_to_utc)]
-"""A time with its offset from UTC, which near the first and the last year can lead out of range."""
+"""A time with an offset from UTC. Near the first and last year, the conversion to UTC can be out of
+range."""
 
 
 def _check_metadata_size(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

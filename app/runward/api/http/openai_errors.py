@@ -1,7 +1,7 @@
-"""Errors as clients of OpenAI's API read them: `{"error": {message, type, param, code}}`.
+"""Errors in the format of OpenAI's API: `{"error": {message, type, param, code}}`.
 
-Under /v1/responses every error has this shape, those of the key and of the framework too. What
-OpenAI answers with 400 is 400 here as well, where the rest of the API says 422.
+All errors under /v1/responses have this format, including authentication errors and errors of the
+framework. Errors for which the rest of the API uses 422 have the status 400, as in OpenAI's API.
 """
 
 import re
@@ -31,7 +31,7 @@ _UNSUPPORTED_PARAMETERS: Final = frozenset(
         "prompt_cache_retention",
     }
 )
-"""Parameters of OpenAI's API that Runward does not take."""
+"""Parameters of OpenAI's API that Runward does not support."""
 _TOOL_TYPE: Final = re.compile(r"tools\.[0-9]+\.type")
 _BY_MESSAGE: Final[Mapping[str, str]] = {
     "unknown field": "unknown_parameter",
@@ -51,7 +51,8 @@ def make_openai_response(
     errors: Sequence[JsonValue],
     headers: Mapping[str, str] | None,
 ) -> Response:
-    """`errors`: `{path, message}` each, as a problem has them. The first one is the `param`."""
+    """Return the response. `errors`: objects with `path` and `message`, as in a problem. The first
+    path is the `param`."""
     body = build_openai_error(status, code, detail, errors)
     return Response(to_json(body), STATUSES.get(status, status), headers, "application/json")
 

@@ -1,4 +1,4 @@
-"""Lists: one envelope, and one way to page through them in both directions."""
+"""Lists: the envelope of all pages, and cursors in both directions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Page(BaseModel, Generic[Item]):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
     pass `first_id` as `before`."""
 
-    # No `use_attribute_docstrings`: for each kind of page pydantic would look through every module
-    # for a class that is not there, while the service starts.
+    # `use_attribute_docstrings` is off. With it, Pydantic would search every module for the class
+    # of each kind of page when the service starts.
     model_config = ConfigDict(
         frozen=True, extra="forbid", json_schema_serialization_defaults_required=True
     )
@@ -77,8 +77,8 @@ class Page(BaseModel, Generic[Item]):
 
 
 class RowWindow(TypedDict, Generic[Item]):
-    """The rows to read for a page, in reading order: one more than the page has, after that of
-    `after`. A page before a row is read backwards from that row."""
+    """The rows to read for a page, in reading order: one more than the page contains, starting
+    after the row `after`. To read a page before a row, the order is reversed."""
 
     after: Item | None
     limit: int
@@ -88,7 +88,7 @@ class RowWindow(TypedDict, Generic[Item]):
 def make_window(
     limit: int, after: Item | None, before: Item | None, *, descending: bool
 ) -> RowWindow[Item]:
-    """Raises InvalidRequestError if both cursors are given."""
+    """Return the window of the parameters. Raises InvalidRequestError if both cursors are set."""
     if before is None:
         return {"after": after, "limit": limit + 1, "descending": descending}
     if after is not None:
@@ -108,7 +108,7 @@ class PageParams:
 
     @property
     def by_name(self) -> RowWindow[str]:
-        """The rows of a list that is ordered by name. Raises InvalidRequestError."""
+        """Return the rows of a list that is ordered by name. Raises InvalidRequestError."""
         return make_window(self.limit, self.after, self.before, descending=self.descending)
 
     def by_id(self, prefix: Prefix) -> RowWindow[UUID]:
@@ -117,8 +117,8 @@ class PageParams:
         return self.by_cursor(partial(parse_id, prefix), f"must be an ID like {prefix}_…")
 
     def by_cursor(self, parse: Callable[[str], Item | None], problem: str) -> RowWindow[Item]:
-        """Return the rows of a list with cursors of its own. Raises InvalidRequestError with
-        `problem` if `parse` returns None."""
+        """Return the rows of a list whose cursors `parse` reads. If `parse` returns None, raises
+        InvalidRequestError with `problem`."""
         cursors: dict[str, Item | None] = {}
         for name, given in (("after", self.after), ("before", self.before)):
             cursors[name] = None if given is None else parse(given)
@@ -176,13 +176,13 @@ async def _read_ordered_page_params(
 Pagination = Annotated[PageParams, Depends(_read_page_params)]
 """A handler's parameter: `limit`, `after`, `before` and `order`, newest first."""
 ChronologicalPagination = Annotated[PageParams, Depends(_read_ordered_page_params)]
-"""The same for what belongs to one run: as it happened."""
+"""The same parameter for lists of one run's items, which are ordered from oldest to newest."""
 
 
 def slice_page(
     items: Sequence[Item], params: PageParams, get_id: Callable[[Item], str]
 ) -> Page[Item]:
-    """Return a page of a list that was read whole, because it is small."""
+    """Return a page of a list that was read completely, because it is small."""
     places = {get_id(item): place for place, item in enumerate(items)}
     problem = "must be the `first_id` or `last_id` of a page of this list"
     window = params.by_cursor(places.get, problem)

@@ -1,4 +1,4 @@
-"""Path, query and header values that several routes share."""
+"""Path, query and header parameters that several routes share."""
 
 import re
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from runward.domain.registry.tools import NAME_PATTERN
 MAX_WAIT_SECONDS: Final = 60.0
 MAX_SEQUENCE: Final = 2**31 - 1
 MAX_CURSOR: Final = 32_768
-"""Characters: about 1,200 runs that one cursor tells apart."""
+"""Maximum number of characters of a cursor: enough for the positions of about 1,200 runs."""
 
 _PREFER_WAIT: Final = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class _PathValue:
-    """The format of a path parameter. A text that `parse` does not take is answered like an unknown
-    id or name."""
+    """The format of a path parameter. If `parse` rejects a value, the response is the same as for
+    an unknown ID or name."""
 
     parse: Callable[[str], Any]
     pattern: str
@@ -90,9 +90,9 @@ NewSecretPath = Annotated[
     str,
     Path(description="Name of the secret.", pattern=NAME_PATTERN, examples=["CRM_TOKEN"]),
 ]
-"""Where a secret is made: what is no name is refused, not unknown."""
+"""Name of a secret to create. An invalid name is rejected with 422 and not with 404."""
 CallPath = Annotated[CallId, Path(description="ID of the tool call. Unique within its run.")]
-"""For paths with `{call_id:path}`: a model's id may contain a slash."""
+"""For paths with `{call_id:path}`, because a model's ID may contain a slash."""
 
 
 MaxArgumentsBytes = Annotated[
@@ -136,19 +136,21 @@ async def _read_wait(
 
 
 WaitSeconds = Annotated[float, Depends(_read_wait)]
-"""Seconds; 0 is at once. From `?wait=` or, where that is not given, `Prefer: wait=`."""
+"""Number of seconds to wait. 0: do not wait. Read from `?wait=`, or from `Prefer: wait=` if
+`?wait=` is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a reader of events is; `0` at the beginning. `parameter` is where it said so."""
+    """The position of a reader of events. `0` is the beginning. `parameter` is the parameter that
+    it came from."""
 
     text: str
     parameter: str
 
     @property
     def sequence(self) -> int:
-        """Of the events of one run. Raises InvalidRequestError."""
+        """The position as a sequence number of one run. Raises InvalidRequestError."""
         if not re.fullmatch(r"[0-9]{1,10}", self.text) or int(self.text) > MAX_SEQUENCE:
             raise self.make_error(f"must be a sequence number from 0 to {MAX_SEQUENCE}")
         return int(self.text)
@@ -182,7 +184,7 @@ async def _read_cursor(
 
 
 EventCursor = Annotated[Cursor, Depends(_read_cursor)]
-"""Last-Event-ID wins over `?after=`: a reconnecting EventSource repeats the old URL."""
+"""Last-Event-ID overrides `?after=`, because a reconnecting EventSource repeats the old URL."""
 
 IdempotencyKey = Annotated[
     str | None,
@@ -195,4 +197,4 @@ IdempotencyKey = Annotated[
         "within 24 hours, Runward creates nothing and returns the first response.",
     ),
 ]
-"""A handler's parameter, named `idempotency_key`, default None."""
+"""A handler's parameter, named `idempotency_key`. Default: None."""

@@ -1,5 +1,5 @@
-"""Errors as HTTP: the one place that knows status numbers, and RFC 9457 answers. Where OpenAI's
-clients ask, they get the same in OpenAI's words."""
+"""Errors as HTTP responses in the format of RFC 9457, or in OpenAI's format for its clients. Only
+this module and `openai_errors` know status codes."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -69,7 +69,7 @@ log = structlog.get_logger()
 
 MEDIA_TYPE: Final = "application/problem+json"
 DEFAULT_RETRY_SECONDS: Final = 2.0
-"""What Retry-After says where nothing better is known."""
+"""The value of Retry-After if no better value is known."""
 
 STATUSES: Final[Mapping[type[e.AppError], int]] = {
     e.BadRequestError: 400,
@@ -86,7 +86,8 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
     e.TooManyRequestsError: 429,
     e.UnavailableError: 503,
 }
-"""A class that is not listed has the number of its nearest ancestor."""
+"""The status of each error class. A class that is not listed has the status of its nearest
+ancestor."""
 
 DECRYPTION_FAILED: Final = (
     "A stored secret cannot be decrypted. It was encrypted with a different "
@@ -108,11 +109,11 @@ FRAMEWORK_ERRORS: Final[Mapping[int, tuple[str, str]]] = {
         "Runward failed because of an internal error. Search Runward's log for the request ID.",
     ),
 }
-"""What the framework refuses by itself, and what nobody expected: status -> code, detail."""
+"""Errors of the framework, and unexpected errors: status -> code, detail."""
 
 
 def get_status(kind: type[e.AppError]) -> int:
-    """Raises KeyError for a class that has no number."""
+    """Return the status of an error class. Raises KeyError if it has none."""
     return next((STATUSES[c] for c in kind.__mro__ if c in STATUSES), 0) or STATUSES[kind]
 
 
@@ -175,13 +176,15 @@ def make_app_problem(request: Request, error: e.AppError) -> Response:
 def make_framework_problem(
     request: Request, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """For what is no AppError: only fixed texts, never an exception's own."""
+    """Return the problem for an error that is not an AppError. It contains only fixed texts, never
+    the text of an exception."""
     code, detail = FRAMEWORK_ERRORS.get(status, (f"http_{status}", HTTPStatus(status).phrase))
     return make_problem(request, status, code, detail, headers=headers)
 
 
 def make_error_response(request: Request, error: Exception) -> Response | None:
-    """None: nobody expected this one; log it and answer 500."""
+    """Return the response for an error. None: the error is unexpected. The caller must log it and
+    respond with 500."""
     match error:
         case e.AppError():
             return make_app_problem(request, error)
@@ -198,7 +201,7 @@ def make_error_response(request: Request, error: Exception) -> Response | None:
 
 
 def describe_request(request: Request) -> dict[str, str | None]:
-    """Return what log events say of a request."""
+    """Return the fields of a request for log events."""
     return {
         "request_id": get_request_id(request),
         "method": request.method,
@@ -207,7 +210,7 @@ def describe_request(request: Request) -> dict[str, str | None]:
 
 
 def log_unavailable(request: Request, response: Response, error: Exception) -> None:
-    """Log the cause of a 503, which the client is not told."""
+    """Log the cause of a 503. The response does not contain it."""
     if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
         about = describe_request(request) | log_fields(error.__cause__ or error)
         log.warning("request.unavailable", **about)

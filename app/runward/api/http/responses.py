@@ -1,5 +1,5 @@
-"""Responses: JSON printed once, without FastAPI's own encoder, which validates a second time; and
-conditional GET requests (RFC 9110, section 13)."""
+"""Responses: JSON that is serialized once, and conditional GET requests (RFC 9110, section 13).
+FastAPI's own encoder would validate the value a second time."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -12,15 +12,15 @@ from pydantic_core import to_json
 def json_response(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return `value`, a model or anything that is JSON, as a response. Declare the model on the
-    route (`response_model=`), for openapi.json."""
+    """Return a response with `value`, which is a model or JSON data. Declare the model on the route
+    (`response_model=`) for openapi.json."""
     return Response(to_json(value), status, headers, "application/json")
 
 
 def apply_etag(request: Request, response: Response) -> Response:
-    """Add an ETag to a whole 200 answer of a GET, or answer 304 if the client names it in
-    `If-None-Match`. The ETag is weak, since the same JSON may be sent compressed. Streams have
-    none."""
+    """Add an ETag to a complete 200 response of a GET request. If `If-None-Match` contains the
+    ETag, return 304. The ETag is weak, because the same JSON may be sent compressed. Streams have
+    no ETag."""
     body = getattr(response, "body", None)
     if request.method != "GET" or response.status_code != 200 or not isinstance(body, bytes):
         return response

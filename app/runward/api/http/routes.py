@@ -1,5 +1,6 @@
-"""What every route does before its handler: who asks, is the path sane, are the query's names
-known, is the body what it must be. In this order, so that a stranger costs nothing."""
+"""Everything that a route does before its handler: authenticate the request, check its path and
+query names, and validate its body. The checks are in this order, so that unauthenticated requests
+cost little."""
 
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
@@ -28,7 +29,8 @@ _NUMBER_FORMATS: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
         "must be a valid number, unable to parse string as a number",
     ),
 }
-"""How numbers are written in a query. Pydantic also takes `+1`, `1_0` and spaces around them."""
+"""How a query parameter must represent a number. Pydantic would also accept `+1`, `1_0` and
+surrounding spaces."""
 SINGLE_HEADERS: Final = ("Idempotency-Key", "Last-Event-ID")
 
 
@@ -56,8 +58,8 @@ class StrictRoute(APIRoute):
 
 
 def _encode_result(handler: Callable[..., Any], status: int) -> Callable[..., Any]:
-    """Return the handler with what it returns as the response: a Response as it is, a model as
-    JSON, printed once, and None without a body."""
+    """Return the handler with its result as a response. A Response stays unchanged, a model becomes
+    JSON, and None becomes an empty body."""
 
     async def call(**values: Any) -> Response:
         result = await handler(**values)
@@ -72,12 +74,12 @@ def _encode_result(handler: Callable[..., Any], status: int) -> Callable[..., An
 class RouteRules:
     dependencies: tuple[RouteDependency, ...]
     query_names: frozenset[str]
-    """Query parameters that may stand once."""
+    """Query parameters that may occur once."""
     numbers: Mapping[str, type]
     """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None
     has_inputs: bool
-    """Whether the operation has a body, or parameters outside of its path."""
+    """Whether the operation has a body, or parameters other than those in its path."""
 
     @classmethod
     def from_route(cls, route: APIRoute) -> "RouteRules":
@@ -129,7 +131,8 @@ class RouteRules:
 
 
 def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
-    """The handlers of one resource. Their names are the operation ids of openapi.json."""
+    """Return the router of one resource. The names of its handlers are the operation IDs in
+    openapi.json."""
     return APIRouter(
         prefix=prefix,
         tags=[tag],
@@ -145,7 +148,7 @@ def check_path(request: Request) -> None:
 
 
 def check_headers(request: Request) -> None:
-    """Raise InvalidRequestError if a header appears twice, since a proxy may have read the other
+    """Raise InvalidRequestError if a header occurs twice, because a proxy may have read the other
     value."""
     names = [name.decode("latin-1") for name, _ in request.scope["headers"]]
     twice = [name for name in SINGLE_HEADERS if names.count(name.lower()) > 1]
@@ -155,7 +158,7 @@ def check_headers(request: Request) -> None:
 
 
 def is_text(value: str) -> bool:
-    """Whether PostgreSQL could hold it: no NUL, no lone surrogates."""
+    """Return whether PostgreSQL can store the text: it has no NUL and no lone surrogates."""
     return clean_text(value) is value
 
 

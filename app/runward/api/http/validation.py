@@ -1,5 +1,6 @@
-"""Pydantic's errors in Runward's words: a path the client knows, a message without values, and for
-an unknown field Runward's name for what other APIs call so."""
+"""Convert Pydantic's errors to Runward's: a path as the client knows it, and a message without
+values. If an unknown field is another API's name of a field, the message suggests Runward's
+name."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from runward.domain.registry.synonyms import FIELD_NAMES_BY_SYNONYM
 from runward.llm.settings import all_settings
 
 _DEPTH: Final = 2
-"""Of the objects whose fields are suggested: the body, and objects directly in it."""
+"""Maximum depth of objects whose fields are suggested: the body, and objects directly in it."""
 
 
 def suggest_field(adapter: TypeAdapter[Any], location: Sequence[str | int]) -> str:
@@ -31,7 +32,7 @@ def suggest_field(adapter: TypeAdapter[Any], location: Sequence[str | int]) -> s
 
 @cache
 def _find_field_paths(adapter: TypeAdapter[Any]) -> Mapping[str, tuple[str, ...]]:
-    """Each field's name, and the shortest path to it."""
+    """Return each field's name and the shortest path to it."""
     schema = adapter.json_schema()
     found: dict[str, tuple[str, ...]] = {}
     for path in sorted(_iterate_paths(schema, schema, ()), key=len):
@@ -51,13 +52,13 @@ def _iterate_paths(
     for name, inner in cast(dict[str, dict[str, Any]], schema.get("properties", {})).items():
         yield (*above, name)
         yield from _iterate_paths(inner, root, (*above, name))
-        if name == "model_settings":  # in the schema it is any object
+        if name == "model_settings":  # The schema describes it as any object.
             yield from ((*above, name, setting) for setting in all_settings())
 
 
 MAX_ERRORS: Final = 20
 MAX_PATH: Final = 200
-"""Characters. A path may hold keys that the client made up."""
+"""Maximum number of characters of a path. A path may contain keys that the client chose."""
 
 _MESSAGES: Final[Mapping[str, str]] = {
     "extra_forbidden": "unknown field",
@@ -81,14 +82,15 @@ def convert_validation_error(error: RequestValidationError) -> InvalidRequestErr
 
 
 def build_field_errors(details: Sequence[Any], body: object) -> list[FieldError]:
-    """`details` are Pydantic's own dicts, each `loc` beginning with its place (`body`, `query`
-    …)."""
+    """Return the errors of a request. `details`: Pydantic's dicts. Each `loc` begins with `body`,
+    `query`, or another part of the request."""
     complaints = [_ValidationIssue.from_details(item, body) for item in details]
     inner = {".".join(c.parts[:n]) for c in complaints for n in range(len(c.parts))}
     messages: dict[str, list[str]] = {}
     for complaint in complaints:
         if complaint.of_branch and complaint.path in inner:
-            continue  # another branch of the union got further: that is the one meant
+            # Another branch of the union matched further, so the client probably meant that one.
+            continue
         said = messages.setdefault(complaint.path, [])
         if complaint.message not in said:
             said.append(complaint.message)
@@ -103,7 +105,8 @@ def build_field_errors(details: Sequence[Any], body: object) -> list[FieldError]
 
 @dataclass(frozen=True, slots=True)
 class _ValidationIssue:
-    """`of_branch`: Pydantic tried several models for the value, and this is about one of them."""
+    """One error. `of_branch`: it is about one of several models that Pydantic tried for the
+    value."""
 
     parts: tuple[str, ...]
     of_branch: bool
@@ -124,7 +127,8 @@ class _ValidationIssue:
         if kind.startswith("union_tag_"):
             context: Mapping[str, str] = item["ctx"]
             name = context["discriminator"].strip("'")
-            parts.append("type" if name.endswith("()") else name)  # a function looked for it
+            # A validator function found the error.
+            parts.append("type" if name.endswith("()") else name)
             of_branch = False
         return cls(tuple(parts), of_branch, _format_message(item))
 
@@ -135,7 +139,7 @@ def _truncate_path(path: str) -> str:
 
 def _format_message(item: Mapping[str, Any]) -> str:
     kind: str = item["type"]
-    if kind == "union_tag_invalid":  # Pydantic's own text repeats the value
+    if kind == "union_tag_invalid":  # Pydantic's own text contains the value.
         return f"must be one of {item['ctx']['expected_tags']}"
     if kind in _MESSAGES:
         return _MESSAGES[kind] + item.get("hint", "")
@@ -151,7 +155,8 @@ def _format_message(item: Mapping[str, Any]) -> str:
 
 
 def _find_known_parts(loc: Sequence[str | int], body: object, *, last_is_new: bool) -> list[str]:
-    """Without what is not in the body: Pydantic also names the branches of a union."""
+    """Return the parts of a path that are in the body. Pydantic also includes the names of union
+    branches."""
     parts: list[str] = []
     here = body
     for index, part in enumerate(loc):

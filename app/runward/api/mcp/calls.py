@@ -1,4 +1,4 @@
-"""tools/call of /mcp: a run, and what it comes to."""
+"""tools/call of /mcp: start a run, and return its result."""
 
 import asyncio
 import re
@@ -31,21 +31,22 @@ from runward.store.runs import views
 
 KEY: Final = "runward/idempotency_key"
 CONTEXT: Final = "runward/context"
-"""In `_meta` of a call."""
+"""The key of the run's context in `_meta` of a call."""
 REQUEST: Final = "mcp_request"
-"""In the run's metadata: which request it was started by, so that a later one can cancel it."""
+"""The key in the run's metadata that names the MCP request that started it. A later request uses it
+to cancel the run."""
 CLIENT: Final = "mcp_client"
 MAX_CLIENT: Final = 128
-"""Characters of a client's name and version."""
+"""Maximum number of characters of a client's name and version."""
 _KEY_PATTERN: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _SKEW_MS: Final = 3_600_000
-"""How far the clocks of two processes may be apart."""
+"""Maximum difference between the clocks of two processes, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpRunSession:
-    """What a client of 2025 is told as its Mcp-Session-Id. No process remembers it: it says when
-    the session began and who the client is, and names the client's requests."""
+    """The Mcp-Session-Id of a client of the protocol of 2025. No process stores it: it contains the
+    start of the session and the client's name, and it identifies the client's requests."""
 
     id: UUID
     client: str | None
@@ -56,7 +57,7 @@ class McpRunSession:
 
     @classmethod
     def parse(cls, text: str | None) -> "McpRunSession | None":
-        """None: there is none, or it is not ours, which is as good as none."""
+        """Return the session of an ID. None: there is no ID, or Runward did not create it."""
         hexadecimal, _, client = (text or "").partition(".")
         try:
             shown = urlsafe_b64decode(client.encode()).decode()
@@ -68,12 +69,12 @@ class McpRunSession:
         return f"{self.id.hex}.{urlsafe_b64encode((self.client or '').encode()).decode()}"
 
     def name_request(self, request_id: JsonValue) -> str:
-        """A name for one of its requests."""
+        """Return a name for one request of the session."""
         return compute_digest([self.id.hex, request_id])[-32:]
 
 
 def format_client(info: JsonValue) -> str | None:
-    """`name/version`, of an `Implementation` of the protocol."""
+    """Return `name/version` of an `Implementation` of the protocol."""
     match info:
         case {"name": str(name), **rest}:
             version = rest.get("version")
@@ -85,8 +86,8 @@ def format_client(info: JsonValue) -> str | None:
 
 @dataclass(slots=True)
 class McpToolCall:
-    """One request. `request`: what its cancellation will call it. `disconnected`: the client has
-    closed the stream of the answer, which in the protocol of 2026 is how it cancels."""
+    """One call. `request`: the name under which its cancellation refers to it. `disconnected`: the
+    client has closed the response stream, which in the protocol of 2026 cancels the call."""
 
     services: Services
     principal: Principal
@@ -98,7 +99,7 @@ class McpToolCall:
     _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
 
     async def result(self, report: ProgressReport) -> JsonObject:
-        """A CallToolResult. Raises McpRequestError for what is the client's own mistake, and
+        """Return a CallToolResult. Raises McpRequestError for mistakes of the client, and
         UnavailableError."""
         if self.target is None:
             raise McpRequestError(f"Unknown tool: {clean_text(str(self.params.get('name')))[:128]}")
@@ -146,7 +147,7 @@ class McpToolCall:
         )
 
     async def withdraw(self) -> None:
-        """Cancels the run, if there is one."""
+        """Cancel the run, if it was started."""
         if self._accepting is None:
             return
         with suppress(e.AppError):
@@ -155,8 +156,8 @@ class McpToolCall:
             await cancel(services.storage, services.queue, self.principal.project_id, run_id)
 
     async def _explain_invalid(self, target: McpTarget, arguments: JsonObject) -> str | None:
-        """What the model is told about arguments that do not fit; nobody is asked and nothing is
-        started for them."""
+        """Return the error that the model reads if the arguments do not match the schema. No run is
+        started."""
         if target.tool is None:
             validator = Validator(target.schema, at="arguments")
         else:
@@ -174,7 +175,7 @@ class McpToolCall:
         if target.agent is not None:
             return StartRun.model_validate({"agent": target.agent.name, **arguments, **about})
         assert target.tool is not None
-        # Not validated: nobody may ask for this kind in a request of the REST API.
+        # Not validated, because the REST API does not accept this kind in requests.
         return StartRun.model_construct(
             kind="call", tools=(target.tool.spec.name,), input=compact(arguments), **about
         )
@@ -214,7 +215,7 @@ async def cancel_request(
     session: McpRunSession,
     request_id: JsonValue,
 ) -> None:
-    """The run that this key's client has started by that request, if it is still open."""
+    """Cancel the open run that this key's client started with that request, if there is one."""
     since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))
     async with storage.read() as tx:
         run_id = await views.find_open_run(

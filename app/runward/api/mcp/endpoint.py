@@ -1,4 +1,4 @@
-"""/mcp: the project's tools and agents for any MCP client, over streamable HTTP. A call is a
+"""/mcp: the tools and agents of a project for MCP clients, over streamable HTTP. Each call starts a
 run."""
 
 import asyncio
@@ -45,11 +45,11 @@ _CHANGED: Final = (
 _PARSE_ERROR: Final = -32_700
 _WRITES: Final = frozenset({"tools/call", "notifications/cancelled"})
 _LONG_METHODS: Final = frozenset({"tools/call", "subscriptions/listen"})
-"""Requests that may take their time: each is one of the key's streams."""
+"""Methods that can take long. Each of their requests counts as a stream of the key."""
 
 
 class Endpoint:
-    """An ASGI application. Raises AppErrors before anything is sent."""
+    """The ASGI application. Raises AppErrors before anything is sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -127,7 +127,7 @@ class McpExchange:
 async def _read_exchange(
     request: Request, services: Services, principal: Principal, message: JsonValue, *, modern: bool
 ) -> McpExchange:
-    """Raises InsufficientScopeError."""
+    """Return the exchange of the request. Raises InsufficientScopeError."""
     storage, queue = services.storage, services.queue
     said: JsonObject = message if isinstance(message, dict) else {}
     method, given = str(said.get("method")), said.get("params")
@@ -149,7 +149,7 @@ async def _read_exchange(
             request=session.name_request(said.get("id")) if session else None,
         )
     elif method == "notifications/cancelled" and session is not None:
-        with suppress(e.AppError):  # a notification has no answer that could say so
+        with suppress(e.AppError):  # A notification has no response that could contain the error.
             await cancel_request(storage, queue, principal, session, params.get("requestId"))
     elif method == "initialize" and not modern:
         begins = McpRunSession.begin(format_client(params.get("clientInfo")))
@@ -157,9 +157,9 @@ async def _read_exchange(
 
 
 def check_origin(request: Request, public_url: str) -> None:
-    """A page of another site that has its name resolve to this machine is refused (MCP 2025-11-25,
-    transports, security). What no name server answers for, an address or `localhost`, may name
-    itself. Raises ForbiddenError."""
+    """Reject requests from a page whose name was made to resolve to this machine (MCP 2025-11-25,
+    transports, security). IP addresses and `localhost` are accepted, because no name server answers
+    for them. Raises ForbiddenError."""
     origin = request.headers.get("origin")
     if origin is None:
         return
@@ -170,7 +170,7 @@ def check_origin(request: Request, public_url: str) -> None:
         given = urlsplit(origin)
         same = given.netloc != "" and given.netloc == request.headers.get("host")
         fine = same and _is_no_name(given.hostname or "")
-    except ValueError:  # no URL
+    except ValueError:  # Not a URL.
         fine = False
     if not fine:
         raise e.ForbiddenError(
@@ -189,7 +189,8 @@ def _is_no_name(host: str) -> bool:
 
 
 def _stream_changes(request: Request, services: Services, principal: Principal) -> Response:
-    """What a client of 2025 listens to. Raises TooManyRequestsError."""
+    """Return the stream of changes for a client of the protocol of 2025. Raises
+    TooManyRequestsError."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         raise HTTPException(406)
     frames = _frames(services, principal)
@@ -226,7 +227,8 @@ def _refuse_body(error: e.AppError) -> Response:
 
 
 def _replay_body(raw: bytes, receive: Receive) -> Receive:
-    """The body, which was read, and then what comes after it."""
+    """Return a `receive` that first returns the body, which was already read, and then the messages
+    after it."""
     read = False
 
     async def replay() -> Message:

@@ -1,5 +1,5 @@
-"""tools/list of /mcp: the tools of the project that Runward itself can run, its agents, and the
-tool that asks for a result later."""
+"""tools/list of /mcp: the tools of the project that Runward can run, its agents, and the tool that
+returns the result of an earlier call."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -18,11 +18,11 @@ from runward.store.registry.agents import RegisteredAgent
 from runward.store.registry.tool_registry import RegisteredTool
 
 AGENT: Final = "agent_"
-"""In front of an agent's name, where it is a tool."""
+"""The prefix of an agent's name in the list of tools."""
 PAGE: Final = 100
-"""Tools of one answer."""
+"""Maximum number of tools in one response."""
 _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
-"""Types of tools that need nobody else to run them."""
+"""Types of tools that run without the client or a model provider."""
 MAX_RESULT_WAIT: Final = 3600
 _HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
@@ -57,7 +57,8 @@ _RESULT_TOOL: Final[JsonObject] = {
 
 @dataclass(frozen=True, slots=True)
 class McpTarget:
-    """What a call by this name runs: a tool in this version, an agent, or the look at a result."""
+    """What a call of this name runs: a tool in this version, an agent, or a read of an earlier
+    result."""
 
     definition: JsonObject
     tool: RegisteredTool | None = None
@@ -71,8 +72,8 @@ class McpTarget:
 
 
 async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None) -> JsonObject:
-    """By name, in the order of code points. Of other pages only the names are read. Raises
-    McpRequestError for a cursor that is none."""
+    """Return a page, ordered by name in code point order. For other pages, only the names are read.
+    Raises McpRequestError if the cursor is invalid."""
     after = "" if cursor is None else _decode_cursor(cursor)
     async with storage.read() as tx:
         of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {
@@ -98,7 +99,7 @@ async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None)
 
 
 async def find_target(storage: Storage, project_id: ProjectId, name: str) -> McpTarget | None:
-    """None: nothing is listed under that name."""
+    """Return the target with that name. None: the list contains no such name."""
     if name == RESULT_TOOL:
         return McpTarget(_RESULT_TOOL)
     async with storage.read() as tx:
@@ -114,7 +115,8 @@ async def find_target(storage: Storage, project_id: ProjectId, name: str) -> Mcp
 
 
 def _is_runnable(spec: ToolSpec) -> bool:
-    """A rule about `enabled` is asked when the run is there to ask it about."""
+    """Return whether the tool is listed. Rules of `enabled` are evaluated later, when there is a
+    run."""
     return spec.type in _RUNNABLE and spec.enabled is not False
 
 
@@ -139,8 +141,8 @@ def _describe_tool(tool: RegisteredTool) -> JsonObject:
 
 
 def _hints(annotations: JsonValue) -> JsonObject:
-    """Return the annotations that the protocol knows. A PATCH can change them, and
-    clients refuse the whole list for one of the wrong type."""
+    """Return the annotations that the protocol defines, with valid types. A PATCH can change
+    annotations, and clients reject the whole list if one has a wrong type."""
     if not isinstance(annotations, dict):
         return {}
     return {

@@ -1,6 +1,9 @@
-"""The one place of the API that loads the MCP SDK, which takes its time: with the first request to
-/mcp, on a thread. The SDK speaks the protocol, in both its generations: the handshake of 2025 and
-before, and the stateless requests of 2026."""
+"""The MCP protocol, as the MCP SDK implements it, in both generations: the handshake of 2025 and
+before, and the stateless requests of 2026.
+
+Only this module of the API imports the SDK. The import is slow, so the first request to /mcp runs
+it on a thread.
+"""
 
 import asyncio
 import logging
@@ -49,12 +52,12 @@ _MODULES: Final = (
 
 
 class McpHandlers(Protocol):
-    """What one request is answered with, in the protocol's own JSON. They raise McpRequestError and
+    """The handlers of one request. They return the protocol's JSON, and raise McpRequestError and
     AppErrors."""
 
     @property
     def input_schema(self) -> JsonObject | None:
-        """Of the tool that is called."""
+        """Return the input schema of the tool that the request calls."""
         ...
 
     async def list_tools(self, cursor: str | None) -> JsonObject: ...
@@ -62,13 +65,13 @@ class McpHandlers(Protocol):
     async def call_tool(self, report: ProgressReport) -> JsonObject: ...
 
     def follow_changes(self) -> AsyncIterator[bool]:
-        """Goes on when the list of tools may have changed (True), or for a while has not. Ends
-        when the process stops."""
+        """Yield True when the list of tools may have changed, and False if it has not changed for a
+        while. Ends when the process stops."""
         ...
 
 
 async def is_modern(version: str | None) -> bool:
-    """Whether the header MCP-Protocol-Version names a version without a handshake."""
+    """Return whether the header MCP-Protocol-Version names a version without a handshake."""
     await asyncio.to_thread(_load)
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS  # noqa: PLC0415
 
@@ -78,8 +81,8 @@ async def is_modern(version: str | None) -> bool:
 async def serve_request(
     scope: Scope, receive: Receive, send: Send, handlers: McpHandlers, *, max_bytes: int
 ) -> None:
-    """Answers one request, after `is_modern` was asked about it. Everything that it needs ends
-    with it: no other request, here or in another process, depends on what is in memory."""
+    """Answer one request, after `is_modern` was checked. All its state ends with it: no other
+    request, in this or another process, depends on this process's memory."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
 
     manager = StreamableHTTPSessionManager(
@@ -92,7 +95,7 @@ async def serve_request(
 def _load() -> None:
     for name in _MODULES:
         import_module(name)
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # The SDK would log every request.
 
 
 def _server(handlers: McpHandlers) -> "Server[Any]":
@@ -146,7 +149,8 @@ async def _listen(
     params: "SubscriptionsListenRequestParams",
     changes: AsyncIterator[bool],
 ) -> "SubscriptionsListenResult":
-    """Of all that can be asked for, the list of tools is what there is."""
+    """Subscribe the client to changes of the list of tools, the only changes that Runward
+    reports."""
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler  # noqa: PLC0415
     from mcp.shared.subscriptions import ToolsListChanged  # noqa: PLC0415
     from mcp_types import SubscriptionFilter  # noqa: PLC0415
@@ -169,7 +173,7 @@ async def _listen(
 
 
 async def _translate_errors(answer: Any) -> JsonObject:
-    """Raises the SDK's MCPError alone, whose text reaches the client."""
+    """Convert all errors to the SDK's MCPError, whose text reaches the client."""
     from mcp import MCPError  # noqa: PLC0415
 
     try:

@@ -1,5 +1,5 @@
-"""What a run means as the result of an MCP tool call (`CallToolResult` of the protocol, as JSON).
-`runward.tools.mcp.outcome` reads such results; this writes them."""
+"""Write the result of a run as the result of an MCP tool call (`CallToolResult` of the protocol, as
+JSON). `runward.tools.mcp.outcome` reads such results."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
@@ -21,7 +21,7 @@ INVALID_PARAMS: Final = -32_602
 
 
 class McpRequestError(Exception):
-    """Becomes the error of the response."""
+    """An error that the response returns as a protocol error."""
 
     def __init__(self, message: str, code: int = INVALID_PARAMS) -> None:
         super().__init__(message)
@@ -30,10 +30,11 @@ class McpRequestError(Exception):
 
 
 RUN_ID: Final = "runward/run_id"
-"""In `_meta` of every result that comes of a run."""
+"""The key of the run's ID in `_meta` of a result."""
 RESULT_TOOL: Final = "runward_result"
 STRUCTURED: Final = "runward"
-"""In structured content: what Runward says itself, where there is no object as the result."""
+"""The key in structured content under which Runward describes the run if the result is not an
+object."""
 _LOCAL: Final = ("#/$defs/", "#/definitions/")
 _ANY_TYPE: Final = "application/octet-stream"
 
@@ -41,8 +42,8 @@ _ANY_TYPE: Final = "application/octet-stream"
 def build_run_result(
     run: RunView, calls: Sequence[CallView], *, declared: bool = False
 ) -> JsonObject:
-    """Of a run that has ended. `calls`: its ledger where it is of kind `call`. `declared`: the
-    client was told a schema, so that there must be structured content."""
+    """Return the result of a run that has ended. `calls`: its tool calls if it is of kind `call`.
+    `declared`: the client knows an output schema, so the result must have structured content."""
     call = calls[0].call if calls else None
     result = call.result if call else None
     if run.status is not RunStatus.COMPLETED:
@@ -63,7 +64,7 @@ def build_run_result(
 def build_waiting_result(
     run_id: RunId, status: RunStatus, waiting: Sequence[WaitingCall]
 ) -> JsonObject:
-    """Of a run that goes on after the answer."""
+    """Return the result of a call whose run continues after the response."""
     shown = format_id(Prefix.RUN, run_id)
     lines = [f"The run {shown} has not ended. Its status is {status}."]
     lines += [f"It is waiting for {describe_wait(one)}." for one in waiting]
@@ -78,12 +79,12 @@ def build_waiting_result(
 
 
 def build_error(text: str) -> JsonObject:
-    """There is no run: the model reads why, and can do better."""
+    """Return an error without a run. The model reads the reason and can correct its call."""
     return {"content": [_text_block(text)], "isError": True}
 
 
 def describe_wait(one: WaitingCall) -> str:
-    """In words, with where it is settled."""
+    """Describe why the run waits, and where the wait can be resolved."""
     run, what = format_id(Prefix.RUN, one.run_id), one.subject
     if isinstance(what, Approval):
         approval = format_id(Prefix.APPROVAL, what.id)
@@ -105,15 +106,15 @@ def describe_wait(one: WaitingCall) -> str:
 
 
 def build_content(output: JsonValue, parts: Iterable[Part], run_id: RunId) -> list[JsonValue]:
-    """Content: the parts of the result, or its text."""
+    """Return the content: the parts of the result, or its text."""
     found: list[JsonValue] = [_block(part, run_id, n) for n, part in enumerate(parts, start=1)]
     return found or [_text_block(as_text(output))]
 
 
 def output_schema(schema: JsonObject | None) -> JsonObject | None:
-    """What is declared of a result: an object that matches `schema`, or what Runward says of a
-    run that goes on. None where that cannot be said: MCP (2025-11-25, tools, output schema) knows
-    objects alone, and references to the schema's own root would lead elsewhere."""
+    """Return the declared schema of a result: an object that matches `schema`, or the description
+    of a run that continues. None if MCP cannot express it: MCP allows only objects (2025-11-25,
+    tools, output schema), and references to the root of `schema` would point to the wrong place."""
     if schema is None or schema.get("type") != "object" or not _is_movable(schema):
         return None
     kept = {name: schema[name] for name in ("$schema", "$defs", "definitions") if name in schema}
@@ -151,7 +152,7 @@ def _build_result(
 
 
 def _explain_end(run: RunView) -> str:
-    """Why a run has no result, and what it said all the same."""
+    """Describe why a run has no result, and quote its last text."""
     about: dict[str, Any] = run.error or run.incomplete_details or {}
     reason = about.get("message") or about.get("code") or about.get("reason")
     lines = [f"The run ended with status {run.status}{f': {reason}' if reason else '.'}"]

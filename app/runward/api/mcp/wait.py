@@ -1,4 +1,4 @@
-"""Waiting for the run behind an MCP tool call, and saying meanwhile what it does."""
+"""Wait for the run of an MCP tool call, and report its progress meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,12 +22,13 @@ from runward.store.runs.approvals import Approval
 from runward.store.runs.views import WaitingCall
 
 ProgressReport: TypeAlias = Callable[[float, str], Awaitable[None]]
-"""Progress: a number that grows, and what there is to say."""
+"""Reports progress: a number that increases, and a message."""
 
 HEARTBEAT_SECONDS: Final = 10.0
-"""At least so often something is said, so that a client that resets its timeout goes on waiting."""
+"""Maximum number of seconds between two reports. Clients that restart their timeout at each report
+then keep waiting."""
 BEAT_SECONDS: Final = 2.0
-"""The interval at which it is checked whether something is to be said."""
+"""Interval in seconds at which new progress is checked."""
 
 
 async def wait_for_result(
@@ -40,9 +41,9 @@ async def wait_for_result(
     report: ProgressReport,
     declared: bool = False,
 ) -> JsonObject:
-    """The result of the call, or that the run goes on: after `seconds`, where it needs what no
-    client of MCP can give, or when the process stops. Holds no database connection meanwhile.
-    Raises RunNotFoundError."""
+    """Return the result of the call. If the run continues, return a description of it: after
+    `seconds`, when it needs something that MCP clients cannot provide, or when the process stops.
+    Holds no database connection while it waits. Raises RunNotFoundError."""
     reporter = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
     await reporter.report(f"Run {reporter.run} was accepted.")
     found = follow(
@@ -86,7 +87,8 @@ async def _load_result(
 
 
 def _is_stuck(status: RunStatus, waiting: list[WaitingCall]) -> bool:
-    """Whether nothing goes on, and something is wanted that comes over the REST API alone."""
+    """Return whether the run makes no progress and needs something that only the REST API
+    accepts."""
     return status is RunStatus.REQUIRES_ACTION and any(
         not isinstance(one.subject, Approval) and one.subject.call.phase in CLIENT_PHASES
         for one in waiting
@@ -94,7 +96,7 @@ def _is_stuck(status: RunStatus, waiting: list[WaitingCall]) -> bool:
 
 
 class _ProgressReporter:
-    """Everything once, numbered: MCP wants progress to grow with each notification."""
+    """Reports each message once. The numbers increase, as MCP requires."""
 
     def __init__(self, report: ProgressReport, run: str) -> None:
         self.run = run
@@ -126,7 +128,7 @@ class _ProgressReporter:
 
 
 def _format_progress(data: dict[str, Any]) -> str | None:
-    """Of what a tool says about how far it is."""
+    """Return the message of a tool's own progress."""
     if data.get("status") != "progress":
         return None
     done, message = data.get("progress"), data.get("message")

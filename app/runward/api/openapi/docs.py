@@ -1,4 +1,5 @@
-"""/openapi.json and /docs: a page rendered here, with nothing to execute and nothing to fetch."""
+"""/openapi.json and /docs: a page that is rendered here, without scripts and without external
+resources."""
 
 import asyncio
 from base64 import b64encode
@@ -43,7 +44,8 @@ def make_docs_router() -> APIRouter:
 
 
 async def _document(request: Request) -> Json:
-    """Made at the first request, which takes some tenths of a second of CPU."""
+    """Return the rendered page. It is created at the first request, which takes some tenths of a
+    second of CPU time."""
     return await asyncio.to_thread(request.app.openapi)
 
 
@@ -125,7 +127,7 @@ def _table(rows: Sequence[tuple[str, str, str, bool | None]]) -> str:
 
 
 def _type(schema: Json) -> str:
-    """Escaped already, with links."""
+    """Return a type as HTML with links."""
     if "$ref" in schema:
         return _link(schema["$ref"].rsplit("/", 1)[-1])
     if "const" in schema or "enum" in schema:
@@ -144,7 +146,7 @@ def _link(name: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Paragraphs, with `code`."""
+    """Return a description as HTML paragraphs with `code`."""
     blocks: list[str] = []
     for block in filter(None, (part.strip() for part in text.split("\n\n"))):
         pieces = escape(block).split("`")

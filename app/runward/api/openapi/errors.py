@@ -1,5 +1,4 @@
-"""An example of every error that has a code of its own, under the status that it is answered
-with: rendered as the API renders them."""
+"""An example of every error code, grouped by status and rendered as the API renders it."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -30,11 +29,11 @@ _SAMPLE_ERRORS: Final[tuple[e.AppError, ...]] = (
         }
     ),
 )
-"""Those that must be told something, or that are clearer so."""
+"""Errors that need arguments, or that are clearer with them."""
 
 
 def build_examples() -> dict[int, Json]:
-    """Status -> code -> example, as problem+json."""
+    """Return examples as problem+json: status -> code -> example."""
     found: dict[int, Json] = {}
     for error in _iterate_errors():
         status = get_status(type(error))
@@ -53,7 +52,7 @@ def build_examples() -> dict[int, Json]:
 
 
 def build_openai_examples() -> dict[int, Json]:
-    """The same for clients of OpenAI's API."""
+    """Return the examples for clients of OpenAI's API."""
     found: dict[int, Json] = {}
     for error in _iterate_errors():
         status = get_status(type(error))
@@ -78,7 +77,7 @@ def _iterate_errors() -> Iterator[e.AppError]:
 
 
 def _iterate_error_types(parent: type[e.AppError]) -> Iterator[type[e.AppError]]:
-    """Those of the API itself, in the order of the tree."""
+    """Yield the error classes of the API in the order of the tree."""
     for kind in parent.__subclasses__():
         if kind.__module__ == e.__name__:
             yield kind

@@ -1,5 +1,5 @@
-"""Examples of the document: what is sent, and what comes back. Tests hold each against its schema,
-and send each request to a real service."""
+"""Examples of requests and responses in openapi.json. Tests validate each example, and send each
+request to a real service."""
 
 import json
 import re
@@ -159,7 +159,7 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
         ),
     },
 }
-"""Operation -> name -> summary and body, beside the example of the body's own schema."""
+"""Additional examples of request bodies: operation -> name -> summary and body."""
 
 STREAM: Final = (
     "retry: 1000\n\n"
@@ -188,7 +188,7 @@ METRICS: Final = (
 
 
 def add_examples(document: Json) -> None:
-    """Every body that is sent, and every one that comes back, gets its examples."""
+    """Add examples to all bodies of requests and responses."""
     components: Json = document["components"]
     schemas: Json = components["schemas"]
     _add_lists(schemas)
@@ -215,7 +215,7 @@ def add_examples(document: Json) -> None:
 
 
 def _add_own(paths: Json, shown: Json) -> None:
-    """Where the example of a schema would not be true."""
+    """Add examples of operations for which the example of the schema would be wrong."""
     versions = paths["/v1/agents/{name}/versions"]["get"]["responses"]["200"]["content"]
     page: Json = {**shown["AgentList"], "first_id": "1", "last_id": "1"}
     versions["application/json"]["examples"] = {"versions": {"value": page}}
@@ -229,7 +229,7 @@ def _of(media: Json, known: Json) -> Json:
 
 
 def _add_lists(schemas: Json) -> None:
-    """A page of one, of whatever has an example."""
+    """Add examples of lists: a page with the example of its item."""
     for name, schema in schemas.items():
         if not name.endswith("List") or "examples" in schema:
             continue

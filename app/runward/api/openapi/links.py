@@ -1,4 +1,4 @@
-"""The links of openapi.json: the operations that take the ids that an answer holds."""
+"""The links of openapi.json: operations that accept the IDs in a response."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from runward.api.openapi.tidy import Json
 
 IdPointers: TypeAlias = Mapping[str, Mapping[str, str]]
-"""A resource's path, and where an answer holds each of its parameters, as JSON pointers."""
+"""The path of a resource, and JSON pointers to its parameters in a response."""
 
 _KEY: Final[IdPointers] = {"/v1/keys/{key_id}": {"key_id": "/id"}}
 _TOOL: Final[IdPointers] = {"/v1/tools/{name}": {"name": "/name"}}
@@ -31,23 +31,24 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Tool": _TOOL,
     "ToolCall": _TOOL_CALL,
 }
-"""By the name of the answer's schema."""
+"""The IDs in each response, by the name of its schema."""
 
 QUERY_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
     "Run": {"list_approvals": "run_id", "list_runs": "parent_run_id"},
     "Session": {"list_runs": "session_id"},
 }
-"""By the name of the answer's schema: the operations whose query takes its id."""
+"""The operations whose query accepts the ID of a response, by the name of the response's schema."""
 
 _EXCLUDED_OPERATIONS: Final = frozenset({"create_project_key"})
-"""Its answer is a key of another project, whose id the caller's key cannot use."""
+"""Excluded, because the response is a key of another project, and the caller's key cannot use its
+ID."""
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
 def add_links(document: Json) -> None:
-    """Give each successful answer links to the operations that take its ids. A list links with the
-    ids of its first item."""
+    """Add links from each successful response to the operations that accept its IDs. A list links
+    with the IDs of its first item."""
     shared: Json = {}
     for path in document["paths"].values():
         for operation in path.values():
@@ -66,13 +67,13 @@ def add_links(document: Json) -> None:
 
 
 def _get_schema_name(response: Json) -> str:
-    """The name of the schema that a JSON answer has; empty if it has none."""
+    """Return the schema's name of a JSON response, or an empty text."""
     media: Json = response.get("content", {}).get("application/json", {})
     return media.get("schema", {}).get("$ref", "").rpartition("/")[2]
 
 
 def _iterate_links(document: Json, model: str) -> Iterator[tuple[str, Json]]:
-    """Operation ids and the links to them."""
+    """Yield operation IDs and the links to them."""
     place, fields = "", document["components"]["schemas"].get(model, {}).get("properties", {})
     if model.endswith("List"):
         place = "/data/0"

@@ -1,5 +1,5 @@
-"""Names for what FastAPI writes out at each place: enumerations and unions. A generated client
-then has one type for each, with a name that means something."""
+"""Names for enumerations and unions, which FastAPI repeats at each place. With names, a generated
+client has one type for each."""
 
 import json
 from collections.abc import Mapping
@@ -196,14 +196,14 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         "`child_run`: a child run.",
     ),
 }
-"""Name -> the type as the code has it, and what it is."""
+"""Name -> the type in the code, and its description."""
 
 _SHAPES: Final = frozenset({"enum", "oneOf", "anyOf", "additionalProperties"})
 _WORDS: Final = frozenset({"title", "description", "default", "examples"})
 
 
 def give_names(document: Json) -> Json:
-    """Everywhere in the document the name stands for the type."""
+    """Replace these types by references to their names, everywhere in the document."""
     schemas: Json = document["components"]["schemas"]
     named: Json = {}
     shape: Any

@@ -17,7 +17,7 @@ from runward.api.responses.output_types import (
 from runward.api.responses.response_models import ResponseObject
 from runward.domain.json import JsonObject, documented
 
-# The fields of the events besides `type` and `sequence_number`.
+# The fields of the events, without `type` and `sequence_number`.
 
 
 @documented

@@ -1,5 +1,5 @@
-"""The schemas of what no route's model says: the types of events, the items of conversations, and
-what Runward itself POSTs. Made when the document is, and never before."""
+"""Schemas that no route's model contains: the types of events, the items of conversations, and the
+requests that Runward sends. They are built together with the document."""
 
 from collections.abc import Iterable, Mapping
 from inspect import getdoc
@@ -48,11 +48,12 @@ EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
 
 
 def add_schemas(schemas: Json) -> None:
-    """Completes the components that FastAPI derived from the routes."""
+    """Add the schemas to the components that FastAPI derived from the routes."""
     data = (_get_data_type(kind) for kind in (*STORED.values(), *TRANSIENT.values()))
     types = {each.__name__: each for each in (*data, *ITEMS)}
     for name, schema in build_schemas(types | _POSTED_TYPES).items():
-        if name in types or name not in schemas:  # a model's would require all fields of an item
+        # The schema of a model would require all fields of an item.
+        if name in types or name not in schemas:
             schemas[name] = schema
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
@@ -64,12 +65,12 @@ def add_schemas(schemas: Json) -> None:
         schemas[item] = _add_items(schemas, item, about)
         schemas[page]["properties"]["data"]["items"] = {"$ref": _make_ref(item)}
     for name, schema in schemas.items():
-        if name.endswith("List"):  # Pydantic gives generic classes no description
+        if name.endswith("List"):  # Pydantic gives generic classes no description.
             schema.setdefault("description", getdoc(Page))
 
 
 def build_schemas(types: Mapping[str, Any]) -> Json:
-    """Name -> schema, for the types and for whatever they refer to."""
+    """Return name -> schema, for the types and all types that they contain."""
     asked: list[Any] = [(name, "serialization", TypeAdapter(one)) for name, one in types.items()]
     made, rest = TypeAdapter.json_schemas(asked, ref_template=REF_TEMPLATE)
     found: Json = dict(rest.get("$defs", {}))
@@ -94,8 +95,8 @@ def _get_data_type(kind: EventKind) -> Any:
 
 
 def _add_events(schemas: Json) -> None:
-    """One schema for each type, and `Event`, which is any of the stored ones; `StreamedEvent` is
-    any that a stream has."""
+    """Add one schema for each type of event, `Event` as the union of the stored types, and
+    `StreamedEvent` as the union of all types in a stream."""
     stored: Json = schemas["Event"]
     fields: Json = stored["properties"]
     transient = {"properties": {name: fields[name] for name in ("type", "run_id", "data")}}
@@ -160,7 +161,7 @@ def _make_event(kind: EventKind, like: Json) -> Json:
 
 
 def _add_items(schemas: Json, union: str, about: Json) -> Json:
-    """Each kind of item with what says whose it is; the union of them."""
+    """Add each kind of item with the fields that identify its run, and the union of the kinds."""
     place = union.removesuffix("Item")
     names: dict[str, str] = {}
     for kind in ITEMS:
@@ -176,8 +177,8 @@ def _add_items(schemas: Json, union: str, about: Json) -> Json:
 
 def add_discriminators(schemas: Json) -> None:
     """Add the discriminator `type` to unions whose schemas all have a constant `type`, and require
-    it: a client that leaves out the type of a message is understood, but its message is ambiguous
-    to other programs."""
+    the field. Runward also accepts a message without a type, but other programs cannot determine
+    its schema."""
     for schema in schemas.values():
         names = [one.get("$ref", "").rpartition("/")[2] for one in schema.get("oneOf", ())]
         types = [schemas.get(name, {}).get("properties", {}).get("type", {}) for name in names]

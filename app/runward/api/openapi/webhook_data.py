@@ -1,5 +1,5 @@
-"""What Runward POSTs to tools, guardrails and hooks, and what these may answer, for openapi.json:
-types alone. `runward.tools.webhook.invoker` and `runward.loop.guard_payloads` make them."""
+"""Types for openapi.json: the requests that Runward sends to tools, guardrails and hooks, and their
+responses. `runward.tools.webhook.invoker` and `runward.loop.guard_payloads` build the requests."""
 
 from typing import Annotated, Literal, NotRequired, TypeAlias
 

@@ -18,8 +18,9 @@ from runward.services import Registry
 async def check_hosted_tools(
     registry: Registry, project_id: ProjectId, config: AgentConfig
 ) -> None:
-    """Raises if none of an agent's models can be given one of its tools. What only some of them
-    cannot be given is told when they are asked."""
+    """Check that at least one of an agent's models supports each of its hosted tools. Raises
+    InvalidRequestError. If only some models support a tool, the run reports it when it uses another
+    model."""
     names = [name for name in config.tools if name not in BUILTINS]
     known = await registry.find_tool_kinds(project_id, names)
     kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
@@ -41,8 +42,9 @@ async def check_hosted_tools(
 
 
 def check_agent(models: Models, config: AgentConfig) -> None:
-    """Raises for what no run could use: models, settings, schemas, choices. What only some of the
-    models can be told is told when they are asked."""
+    """Check the parts that every run needs: models, settings, schemas and choices. Raises
+    InvalidRequestError. If only some models support a part, the run reports it when it uses another
+    model."""
     _check_kind(config)
     try:
         can = [models.resolve(model)[0].abilities for model in config.models]
@@ -65,7 +67,7 @@ def check_agent(models: Models, config: AgentConfig) -> None:
 
 
 def _find_unsupported_settings(config: AgentConfig, abilities: Sequence[Abilities]) -> list[str]:
-    """The settings that none of the models has."""
+    """Return the settings that none of the models supports."""
     settings = config.model_settings
     losses = [{loss.part for loss in unsupported_settings(settings, one)} for one in abilities]
     everywhere = set[str]().union(*losses).intersection(*losses)
@@ -77,8 +79,8 @@ def _find_unsupported_settings(config: AgentConfig, abilities: Sequence[Abilitie
 
 
 def _check_kind(config: AgentConfig) -> None:
-    """An agent has a model, a workflow has agents, and none has what is the other's. A run of one
-    call has neither, and nobody can ask for one in these words."""
+    """Check that an agent has a model and a workflow has agents, and that neither has a field of
+    the other. A run of kind `call` has neither, and requests cannot start one this way."""
     if config.kind == "call":
         return
     errors: list[FieldError] = []

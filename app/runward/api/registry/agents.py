@@ -1,4 +1,4 @@
-"""/v1/agents: what runs are started from by name."""
+"""/v1/agents: register, list, update and delete agents."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
@@ -75,7 +75,7 @@ class Agent(RegisterAgent):
 
     @classmethod
     def from_row(cls, agent: RegisteredAgent) -> Self:
-        """Without validation: the agent was validated before."""
+        """Return the agent of a row. It is not validated again."""
         return cls.model_construct(
             None,
             **dict(agent.config),
@@ -98,7 +98,8 @@ class UpdateAgent(_AgentPatchFields):
     fields keep their values."""
 
     def get_given(self, name: str, default: Any) -> Any:
-        """What the client gave, null included, or else `default`."""
+        """Return the value that the client sent, including null, or `default` if the field is
+        missing."""
         return getattr(self, name) if name in self.model_fields_set else default
 
     def apply_to(self, config: AgentConfig) -> AgentConfig:
@@ -223,7 +224,7 @@ async def update_agent(
     if not patch.model_fields_set.isdisjoint({"model", "tools"}):
         async with storage.read() as tx:
             before = await agents.get_agent(tx, principal.project_id, name)
-        if before is not None:  # else it is refused below
+        if before is not None:  # If not, the check below rejects it.
             config = patch.apply_to(before.config)
             check_agent(models, config)
             await check_hosted_tools(registry, principal.project_id, config)

@@ -1,4 +1,4 @@
-"""Guardrails and hooks that somebody registers: what their shape alone does not say."""
+"""Checks of registered guardrails and hooks that their schema does not cover."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -24,8 +24,8 @@ ALL_STAGES: Final[tuple[Stage, ...]] = (*TOOL_STAGES, "run_input", "run_output")
 async def ensure_guards(
     registry: Registry, guardrails: Sequence[Guardrail] | None, hooks: Sequence[Hook] | None
 ) -> None:
-    """Of an agent, a run or a project. May ask DNS, so it stands outside of transactions. Raises
-    InvalidRequestError."""
+    """Check the guardrails and hooks of an agent, a run or a project. It may use DNS, so do not
+    call it in a transaction. Raises InvalidRequestError."""
     if guardrails or hooks:
         errors = await check_guards(registry, guardrails or (), hooks or ())
         if errors:
@@ -40,8 +40,8 @@ async def check_guards(
     at: str = "",
     stages: Collection[Stage] = ALL_STAGES,
 ) -> list[FieldError]:
-    """What is wrong with them. `at` stands before each path: `agent` makes
-    `agent.guardrails.0.url`."""
+    """Return the errors of the guardrails and hooks. `at`: the prefix of each path, such as `agent`
+    for `agent.guardrails.0.url`."""
     prefix = f"{at}." if at else ""
     errors: list[FieldError] = []
     for number, guardrail in enumerate(guardrails):

@@ -1,4 +1,4 @@
-"""API keys and projects."""
+"""Request and response models of API keys and projects."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
@@ -19,7 +19,7 @@ from runward.domain.registry.scopes import Scope
 from runward.store.access import keys
 
 MAX_NAME_LENGTH: Final = 200
-"""Characters."""
+"""Maximum number of characters of a name."""
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 

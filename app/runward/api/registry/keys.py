@@ -126,7 +126,7 @@ async def _create_key(
     *,
     collection_path: str | None = None,
 ) -> Response:
-    """Raises InsufficientScopeError for a scope that the principal lacks."""
+    """Create a key. Raises InsufficientScopeError if the principal lacks one of the scopes."""
     if missing := [scope for scope in body.scopes if scope not in principal.scopes]:
         raise e.InsufficientScopeError(
             missing, "This API key cannot grant scopes that it does not have"

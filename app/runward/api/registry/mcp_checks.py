@@ -1,5 +1,5 @@
-"""What a registration of an MCP server needs before it is stored: checks, the secrets that it
-names, and a look at the server itself."""
+"""Checks of an MCP server before it is stored: its fields, the secrets that it names, and a
+connection to the server."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,9 +33,9 @@ from runward.tools.mcp.session import (
 def apply_patch(
     storage: Storage, before: RegisteredServer, patch: UpdateMcpServer
 ) -> tuple[McpServerSpec, Credentials]:
-    """Secrets are for whom they were given for: another origin does not get them. A reference
-    may stay, since what it names is seen by whoever changes the url. Raises
-    InvalidRequestError."""
+    """Return the registration after the update. If the origin changes, it loses the secrets that
+    were given as values. References to secrets stay, because the client that changes the URL can
+    read the registration. Raises InvalidRequestError."""
     nullable = {"url", "command", "prefix", "approval", "timeout_seconds", "oauth"}
     nulls = {name for name in patch.model_fields_set if getattr(patch, name) is None} - nullable
     if nulls:
@@ -61,7 +61,8 @@ async def check_server(
     spec: McpServerSpec,
     credentials: Credentials,
 ) -> ResolvedCredentials:
-    """What it is logged in to with. Raises InvalidRequestError that names every path."""
+    """Check a server, and return its credentials. Raises InvalidRequestError that names every
+    invalid path."""
     if "mcp" not in registry.executors:
         raise e.InvalidRequestError(
             errors=[
@@ -92,8 +93,8 @@ async def check_server(
 
 
 async def read_credentials(storage: Storage, server: RegisteredServer) -> ResolvedCredentials:
-    """What a registered server is logged in to with. Raises McpUnreachableError that names a
-    secret that is not there, or that cannot be sent."""
+    """Return the credentials of a registered server. Raises McpUnreachableError if a secret is
+    missing or cannot be sent. The error names the secret."""
     given = server.credentials(storage.vault)
     async with storage.read() as tx:
         filled = await mcp_credentials.fill_secrets(
@@ -110,7 +111,7 @@ async def list_tools(
     filled: ResolvedCredentials,
     tokens: RefreshTokens,
 ) -> tuple[ListedTool, ...]:
-    """Raises McpUnreachableError."""
+    """Return the tools that the server lists. Raises McpUnreachableError."""
     server = ConnectableServer(
         project_id, mint(), 0, spec, filled.headers, filled.oauth, refresh_tokens=tokens
     )
@@ -127,10 +128,10 @@ def make_token_store(storage: Storage, server: RegisteredServer) -> StoredRefres
 async def choose_token_store(
     storage: Storage, before: RegisteredServer, filled: ResolvedCredentials
 ) -> RefreshTokens:
-    """Those that are stored, if the refresh token that was given is the same as before."""
+    """Return the stored refresh tokens if the configured refresh token has not changed."""
     try:
         former = (await read_credentials(storage, before)).oauth
-    except e.McpUnreachableError:  # a secret that it named is gone, and so the token
+    except e.McpUnreachableError:  # A secret that the token refers to was deleted.
         former = None
     given = filled.oauth.refresh_token if filled.oauth else None
     if former is not None and former.refresh_token == given:
@@ -145,7 +146,8 @@ def seal_newest_token(
     filled: ResolvedCredentials,
     tokens: RefreshTokens,
 ) -> bytes | None:
-    """Sealed; None: listing the tools made no new one, or it is stored already."""
+    """Return the newest refresh token, sealed. None: listing the tools created no new token, or it
+    is already stored."""
     given = filled.oauth.refresh_token if filled.oauth else None
     if given is None or not isinstance(tokens, UnstoredRefreshTokens) or tokens.newest is None:
         return None
@@ -155,7 +157,7 @@ def seal_newest_token(
 async def _fill_credentials(
     storage: Storage, project_id: ProjectId, credentials: Credentials
 ) -> ResolvedCredentials:
-    """Raises InvalidRequestError."""
+    """Replace references by the values of secrets. Raises InvalidRequestError."""
     references = dict(credentials.references())
     async with storage.read() as tx:
         found = await read_secrets(tx, storage.vault, project_id, set(references.values()))

@@ -1,4 +1,4 @@
-"""MCP servers, as they are registered, changed and shown."""
+"""Request and response models of MCP servers."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
@@ -151,7 +151,7 @@ class McpServer(ResponseModel):
 
     @classmethod
     def from_row(cls, server: RegisteredServer, credentials: Credentials) -> Self:
-        """Without validation: the server was validated before."""
+        """Return the server of a row. It is not validated again."""
         offered = offered_tools(server.spec, server.listed)
         fields = dict(server.spec) | {
             "args": list(server.spec.args),

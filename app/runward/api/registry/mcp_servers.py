@@ -1,4 +1,4 @@
-"""/v1/mcp_servers: register, list, change, refresh, delete."""
+"""/v1/mcp_servers: register, list, update, refresh and delete MCP servers."""
 
 from typing import Any, Final
 
@@ -171,7 +171,7 @@ async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> Reg
 
 
 async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
-    """Lock the server. Raises ConflictError if its registration is not `before` anymore."""
+    """Lock the server. Raises ConflictError if its registration differs from `before`."""
     name = before.spec.name
     former = await mcp_servers.get_server(tx, before.project_id, name, lock=True)
     if former is None:

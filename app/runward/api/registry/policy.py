@@ -1,4 +1,4 @@
-"""/v1/policy: the hooks and guardrails that stand around every run of the project."""
+"""/v1/policy: the hooks and guardrails that apply to every run of the project."""
 
 from datetime import datetime
 from typing import Any, Final, Literal

@@ -1,4 +1,4 @@
-"""/v1/secrets: what a project keeps encrypted and refers to by name."""
+"""/v1/secrets: encrypted values of a project, which other resources refer to by name."""
 
 from datetime import datetime
 from typing import Annotated, Literal

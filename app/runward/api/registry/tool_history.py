@@ -1,4 +1,4 @@
-"""GET /v1/tools/{name}/calls: what has been called of a tool, in all runs."""
+"""GET /v1/tools/{name}/calls: the calls of a tool in all runs."""
 
 from datetime import datetime
 from typing import Literal, Self

@@ -1,4 +1,4 @@
-"""Tools, as they are registered, changed and shown."""
+"""Request and response models of tools."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -53,17 +53,18 @@ _TOOL_EXAMPLE: Final[JsonObject] = {
 }
 
 HIDDEN_VALUE: Final = "…"
-"""Stands for each header's value in answers: headers often carry credentials."""
+"""The value of each header in responses. Header values often contain credentials."""
 
 
 AGENT_PARAMETERS: Final = closed_object("input", input={"type": "string"})
-"""Of a tool of type `agent` that says nothing else."""
+"""The default parameters of a tool of type `agent`."""
 PLUGIN_POLICY_FIELDS: Final = frozenset(
     {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
     | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
     | {"metadata"}
 )
-"""What a project may change of a plugin's or MCP server's tool; the rest is its code's."""
+"""The fields that a project may change of a tool of a plugin or MCP server. The code of the plugin
+or the server defines all others."""
 
 
 def _reject_code_types(value: Any) -> Any:
@@ -79,7 +80,7 @@ def _reject_code_types(value: Any) -> Any:
 
 
 def _convert_field(name: str, field: FieldInfo) -> Any:
-    """A field of a request. What only code can say is none of it."""
+    """Return a field of a request, without the types that only code can use."""
     changed = copy(field)
     annotation: Any = field.annotation
     if name in ("approval", "enabled"):
@@ -122,7 +123,7 @@ class RegisterTool(_RegisterToolFields):
     model_config = with_example(**_TOOL_EXAMPLE)
 
     def to_spec(self) -> ToolSpec:
-        """Raises InvalidRequestError."""
+        """Return the specification. Raises InvalidRequestError."""
         fields = dict(self)
         given = self.model_fields_set
         hosted: HostedTool | None = fields["hosted"]
@@ -148,7 +149,8 @@ class RegisterTool(_RegisterToolFields):
 def _find_fixed_parameters(
     type_: ToolType, hosted: HostedTool | None, implements: ExecutorKind | None
 ) -> JsonObject | None:
-    """Where the type or the kind says what they are; an agent's may say otherwise."""
+    """Return the parameters that the type or kind of the tool defines. Tools of type `agent` may
+    replace theirs."""
     if type_ == "hosted":
         return {"type": "object"} if hosted is None else hosted_parameters(hosted)
     if implements is not None:
@@ -190,7 +192,7 @@ class Tool(ToolSpec):
 
     @classmethod
     def from_row(cls, tool: RegisteredTool, **fields: Any) -> Self:
-        """Without validation: the specification was validated before."""
+        """Return the tool of a row. It is not validated again."""
         return cls.model_construct(
             None,
             **dict(tool.spec) | {"headers": hide_header_values(tool.spec.headers)},
@@ -309,7 +311,7 @@ class UpdateTool(_ToolPatchFields):
     updated. Null then restores the original value."""
 
     def find_errors(self, spec: ToolSpec) -> list[FieldError]:
-        """What cannot be changed so in this tool."""
+        """Return the errors of an update: fields that this tool does not allow to change."""
         type_ = spec.type
         if type_ in ("plugin", "mcp"):
             whose = "plugin's code" if type_ == "plugin" else "MCP server"
@@ -335,8 +337,8 @@ class UpdateTool(_ToolPatchFields):
 
 
 def apply_patch(spec: ToolSpec, patch: UpdateTool, code: ToolSpec | None = None) -> ToolSpec:
-    """Only what the client gave counts, so null can be given too; with `code`, a plugin's own
-    spec or a server's, null stands for what it says."""
+    """Apply the fields that the client sent, including nulls. `code`: the specification of a plugin
+    or an MCP server. If it is given, null restores its value."""
     given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
     if code is not None:
         given = {n: getattr(code, n) if value is None else value for n, value in given.items()}
@@ -344,6 +346,6 @@ def apply_patch(spec: ToolSpec, patch: UpdateTool, code: ToolSpec | None = None)
 
 
 def dump_overrides(patch: UpdateTool) -> JsonObject:
-    """What the client gave, as JSON."""
+    """Return the fields that the client sent, as JSON."""
     given: JsonObject = patch.model_dump(mode="json", include=patch.model_fields_set)
     return given

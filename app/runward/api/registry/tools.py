@@ -1,4 +1,4 @@
-"""/v1/tools: register, list, change, try, delete."""
+"""/v1/tools: register, list, update, test and delete tools."""
 
 import time
 from typing import Final
@@ -43,7 +43,7 @@ from runward.tools.webhook.headers import check_headers, resolve_headers, secret
 routes = make_router("Tools")
 
 MAX_ROUNDS: Final = 20
-"""How often a change is checked again because somebody else changed the tool meanwhile."""
+"""Maximum number of times that an update is repeated because another client changed the tool."""
 _UNTESTABLE_TYPES: Final = {
     "agent": "is of type agent and cannot be tested; start a run of its agent instead",
     "client": "is of type client and cannot be tested, because only the client can run it",
@@ -132,8 +132,8 @@ async def _apply_change(
     before: RegisteredTool,
     patch: UpdateTool,
 ) -> RegisteredTool | None:
-    """None: somebody changed the tool after `before` was read, so it was another specification
-    that was checked."""
+    """Store the update. None: another client changed the tool after `before` was read, so the check
+    must be repeated."""
     if errors := patch.find_errors(before.spec):
         raise e.InvalidRequestError(errors=errors)
     code = await _get_code_spec(storage, registry, principal, before.spec, patch)
@@ -200,8 +200,7 @@ async def rotate_tool_secret(
 
 
 async def check_tool(registry: Registry, project_id: ProjectId, spec: ToolSpec) -> None:
-    """What the model of the request cannot see: schemas, rules, headers, the target. Raises
-    InvalidRequestError that names every path."""
+    """Check a tool's schemas, rules, headers and target. Raises InvalidRequestError."""
     errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
     if spec.output_schema is not None:
         errors += check_schema(
@@ -261,7 +260,7 @@ async def _check_webhook(
 async def _check_header_values(
     registry: Registry, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
-    """A value that is stored already was checked when it was given."""
+    """Check the values of new headers. Stored values were already checked."""
     references = secret_references(spec.headers)
     secrets = await registry.read_secrets(project_id, set(references.values()))
     missing = [
@@ -285,7 +284,7 @@ def _check_no_agent(spec: ToolSpec) -> list[FieldError]:
 
 
 def _check_hosted(spec: ToolSpec) -> list[FieldError]:
-    """The provider runs it: what would stand around a call of ours cannot hold."""
+    """Check that a hosted tool has no settings that only Runward could apply."""
     errors = [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
     if spec.hosted is None:
         return [*errors, FieldError("hosted", "is required for a tool of type hosted")]
@@ -306,7 +305,7 @@ def _check_hosted(spec: ToolSpec) -> list[FieldError]:
 
 
 def _check_agent(spec: ToolSpec) -> list[FieldError]:
-    """Whether there is such an agent is seen when a run starts."""
+    """Check a tool of type `agent`. A run checks at its start whether the agent exists."""
     errors: list[FieldError] = []
     if spec.agent is None:
         errors.append(FieldError("agent", "is required for a tool of type agent"))
@@ -314,7 +313,7 @@ def _check_agent(spec: ToolSpec) -> list[FieldError]:
 
 
 def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
-    """Of a webhook alone."""
+    """Check that fields of webhook tools are absent."""
     message = f"must be omitted for a tool of type {spec.type}"
     return [FieldError(name, message) for name in fields if getattr(spec, name)]
 
@@ -322,8 +321,8 @@ def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
 async def _get_code_spec(
     storage: Storage, registry: Registry, principal: Principal, spec: ToolSpec, patch: UpdateTool
 ) -> ToolSpec | None:
-    """What a plugin's code, or an MCP server, says of its tool; or what it said last, where the
-    plugin is not loaded and nothing is to be given back to it. None: the tool is the project's."""
+    """Return the specification by the plugin's code or the MCP server. If the plugin is not loaded
+    and no value must be restored, return the stored one. None: the project defines the tool."""
     if spec.mcp is not None:
         async with storage.read() as tx:
             server = await mcp_servers.get_server(tx, principal.project_id, spec.mcp.server)

@@ -1,4 +1,4 @@
-"""A conversation, sealed: only this installation can open it, for the same project."""
+"""A sealed conversation. Only this deployment can open it, and only for the same project."""
 
 import base64
 import zlib
@@ -15,17 +15,17 @@ from runward.domain.run.items import Item, item_from_json, item_to_json
 from runward.store.access.vault import SecretUnreadableError, Vault
 
 MAX_ITEM_BYTES: Final = 4_194_304
-"""Of the items of one conversation, as JSON."""
+"""Maximum size in bytes of the items of one conversation, as JSON."""
 _RESERVED_BYTES: Final = 4096
-"""Bytes of a request that are reserved for everything but the sealed conversation."""
+"""Bytes of a request that are reserved for everything except the sealed conversation."""
 _COLUMN: Final = "responses.compaction"
 _UNKNOWN: Final = "was not created by Runward for this project, or was altered"
 
 
 def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_bytes: int) -> str:
-    """`max_body_bytes`: of a request, which must be able to hold the result. Raises
-    InvalidRequestError where there are more than MAX_ITEM_BYTES of items, or the result is
-    larger."""
+    """Seal a conversation. `max_body_bytes`: the maximum size of a request, which must be able to
+    contain the result. Raises InvalidRequestError if the items exceed MAX_ITEM_BYTES, or the result
+    is too large."""
     text = compact([item_to_json(item) for item in items])
     if len(text.encode()) > MAX_ITEM_BYTES:
         raise parameter_error("input", f"must have at most {MAX_ITEM_BYTES} bytes to be compacted")
@@ -39,8 +39,9 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
 
 
 def make_unseal(vault: Vault, project_id: ProjectId) -> Unseal:
-    """Return a function that opens the items of one request. They may have MAX_ITEM_BYTES in total,
-    because a few sealed bytes can hold much text and can be sent many times."""
+    """Return a function that opens the items of one request. All opened items together may have
+    MAX_ITEM_BYTES, because a few sealed bytes can contain much text, and a client can send them
+    many times."""
     left = MAX_ITEM_BYTES
 
     def unseal(sealed: str) -> Sequence[Item]:

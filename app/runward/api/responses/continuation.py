@@ -1,5 +1,6 @@
-"""A response that goes on from another one: the conversation is its history, or the run that waits
-is given what it waits for, and goes on itself."""
+"""A response that continues another response. If the run of the other response has ended, its
+conversation becomes the history of a new run. If the run waits, it receives the client's input and
+continues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ _REQUEST_TYPES: Final = ("mcp_approval_request", "function_call")
 
 @dataclass(slots=True)
 class Answers:
-    """What the client says to a run that waits for it."""
+    """The client's input for a run that waits for it."""
 
     decisions: list[inputs.ResponseInputMcpApprovalResponse] = field(
         default_factory=list[inputs.ResponseInputMcpApprovalResponse]
@@ -78,7 +79,8 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class PreviousResponse:
-    """The response that is gone on from. `requests`: the items with which it asks the client."""
+    """The response to continue. `requests`: the items with which it requests input from the
+    client."""
 
     view: RunView
     id: ResponseId
@@ -94,7 +96,8 @@ class PreviousResponse:
 async def load_previous_response(
     storage: Storage, project_id: ProjectId, shown: str
 ) -> PreviousResponse:
-    """Raises PreviousResponseNotFoundError, and InvalidRequestError while it is not over."""
+    """Return the response to continue. Raises PreviousResponseNotFoundError, and
+    InvalidRequestError if the response has not ended."""
     try:
         view, id_, log = await log_reader.load_response(storage, project_id, shown)
     except e.ResponseNotFoundError:
@@ -109,7 +112,8 @@ async def load_previous_response(
 
 
 def answers_wait(former: PreviousResponse, given: inputs.InputIn) -> bool:
-    """Whether the input answers what the run waits for; then the run itself goes on."""
+    """Return whether the input answers requests of the waiting run. If so, the run itself
+    continues."""
     if not former.requests or isinstance(given, str):
         return False
     kinds = (inputs.ResponseInputMcpApprovalResponse, inputs.ResponseInputFunctionCallOutput)
@@ -119,7 +123,7 @@ def answers_wait(former: PreviousResponse, given: inputs.InputIn) -> bool:
 async def load_history(
     storage: Storage, project_id: ProjectId, former: PreviousResponse
 ) -> tuple[Item, ...]:
-    """The conversation of a run that has ended. Raises InvalidRequestError."""
+    """Return the conversation of a run that has ended. Raises InvalidRequestError."""
     if former.view.session_id is not None:
         shown = format_id(Prefix.SESSION, former.view.session_id)
         raise parameter_error(
@@ -143,7 +147,7 @@ def _unanswered_error(former: PreviousResponse) -> e.InvalidRequestError:
     )
 
 
-# Going on with a run that waits.
+# Continue a waiting run.
 
 
 async def continue_run(
@@ -154,8 +158,8 @@ async def continue_run(
     former: PreviousResponse,
     request_key: IdempotentRequest,
 ) -> tuple[ResponseId, Response]:
-    """After this what the client says is committed; the response's id, and the answer under the
-    key. Raises AppErrors."""
+    """Commit the client's input together with the ID of the new response and the idempotency key.
+    Raises AppErrors."""
     answers = Answers.parse(body.input)
     _check_answers(former, answers)
     if answers.decisions and not principal.may((Scope.APPROVALS_DECIDE,)):
@@ -208,8 +212,9 @@ async def _apply_answers(
     *,
     checked: bool,
 ) -> int:
-    """Where in the log the new response begins: where the run waited last, or, where everything
-    had been settled elsewhere by then, where the former response ended."""
+    """Apply the answers. Return where in the log the new response begins: where the run waited
+    last, or where the previous response ended if all requests had already been answered
+    elsewhere."""
     project_id, run_id = principal.project_id, former.id.run_id
     found = await queries.lock_and_load(tx, project_id, run_id)
     assert found is not None
@@ -241,7 +246,7 @@ async def _decide(
     principal: Principal,
     response: inputs.ResponseInputMcpApprovalResponse,
 ) -> bool:
-    """False: that was decided before, by whomever."""
+    """Apply a decision. False: the approval was already decided."""
     value = parse_id(Prefix.APPROVAL, response.approval_request_id)
     assert value is not None
     approval_id = ApprovalId(value)
@@ -259,7 +264,7 @@ async def _decide(
 
 
 async def find_last_wait(tx: Tx, project_id: ProjectId, former: PreviousResponse) -> int:
-    """The number of the event with which the run asked the client last."""
+    """Return the number of the event with which the run last requested input from the client."""
     after_all = ResponseId(former.id.run_id, MAX_SEQUENCE)
     log = log_reader.create_log(former.view, after_all)
     await log_reader.read_log(tx, project_id, log)
@@ -267,7 +272,7 @@ async def find_last_wait(tx: Tx, project_id: ProjectId, former: PreviousResponse
 
 
 def list_requests(log: ResponseLog) -> list[dict[str, Any]]:
-    """The items with which a response ends that waits for its client."""
+    """Return the items at the end of a response that waits for its client."""
     if not log.ended or log.snapshot.status != "completed":
         return []
     return [item for item in log.snapshot.output if item["type"] in _REQUEST_TYPES]

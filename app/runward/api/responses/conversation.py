@@ -1,4 +1,4 @@
-"""From the items that a client sends to the conversation as a model is to see it."""
+"""Convert the items that a client sends to the conversation that the model reads."""
 
 import re
 from collections import defaultdict, deque
@@ -26,11 +26,12 @@ _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+=
 _URL: Final = re.compile(r"https?://\S{1,2040}")
 
 Unseal: TypeAlias = Callable[[str], Sequence[Item]]
-"""From `encrypted_content` to what was sealed. Raises InvalidRequestError."""
+"""Convert `encrypted_content` to the sealed items. Raises InvalidRequestError."""
 
 
 def parameter_error(path: str, message: str) -> InvalidRequestError:
-    """Return the error of a parameter. `message`: a sentence, or what follows its name in one."""
+    """Return the error of a parameter. `message`: a sentence, or the rest of a sentence that begins
+    with the parameter's name."""
     detail = message if message[0].isupper() else f"{path.removeprefix('query.')} {message}"
     return InvalidRequestError(detail, errors=[FieldError(path, message)])
 
@@ -38,8 +39,8 @@ def parameter_error(path: str, message: str) -> InvalidRequestError:
 def parse_conversation(
     given: InputIn, unseal: Unseal, before: Sequence[Item] = ()
 ) -> tuple[Item, ...]:
-    """Every call directly followed by its result, in the order of the calls. Raises
-    InvalidRequestError for calls without results and results without calls."""
+    """Return the conversation. Each call is directly followed by its result, in the order of the
+    calls. Raises InvalidRequestError for calls without results and results without calls."""
     if isinstance(given, str):
         return (*before, Message("user", given))
     read = [one for n, item in enumerate(given) for one in _parse_item(item, f"input.{n}", unseal)]
@@ -106,7 +107,7 @@ def parse_message(item: inputs.ResponseInputMessage, at: str) -> Message:
 
 
 def parse_output(item: inputs.ResponseInputFunctionCallOutput) -> str:
-    """What a function's client says came of it, for a run that waits for it."""
+    """Return the result that a client submits for a function of a waiting run."""
     content = _parse_content(item.output, "input")
     if not isinstance(content, str):
         raise parameter_error(
@@ -155,7 +156,8 @@ def _parse_media(kind: str, url: str, at: str, filename: str | None = None) -> M
 
 
 def _pair_results(items: Sequence[Item]) -> Iterator[Item]:
-    """Calls that stand together are those of one answer; their results follow, in their order."""
+    """Pair calls with results. Consecutive calls belong to one response, and their results follow
+    in the same order."""
     results: dict[CallId, deque[ToolResult]] = defaultdict(deque)
     for item in items:
         if isinstance(item, ToolResult):
@@ -185,7 +187,8 @@ def missing_call_error(call_id: str) -> InvalidRequestError:
 
 
 def _split_turns(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Without results. Each begins with a message, or where results were before it."""
+    """Split the items without results into turns. A turn begins with a message, or after
+    results."""
     answer: list[Item] = []
     answered = False
     for item in items:

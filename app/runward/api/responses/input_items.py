@@ -1,4 +1,4 @@
-"""What a response was given, as items of OpenAI's API."""
+"""The input of a response, as items of OpenAI's API."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
@@ -25,7 +25,7 @@ from runward.domain.run.state import Call, CallOutcome, RunState, SegmentKind
 
 
 def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:
-    """The input of a run; what it goes on from stands first."""
+    """Return the input of a run, preceded by the conversation that it continues."""
     segments = [one for one in state.segments if one.kind is SegmentKind.INPUT][:1]
     items = [item for one in segments for item in one.items]
     return list(_encode_items(run, items))
@@ -34,8 +34,8 @@ def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:
 def list_continuation_input(
     run: str, before: ResponseLog, state: RunState, messages: int
 ) -> list[dict[str, Any]]:
-    """Return the answers to the response before, by the client or somebody in its place, and then
-    the `messages` that came before the run went on."""
+    """Return the answers to the previous response, from the client or another approver, and then
+    the `messages` that arrived before the run continued."""
     found: list[dict[str, Any]] = []
     for item in list_requests(before):
         if item["type"] == "function_call":

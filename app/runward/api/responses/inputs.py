@@ -1,4 +1,5 @@
-"""The items of a conversation, as OpenAI's clients send them. Null is "not given"."""
+"""Models of the items of a conversation, as OpenAI's clients send them. Null has the same meaning
+as a missing field."""
 
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
@@ -11,7 +12,7 @@ MAX_ITEMS: Final = 10_000
 
 
 class OpenAIRequestModel(RequestModel):
-    """What OpenAI's clients send: with a null for everything that they lack."""
+    """Base of the models. OpenAI's clients send null for all fields that they do not set."""
 
     @model_validator(mode="before")
     @classmethod
@@ -23,7 +24,7 @@ class OpenAIRequestModel(RequestModel):
 
 
 def _get_item_type(value: Any) -> str | None:
-    """A message needs no `type`."""
+    """Return the item's type. It is `message` if the field is missing."""
     if not isinstance(value, dict):
         return getattr(value, "type", None)
     kind = cast("dict[str, Any]", value).get("type") or "message"
@@ -31,7 +32,8 @@ def _get_item_type(value: Any) -> str | None:
 
 
 class _Item(OpenAIRequestModel):
-    """`id` and `status` are those of the item's own response; nothing depends on them."""
+    """Base of the items. `id` and `status` come from the response that contained the item. Runward
+    ignores them."""
 
     id: str | None = None
     """ID of the item in an earlier response. Optional and ignored."""

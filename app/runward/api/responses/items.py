@@ -1,7 +1,7 @@
-"""The items of a response, as OpenAI's clients read them.
+"""Build the output items of a response in OpenAI's format.
 
-What Runward ran shows as `mcp_call`, which clients display and never run themselves. A
-`function_call` is only ever one that the client is to run.
+Calls that Runward runs become `mcp_call` items, which clients display but do not run. A
+`function_call` item is always a call that the client must run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,8 @@ ContentPart: TypeAlias = dict[str, Any]
 
 _TEXTS: Final = ("summary_text", "reasoning_text", "text", "thinking", "reasoning_content")
 _REASONS: Final[Mapping[str, str]] = {"guardrail": "content_filter", "max_turns": "max_messages"}
-"""Other limits are `max_output_tokens`, the nearest that OpenAI's clients know."""
+"""The reasons that OpenAI's clients know. All other limits become `max_output_tokens`, the nearest
+reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Tokens:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> "Tokens":
-        """From `usage.updated`."""
+        """Return the usage from a `usage.updated` event."""
         return cls(
             data["input_tokens"],
             data["output_tokens"],
@@ -69,7 +70,7 @@ def message(run: str, turn: int, *parts: ContentPart, status: str = "completed")
 
 
 def final_message(run: str, output: JsonValue) -> JsonItem:
-    """Of a run whose output is not what its model said last."""
+    """Return the message of a run whose output is not the last text of its model."""
     return build_message(f"msg_{run}_output", "assistant", [text_part(as_text(output))])
 
 
@@ -88,7 +89,7 @@ def refusal_part(text: str) -> ContentPart:
 
 
 def ends_with(output: Sequence[JsonItem], final: JsonValue) -> bool:
-    """Return whether the last message is the run's whole output already."""
+    """Return whether the last message is already the run's complete output."""
     last = next((item for item in reversed(output) if item["type"] == "message"), None)
     if last is None:
         return False
@@ -96,18 +97,18 @@ def ends_with(output: Sequence[JsonItem], final: JsonValue) -> bool:
     return said == as_text(final)
 
 
-# What the model thought, and what it called.
+# Reasoning and calls.
 
 
 def reasoning(run: str, number: int, data: Mapping[str, Any]) -> JsonItem:
-    """Its text, as far as the vendor shows it."""
+    """Return the item of the reasoning, with the text that the provider returns."""
     texts = _find_texts(data["reasoning"])
     said = [{"type": "summary_text", "text": text} for text in texts if text]
     return {"type": "reasoning", "id": f"rs_{run}_{number}", "summary": said}
 
 
 def _find_texts(value: JsonValue) -> Iterator[str]:
-    """The texts in a vendor's own form of it; what is encrypted or signed is left out."""
+    """Return the texts in a provider's own format. Encrypted and signed parts are left out."""
     if isinstance(value, list):
         for one in value:
             yield from _find_texts(one)
@@ -120,7 +121,8 @@ def _find_texts(value: JsonValue) -> Iterator[str]:
 
 
 def function_call(run: str, number: int | str, call_id: str, name: str, arguments: str) -> JsonItem:
-    """`number`: of the event that made it, or what else tells it apart in its run."""
+    """Return the item of a function call. `number`: the number of the event that created it, or
+    another value that is unique in the run."""
     return {
         "type": "function_call",
         "id": f"fc_{run}_{number}",
@@ -146,14 +148,15 @@ def mcp_call(run: str, number: int, name: str, arguments: str, approval_id: str 
 
 
 def hosted_call(run: str, number: int, data: Mapping[str, Any]) -> JsonItem:
-    """A call that the model's vendor ran by itself; its label is the kind of tool."""
+    """Return the item of a hosted call. Its label is the kind of the tool."""
     arguments = compact(data["arguments"])
     item = mcp_call(run, number, data["tool"], arguments, None)
     return item | {"server_label": data["hosted"]}
 
 
 def call_result(data: Mapping[str, Any], *, succeeded: bool) -> JsonItem:
-    """What a call that has ended adds to its item. `data`: of its last event."""
+    """Return the fields that a call's item gets when the call ends. `data`: the data of its last
+    event."""
     text = as_text(data["output"])
     if succeeded:
         return {"status": "completed", "output": text}
@@ -174,11 +177,11 @@ def approval_request(approval_id: str, name: str, arguments: str) -> JsonItem:
     }
 
 
-# How an item comes, piece by piece.
+# Events of one item.
 
 
 def strip_content(item: JsonItem) -> JsonItem:
-    """As it is when it is added: without what the events after that bring."""
+    """Return the item as it is when it is added: without the content that later events add."""
     match item["type"]:
         case "message":
             return item | {"status": "in_progress", "content": []}
@@ -194,7 +197,8 @@ def strip_content(item: JsonItem) -> JsonItem:
 
 
 def list_content_events(item: JsonItem) -> Iterator[tuple[str, JsonItem]]:
-    """The events between its being added and done, of which each gets its id and index."""
+    """Return the events between the start and the end of an item. The caller adds the item's ID and
+    index."""
     match item["type"]:
         case "message":
             yield from _list_message_events(item)
@@ -237,16 +241,18 @@ def _list_message_events(item: JsonItem) -> Iterator[tuple[str, JsonItem]]:
         yield "response.content_part.done", {**at, "part": part}
 
 
-# How it ended.
+# End of the response.
 
 
 def error(data: Mapping[str, Any]) -> JsonObject:
-    """OpenAI's clients know few codes; the run's own stands in front of the message."""
+    """Return the error. OpenAI's clients know few codes, so the run's own code is at the start of
+    the message."""
     code = "rate_limit_exceeded" if data["code"] == "model_rate_limited" else "server_error"
     return {"code": code, "message": f"{data['code']}: {data['message']}"}
 
 
 def incomplete_details(data: Mapping[str, Any]) -> JsonObject:
-    """`code` and `message` are Runward's own words; `reason` is one that OpenAI's clients know."""
+    """Return the details. `code` and `message` are Runward's own. `reason` is one of those that
+    OpenAI's clients know."""
     reason = _REASONS.get(data["reason"], "max_output_tokens")
     return {"reason": reason, "code": data["reason"], "message": data.get("message")}

@@ -1,14 +1,13 @@
-"""From a run's event log to the items and events of one response.
+"""Convert the event log of a run to the items and events of responses.
 
-A run is one response for each stretch of its log: from its beginning, or from where it waited for
-the client, up to where it waits for the client again, or ends. What a response is, and the number
-of each of its events, follows from the stored log alone, so that any process can go on where
-another stopped.
+Each response covers a part of a run's log. The part starts at the beginning, or where the run
+waited for the client. It ends where the run waits for the client again, or ends. A response and its
+event numbers depend only on the stored log, so any process can continue a stream.
 
-An event's number is `STRIDE * n + position`, where `n` counts the log's events since the response
-began. Pieces of text are shown while the model writes and are never stored; they stand between two
-stored events, and their numbers say how many characters of the text have been shown: whoever comes
-back with such a number is given exactly the rest.
+The number of an event is `STRIDE * n + position`, where `n` counts the log's events since the start
+of the response. Pieces of text are shown while the model generates them and are never stored. Their
+numbers are between those of two stored events and contain the number of characters shown so far. If
+a client reconnects with such a number, it receives exactly the rest of the text.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,38 +29,39 @@ from runward.domain.json import JsonObject, compact
 
 STRIDE: Final = 2**24
 LIVE: Final = 2**16
-"""Positions below this are of what one stored event says; from here on, of pieces of text."""
+"""Positions below this belong to stored events. Positions from here on belong to pieces of text."""
 
 
 @dataclass(slots=True)
 class ResponseLog:
-    """`shape` makes the response as clients see it. `after`: the number of the log's last event
-    before it begins; `starting_after`: of the last event that the client has."""
+    """Builds one response from the log. `shape`: builds the response's JSON. `after`: the number of
+    the last event before the response. `starting_after`: the number of the last event that the
+    client has."""
 
     run: str
-    """The digits of the run's id."""
+    """The hexadecimal digits of the run's ID."""
     after: int
     background: bool
     shape: Callable[[ResponseSnapshot], JsonObject]
     starting_after: int = -1
     ended: bool = False
     begins_at_wait: bool = False
-    """Whether the run waited for the client where the response is said to begin."""
+    """Whether the run waited for the client at the position where the response begins."""
     seen: int = 0
-    """The number of the last event of the log that was taken in."""
+    """The number of the last event of the log that was applied."""
     message_count: int = 0
-    """How many messages the run has been sent until then, besides its first input."""
+    """The number of messages that the run had received by then, not counting its first input."""
     _before: int = 0
-    """Where in the log the response before it begins."""
+    """The position in the log where the previous response begins."""
     _status: str = "queued"
     _output: list[JsonItem] = field(default_factory=list[JsonItem])
     _calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
     _early: list[JsonItem] = field(default_factory=list[JsonItem])
-    """What comes before its turn's message in the log, and after it in the response."""
+    """Items that are before the message of their turn in the log, and after it in the response."""
     _hosted: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     _writing: OpenMessage | None = None
     _turn: int = 0
-    """The last one that is over."""
+    """The last turn that has ended."""
     _used_before: items.Tokens = field(default_factory=items.Tokens)
     _used: items.Tokens = field(default_factory=items.Tokens)
     _created_at: str | None = None
@@ -86,11 +86,11 @@ class ResponseLog:
 
     @property
     def event_count(self) -> int:
-        """How many events of the log belong to it so far."""
+        """The number of the log's events that belong to the response so far."""
         return max(0, self.seen - self.after)
 
     def apply_event(self, event: LoggedEvent) -> list[ResponseEvent]:
-        """What a stored event says to the client."""
+        """Return the events for the client that follow from a stored event."""
         if self.ended or event.sequence <= self.seen:
             return []
         self.seen, self._position = event.sequence, 0
@@ -107,8 +107,8 @@ class ResponseLog:
         return new
 
     def apply_delta(self, data: Mapping[str, Any]) -> list[ResponseEvent]:
-        """What a piece of text says that is being written. One that does not begin where the last
-        one ended is left to the message as it will be stored."""
+        """Return the events for a piece of a text that is being generated. If the piece does not
+        begin where the last one ended, skip it: the stored message contains it later."""
         offset, text, turn = int(data["offset"]), str(data["text"]), int(data["turn"])
         if self.ended or self.event_count == 0 or turn <= self._turn:
             return []
@@ -150,7 +150,8 @@ class ResponseLog:
         return writing
 
     def _resume(self) -> None:
-        """The client may have pieces of text that came after this event."""
+        """Continue after the client's last event. The client may also have pieces of text that
+        followed it."""
         shown = self.starting_after - STRIDE * self.event_count - LIVE
         if 0 <= shown < STRIDE - LIVE:
             self._writing = OpenMessage(
@@ -158,7 +159,7 @@ class ResponseLog:
             )
 
     def _apply_earlier(self, event: LoggedEvent) -> None:
-        """What came before the response, as far as it matters for it."""
+        """Read the events before the response that matter for it."""
         data = event.data
         match event.type:
             case (
@@ -218,7 +219,7 @@ class ResponseLog:
             self._early.append(
                 self._hosted.pop(data["call_id"]) | items.call_result(data, succeeded=good)
             )
-        elif "output" in data:  # else its outcome is unknown, and a person is asked
+        elif "output" in data:  # If not, the outcome is unknown, and a person must record it.
             self._end_call(data, good=good)
 
     def on_usage(self, event: LoggedEvent) -> None:
@@ -239,7 +240,7 @@ class ResponseLog:
         return {"item_id": id_, "output_index": writing.index, "content_index": 0}
 
     def _send_item(self, item: JsonItem) -> None:
-        """An item that comes all at once."""
+        """Return the events of an item that is complete at once."""
         index = len(self._output)
         self._output.append(item)
         self._send("response.output_item.added", output_index=index, item=items.strip_content(item))
@@ -282,8 +283,8 @@ class ResponseLog:
         self._send("response.output_item.done", output_index=writing.index, item=item)
 
     def _abandon_writing(self) -> None:
-        """The answer that was being shown was never given: its worker was lost, or its model
-        failed, and it is no part of the response."""
+        """Remove the message that was being shown: its worker was lost or its model failed, so it
+        is not part of the response."""
         writing, self._writing = self._writing, None
         if writing is not None and writing.text is not None:
             part = items.text_part(writing.text)
@@ -302,7 +303,7 @@ class ResponseLog:
             )
         elif call is not None:
             call.approval_id = data.get("approval_id", call.approval_id)
-            if "arguments" in data:  # a person changed them
+            if "arguments" in data:  # An approver has edited the arguments.
                 call.arguments = compact(data["arguments"])
 
     def _start_call(self, call: CallState) -> None:
@@ -329,7 +330,7 @@ class ResponseLog:
         self._send("response.output_item.done", output_index=index, item=item)
 
     def _mark_calls_incomplete(self) -> None:
-        """The response ends before these calls do."""
+        """Mark calls that are open at the end of the response as incomplete."""
         for call in self._calls.values():
             if call.index is not None:
                 item = self._output[call.index] = self._output[call.index] | {
@@ -339,7 +340,7 @@ class ResponseLog:
                 call.index = None
 
     def _list_requests(self, data: Mapping[str, Any]) -> list[JsonItem]:
-        """What the client is asked; nothing where the run waits for others alone."""
+        """Return the requests for the client. Empty if the run waits only for others."""
         asked: list[JsonItem] = []
         for one in data["waiting_for"]:
             call = self._calls.get(one["call_id"])

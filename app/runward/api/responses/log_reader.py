@@ -22,11 +22,11 @@ from runward.store.runs import views
 from runward.store.runs.views import RunView
 
 PAGE: Final = 500
-"""Events read at once."""
+"""Maximum number of events of one query."""
 
 
 def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> ResponseLog:
-    """Of a response of which nothing is read yet."""
+    """Return the log of a response before any event is read."""
     request = cast("dict[str, Any]", view.config.get("request") or {})
     return ResponseLog(
         run=id_.run_id.hex,
@@ -40,7 +40,7 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
 async def load_response(
     storage: Storage, project_id: ProjectId, shown: str
 ) -> tuple[RunView, ResponseId, ResponseLog]:
-    """As far as its run's log goes now. Raises ResponseNotFoundError."""
+    """Return the response as far as the run's log goes now. Raises ResponseNotFoundError."""
     id_ = ResponseId.parse(shown)
     if id_ is None:
         raise e.ResponseNotFoundError
@@ -56,7 +56,7 @@ async def load_response(
 
 
 async def read_log(tx: Tx, project_id: ProjectId, log: ResponseLog) -> None:
-    """All that there is now."""
+    """Read all events that the log has now."""
     run_id = _run_of(log)
     while not log.ended:
         stored = await events.read_after(tx, project_id, run_id, log.seen, PAGE)
@@ -69,8 +69,8 @@ async def read_log(tx: Tx, project_id: ProjectId, log: ResponseLog) -> None:
 async def read_previous_response(
     tx: Tx, project_id: ProjectId, view: RunView, log: ResponseLog
 ) -> ResponseLog:
-    """The response that ends where this one begins, which was read; the run's first one, where this
-    is it."""
+    """Return the response that ends where this one begins. If this is the run's first response,
+    return this one."""
     before = create_log(view, ResponseId(_run_of(log), log.snapshot.before))
     await read_log(tx, project_id, before)
     return before
@@ -98,8 +98,9 @@ def _run_of(log: ResponseLog) -> RunId:
 async def follow_response(
     storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog, *, deltas: bool
 ) -> AsyncGenerator[list[ResponseEvent]]:
-    """Yield what there is, and what comes, until the response ends or the process stops; an empty
-    list if nothing came for a while. `deltas`: also of text that is being written."""
+    """Yield stored and new events until the response ends or the process stops. Yield an empty list
+    if nothing arrived for a while. `deltas`: also yield pieces of texts that are being
+    generated."""
     run_log = RunLog(project_id, _run_of(log), log.seen)
     async with aclosing(follow(storage, live, run_log, deltas=deltas)) as batches:
         async for batch in batches:
@@ -136,8 +137,8 @@ def _is_truncated(event: StoredEvent) -> bool:
 
 
 async def _load_whole(tx: Tx, project_id: ProjectId, event: StoredEvent) -> LoggedEvent:
-    """With what is too large for an event: arguments, from the ledger, and the run's output. The
-    outputs of calls stay cut."""
+    """Load the values that are too large for events: arguments from the tool-call log, and the
+    run's output. Outputs of calls stay truncated."""
     parsed = _parse_event(event)
     if not parsed.data.get("truncated"):
         return parsed

@@ -1,4 +1,5 @@
-"""The bodies of requests to /v1/responses, as OpenAI's clients send them. Null is "not given"."""
+"""The request bodies of /v1/responses, as OpenAI's clients send them. Null has the same meaning as
+a missing field."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 

@@ -1,5 +1,5 @@
-"""What the reading of a run's log is made of: the id of a response, what goes in, what is known,
-and what comes out."""
+"""Values that the response log uses: the ID of a response, and the log's input, state and
+output."""
 
 import re
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ _SHOWN: Final = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8}))?")
 
 @dataclass(frozen=True, slots=True)
 class ResponseId:
-    """`after`: the number of the event with which the run waited for the client; 0: the response
-    begins with the run."""
+    """The ID of a response. `after`: the number of the event with which the run waited for the
+    client. 0: the response begins with the run."""
 
     run_id: RunId
     after: int = 0
@@ -27,7 +27,8 @@ class ResponseId:
 
     @classmethod
     def parse(cls, shown: str) -> "ResponseId | None":
-        """None: that is no response's id, which is answered like an unknown one."""
+        """Parse an ID. None: the text is not an ID of a response. Callers treat it like an unknown
+        ID."""
         found = _SHOWN.fullmatch(shown)
         return None if found is None else cls(RunId(UUID(hex=found[1])), int(found[2] or 0))
 
@@ -40,7 +41,7 @@ CALL_ENDINGS: Final[Mapping[str, bool]] = {
     "tool_call.cancelled": False,
     "tool_call.outcome_unknown": False,
 }
-"""What ends a call, and whether it ends well."""
+"""The events that end a call, and whether the call succeeded."""
 RUN_ENDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "run.completed": ("completed", "response.completed"),
     "run.failed": ("failed", "response.failed"),
@@ -48,7 +49,7 @@ RUN_ENDINGS: Final[Mapping[str, tuple[str, str]]] = {
     "run.cancelled": ("cancelled", "response.incomplete"),
     "run.expired": ("incomplete", "response.incomplete"),
 }
-"""How a run ends, and with it the response: its status, and its last event."""
+"""The events that end a run, with the status and the last event of the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,15 @@ class ResponseEvent:
 
     @property
     def frame(self) -> str:
-        """As server-sent events have it."""
+        """The event as a server-sent event."""
         whole = {"type": self.type, "sequence_number": self.number, **self.data}
         return f"event: {self.type}\ndata: {compact(whole)}\n\n"
 
 
 @dataclass(slots=True)
 class CallState:
-    """`number`: of the event that made it. `index`: of its item, while that is open here."""
+    """The state of a call. `number`: the number of the event that created it. `index`: the index of
+    its open item."""
 
     number: int
     tool: str
@@ -90,8 +92,8 @@ class CallState:
 
 @dataclass(slots=True)
 class OpenMessage:
-    """A message that is shown while the model writes it. `text`: what was shown, where this
-    reader knows it; `shown`: how many characters; `part`: whether its content was opened."""
+    """A message that is shown while the model generates it. `text`: the shown text, if this reader
+    has it. `shown`: the number of shown characters. `part`: whether its content part was added."""
 
     index: int
     turn: int
@@ -102,7 +104,7 @@ class OpenMessage:
 
 @dataclass(frozen=True, slots=True)
 class ResponseSnapshot:
-    """What of a response is known. `ended_at`: when its last event was written."""
+    """The known state of a response. `ended_at`: when its last event was stored."""
 
     status: str
     output: list[JsonItem]
@@ -112,4 +114,4 @@ class ResponseSnapshot:
     error: JsonObject | None
     incomplete: JsonObject | None
     before: int
-    """Where in the log the response before it begins."""
+    """The position in the log where the previous response begins."""

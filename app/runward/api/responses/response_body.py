@@ -1,4 +1,4 @@
-"""A response as OpenAI's clients read it: a run's own description, and what its log says."""
+"""Build a response in OpenAI's format from the run's configuration and its log."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -25,21 +25,21 @@ _ECHOED_DEFAULTS: Final[JsonObject] = {
     "safety_identifier": None,
     "prompt_cache_key": None,
 }
-"""The fields of a request that its response shows as they were given, and what it shows for those
-that were not."""
+"""The fields that a response repeats from its request, with the values for fields that the request
+did not set."""
 _KEPT_FIELDS: Final = {*_ECHOED_DEFAULTS, "model", "parallel_tool_calls", "reasoning", "text"}
-"""What a run keeps of the request only to show it again."""
+"""The fields of the request that a run stores only for its responses."""
 
 
 def select_kept_fields(body: CreateResponse) -> JsonObject:
-    """Beside the run: what of the request is shown again."""
+    """Return the fields of the request to store with the run."""
     return body.model_dump(
         mode="json", include=_KEPT_FIELDS, exclude_unset=True, exclude_none=True, by_alias=True
     )
 
 
 def make_shape(view: RunView, id_: ResponseId) -> Callable[[ResponseSnapshot], dict[str, Any]]:
-    """The response, by what is known of it."""
+    """Return the function that builds the response from its known state."""
     fixed = _list_fixed_fields(view, id_)
 
     def shape(found: ResponseSnapshot) -> dict[str, Any]:
@@ -91,8 +91,8 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
 
 
 def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:
-    """The client's own functions, and the registered tools that were asked for; an agent's own
-    are not shown."""
+    """Return the client's functions and the registered tools of the request, without the tools of
+    an agent."""
     for spec in config.get("functions", ()):
         yield {
             "type": "function",

@@ -1,4 +1,4 @@
-"""The answers of /v1/responses, for openapi.json: OpenAI's own shapes."""
+"""The responses of /v1/responses, for openapi.json: OpenAI's formats."""
 
 from typing import Any, Final, Literal
 
@@ -9,7 +9,8 @@ from runward.api.responses.output_types import ResponseOutputItem
 from runward.domain.json import JsonObject
 
 RESPONSE_STREAM: Final = {"$ref": "#/components/schemas/ResponseStream"}
-"""In openapi.json: what `runward.api.openapi.schemas` says that a stream is."""
+"""The reference in openapi.json to the schema of a stream, which `runward.api.openapi.schemas`
+adds."""
 RESPONSE_ID = "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 _EXAMPLE: dict[str, Any] = {
     "id": RESPONSE_ID,

@@ -1,4 +1,4 @@
-"""/v1/responses: runs, as OpenAI's clients start and follow them."""
+"""/v1/responses: start and follow runs with OpenAI's clients."""
 
 import asyncio
 import time
@@ -48,8 +48,8 @@ from runward.store.runs import queries
 routes = make_router("Responses")
 
 HOLD_SECONDS: Final = 590.0
-"""How long an answer is held that is neither streamed nor in the background; OpenAI's clients give
-up after 600."""
+"""Maximum number of seconds until a response that is neither streamed nor in the background is
+sent. OpenAI's clients time out after 600."""
 MAX_SEQUENCE: Final = 2**53
 
 _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
@@ -100,8 +100,8 @@ async def _start_response(
     body: CreateResponse,
     request_key: IdempotentRequest,
 ) -> tuple[ResponseLog, bool]:
-    """The new response, of which nothing is read yet, and whether it was made before under the
-    same key."""
+    """Return the new response, before any of its events is read, and whether it was created earlier
+    with the same idempotency key."""
     former = await _load_previous(storage, principal.project_id, body)
     if former is not None and continuation.answers_wait(former, body.input):
         id_, made = await continuation.continue_run(
@@ -148,7 +148,8 @@ async def _load_conversation(
 async def _wait_for_end(
     storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog
 ) -> None:
-    """Until it has ended; or for so long that it is shown as it is by then."""
+    """Wait until the response has ended, or until HOLD_SECONDS have passed. The caller then shows
+    its current state."""
     try:
         async with asyncio.timeout(HOLD_SECONDS):
             async for _ in log_reader.follow_response(storage, live, project_id, log, deltas=False):

@@ -1,4 +1,4 @@
-"""From a request to a run: what a response is asked to be becomes what a run is."""
+"""Convert a request for a response to a run."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -30,7 +30,8 @@ from runward.domain.schema.validator import check_schema
 from runward.services import Registry, RunQueue, Storage
 
 DEADLINE_SECONDS: Final = 30 * 86_400.0
-"""Of a run with functions that its client runs, and may never come back with."""
+"""The deadline in seconds of a run with functions that the client runs. The client may never submit
+their results."""
 
 _SETTINGS: Final = (
     "temperature",
@@ -57,7 +58,7 @@ _EMPTY_SCHEMA: Final[JsonObject] = {
 
 
 def check_supported(body: CreateResponse) -> None:
-    """Raises UnsupportedParameterError for what no response can be."""
+    """Check that Runward supports all parameters. Raises UnsupportedParameterError."""
     if not body.store:
         why = "Runward stores each response as a durable run. Omit `store`."
         raise e.UnsupportedParameterError("store", why)
@@ -89,7 +90,8 @@ async def start(
     items: tuple[Item, ...],
     continued_from: RunId | None,
 ) -> AcceptResult:
-    """After this the run and its first event are committed. Raises AppErrors."""
+    """Start the run. When this returns, the run and its first event are committed. Raises
+    AppErrors."""
     session_id = _parse_session(body)
     request = _build_start_request(body)
     resolved = await resolve_model(storage, registry, principal.project_id, request)
@@ -104,7 +106,8 @@ async def start(
 async def resolve_model(
     storage: Storage, registry: Registry, project_id: ProjectId, request: StartRun
 ) -> ResolvedAgent:
-    """Raises ModelNotFoundError for an unknown agent or model."""
+    """Return the agent or the configuration of the model. Raises ModelNotFoundError if neither
+    exists."""
     try:
         return await resolve_agent(storage, registry, project_id, request)
     except (e.UnknownAgentError, e.UnknownModelError) as error:
@@ -115,7 +118,7 @@ async def resolve_model(
 
 
 def build_model_request(model: str) -> StartRun:
-    """A run of it and nothing else, to see whether there is such a model."""
+    """Return a minimal request for a run of the model, to check whether the model exists."""
     named = "model" if ":" in model else "agent"
     return StartRun.model_construct(None, input="", **{named: model})
 
@@ -157,8 +160,8 @@ def _check_agent_settings(body: CreateResponse) -> None:
 
 
 def list_registered_tools(body: CreateResponse) -> tuple[str, ...]:
-    """The registered tools that are asked for. Raises InvalidRequestError for more than a run
-    can have."""
+    """Return the registered tools of the request. Raises InvalidRequestError if a run cannot have
+    so many."""
     named = [one.names for one in body.tools or () if isinstance(one, ResponseMcpTool)]
     found = tuple(dict.fromkeys(name for names in named for name in names))
     if len(found) > MAX_TOOLS:
@@ -181,7 +184,7 @@ def _settings(body: CreateResponse) -> JsonObject:
 
 
 def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
-    """Raises InvalidRequestError."""
+    """Return the client's functions as tools. Raises InvalidRequestError."""
     errors: list[FieldError] = []
     specs: dict[str, ToolSpec] = {}
     for n, one in enumerate(body.tools or ()):
@@ -207,7 +210,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
 
 
 def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
-    """The run's config, with what only this run has."""
+    """Return the configuration of the run, with the settings of this request."""
     config, functions = resolved.config, parse_functions(body)
     taken = {*config.tools, *(one.name for one in functions)}
     if len(taken) < len(config.tools) + len(functions):
@@ -241,15 +244,15 @@ def _parse_session(body: CreateResponse) -> SessionId | None:
 
 
 def check_continuation(body: CreateResponse, config: RunConfig) -> None:
-    """A run that goes on is what it was when it was started. Raises InvalidRequestError where the
-    request says otherwise."""
+    """Check that the request does not change the configuration of a waiting run. Raises
+    InvalidRequestError."""
     kept = config.request or {}
     for name, value in select_kept_fields(body).items():
         if name not in ("background", "previous_response_id") and kept.get(name) != value:
             raise _changed_error(name)
     if body.instructions is not None and body.instructions != config.instructions:
         raise _changed_error("instructions")
-    registered = config.tools if ":" in body.model else ()  # an agent has its own
+    registered = config.tools if ":" in body.model else ()  # The agent has its own.
     same = (parse_functions(body), list_registered_tools(body)) == (config.functions, registered)
     if body.tools is not None and not same:
         raise _changed_error("tools")

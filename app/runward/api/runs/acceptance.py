@@ -1,5 +1,5 @@
-"""Runs that are accepted in a transaction of their own, in a session, once for a key, or to
-continue another run."""
+"""Accept runs: in their own transaction, in a session, once for an idempotency key, or as the
+continuation of another run."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -29,8 +29,8 @@ UNIQUE_VIOLATION: Final = "23505"
 
 @dataclass(frozen=True, slots=True)
 class AcceptResult:
-    """`replayed`: the key was used before; the run is as it is now. Else its `created_by` is not
-    looked up: it is who asks."""
+    """An accepted run. `replayed`: the key was used before, and the run is in its current state. If
+    not, `created_by` is the principal of the request."""
 
     run: RunView
     replayed: bool
@@ -39,7 +39,7 @@ class AcceptResult:
 async def accept_once(
     storage: Storage, request_key: IdempotentRequest, start: Callable[[], Awaitable[AcceptResult]]
 ) -> AcceptResult:
-    """`start` accepts a run and keeps the key beside it."""
+    """Accept a run once. `start` accepts the run and stores the key in the same transaction."""
     if request_key.key is not None and (kept := await _replay(storage, request_key)) is not None:
         return kept
     try:
@@ -47,7 +47,7 @@ async def accept_once(
     except (DBAPIError, e.SessionBusyError) as error:
         lost = isinstance(error, e.SessionBusyError) or sqlstate(error) == UNIQUE_VIOLATION
         if request_key.key is None or not lost:
-            raise  # else the same key at the same time: the other one may have been first
+            raise  # Another request with the same key may have been committed first.
         kept = await _replay(storage, request_key)
         if kept is None:
             raise
@@ -55,7 +55,7 @@ async def accept_once(
 
 
 async def _replay(storage: Storage, request_key: IdempotentRequest) -> AcceptResult | None:
-    """The run that was started under the key, as it is now."""
+    """Return the current state of the run that was started with the key."""
     assert request_key.key is not None
     async with storage.write() as tx:
         kept = await idempotency.read(tx, request_key.project_id, request_key.key)
@@ -80,7 +80,7 @@ async def accept_in_transaction(
     new: NewRun,
     after_accept: Callable[[Tx, NewRun], Awaitable[None]],
 ) -> AcceptResult:
-    """`after_accept` is done in the commit that accepts the run."""
+    """Accept a run. `after_accept` runs in the same transaction."""
     async with storage.write() as tx:
         row = (await tx.execute(ACCEPT, accept_values([new], queue.lease))).one()
         await after_accept(tx, new)
@@ -97,13 +97,13 @@ async def accept_in_session(
     *,
     after_accept: Callable[[Tx, NewRun], Awaitable[None]] = _do_nothing,
 ) -> AcceptResult:
-    """One run of a session at a time: this one starts, waits, is refused, or ends the others.
-    `after_accept` is done in the commit that accepts it."""
+    """Accept a run in a session, in which one run executes at a time. The run starts, waits, is
+    rejected, or cancels the other runs. `after_accept` runs in the same transaction."""
     for _ in range(sessions.MAX_CANCEL_ROUNDS):
         async with storage.write() as tx:
             taken = await sessions.take_slot(tx, new.state.project_id, session_id, on_conflict)
             if taken.previous and await _is_key_used(tx, new):
-                raise e.SessionBusyError  # the one in the way is this very request's run
+                raise e.SessionBusyError  # The open run is the run of this request.
             if not taken.previous:
                 state = replace(new.state, place=Place(session_id, taken.seq))
                 new = replace(new, state=state, waits=taken.waits)
@@ -121,14 +121,15 @@ async def accept_in_session(
 
 
 async def _is_key_used(tx: Tx, new: NewRun) -> bool:
-    """Whether the request's key has been used: the session's lock has been waited for."""
+    """Return whether the request's key has been used while the request waited for the session's
+    lock."""
     if new.idempotency is None:
         return False
     return await idempotency.read(tx, new.state.project_id, new.idempotency[0]) is not None
 
 
 def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
-    """Return the run as its row would be read, without who asked for it."""
+    """Return the run as its row would be read, without its principal."""
     state = new.state
     return RunView(
         id=state.id,
@@ -162,7 +163,8 @@ async def accept_continuation(
     body: ContinueRun,
     request_key: IdempotentRequest,
 ) -> AcceptResult:
-    """After this the new run is committed. Raises AppErrors."""
+    """Accept the continuation of a run. When this returns, the new run is committed. Raises
+    AppErrors."""
 
     async def start() -> AcceptResult:
         async with storage.read() as tx:
@@ -182,7 +184,7 @@ async def accept_continuation(
 async def _accept(
     storage: Storage, queue: RunQueue, new: NewRun, session_id: SessionId | None
 ) -> AcceptResult:
-    """Raises AppErrors."""
+    """Accept a run. Raises AppErrors."""
     if session_id is None:
         return await accept_in_transaction(storage, queue, new, continuation.copy_history)
     try:

@@ -1,4 +1,5 @@
-"""The answer with one run: as it is now, after a wait, or just accepted."""
+"""The response with one run: its current state, its state after a wait, or a run that was just
+accepted."""
 
 from contextlib import aclosing
 from dataclasses import replace
@@ -24,7 +25,7 @@ from runward.store.runs import views
 async def read_run(
     storage: Storage, project_id: ProjectId, run_id: RunId, *, with_config: bool = False
 ) -> Run:
-    """Return the run as it is now. Raises RunNotFoundError."""
+    """Return the current state of the run. Raises RunNotFoundError."""
     async with storage.read() as tx:
         return await load_run(tx, project_id, run_id, with_config=with_config)
 
@@ -32,7 +33,7 @@ async def read_run(
 async def load_run(
     tx: Tx, project_id: ProjectId, run_id: RunId, *, with_config: bool = False
 ) -> Run:
-    """Return the run as the transaction sees it. Raises RunNotFoundError."""
+    """Return the run as the transaction reads it. Raises RunNotFoundError."""
     view = await views.get_run(tx, project_id, run_id)
     if view is None:
         raise e.RunNotFoundError
@@ -56,8 +57,8 @@ async def wait_and_respond(
     *,
     with_config: bool = False,
 ) -> Response:
-    """Answer 200 with a run that has settled, and 202 after `seconds`, or when the process stops,
-    with one that has not. Raises RunNotFoundError."""
+    """Respond with 200 if the run has ended or requires action. Respond with 202 if it has not
+    within `seconds`, or when the process stops. Raises RunNotFoundError."""
     status = RunLog(project_id, run_id, MAX_SEQUENCE)
     async with aclosing(
         follow(storage, live, status, until=WAIT_ENDING, seconds=seconds)
@@ -69,12 +70,13 @@ async def wait_and_respond(
 
 
 def render_accepted(principal: Principal, accepted: AcceptResult) -> Run:
-    """Return a run that was accepted just now, by the key that asked for it."""
+    """Return a run that the key of the request has just started."""
     actor = ActingKey(principal.key_id, principal.key_name)
     return Run.from_row(replace(accepted.run, created_by=actor))
 
 
 def make_headers(accepted: AcceptResult) -> dict[str, str]:
-    """Return where the run is, and whether its key was used before."""
+    """Return the headers: the location of the run, and whether its idempotency key was used
+    before."""
     location = {"Location": f"/v1/runs/{format_id(Prefix.RUN, accepted.run.id)}"}
     return location | REPLAY_HEADERS if accepted.replayed else location

@@ -1,5 +1,5 @@
-"""Settling calls from outside: what clients and tools' callbacks say, and a person's word on an
-unknown outcome."""
+"""Results of tool calls from outside: from clients, from the callbacks of tools, and from people
+who record unknown outcomes."""
 
 import asyncio
 from typing import Annotated, Final, Literal
@@ -26,7 +26,8 @@ callbacks = make_router("Callbacks")
 
 MAX_EARLY_ATTEMPTS: Final = 50
 EARLY_RETRY_SECONDS: Final = 0.1
-"""A tool may call back before its own 202 has arrived; that is waited for, for so long."""
+"""Maximum number of seconds that a callback waits for the tool's own 202 response, which it can
+overtake."""
 
 
 class CallbackReceipt(ResponseModel):

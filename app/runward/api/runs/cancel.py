@@ -1,4 +1,4 @@
-"""Cancel a run, also one that cannot be read back."""
+"""Cancel a run, even if its stored state cannot be read."""
 
 from typing import Final
 
@@ -9,7 +9,8 @@ from runward.services import RunQueue, Storage
 from runward.store.runs import transitions
 
 MAX_UNREADABLE_RUNS: Final = 100
-"""Unreadable child runs that one request ends. The sweep of orphans ends the others."""
+"""Maximum number of unreadable child runs that one request ends. The sweep of orphans ends the
+others."""
 
 
 async def cancel(
@@ -20,7 +21,8 @@ async def cancel(
     *,
     after_turn: bool = False,
 ) -> None:
-    """Cancel the run and everything below it. Raises RunEndedError if it has ended otherwise."""
+    """Cancel the run and its child runs at any depth. Raises RunEndedError if the run has already
+    ended otherwise."""
     for _ in range(MAX_UNREADABLE_RUNS):
         try:
             async with storage.write() as tx:

@@ -1,4 +1,4 @@
-"""Which runs a list is to show."""
+"""The filters of the list of runs."""
 
 import re
 from typing import Annotated, Final
@@ -72,11 +72,11 @@ async def _read_filter(
 
 
 RunFilterParams = Annotated[RunFilter | None, Depends(_read_filter)]
-"""None: they are said to belong to what is no run or no session, so there are none."""
+"""The filter of a request. None: a run or session ID is invalid, so the list is empty."""
 
 
 def _parse_statuses(value: str) -> list[RunStatus]:
-    """Raises InvalidRequestError."""
+    """Return the statuses. Raises InvalidRequestError."""
     try:
         return [RunStatus(one) for one in value.split(",")]
     except ValueError:
@@ -91,7 +91,8 @@ def _parse_statuses(value: str) -> list[RunStatus]:
 
 
 def _parse_id_prefix(q: str) -> tuple[UUID, UUID] | None:
-    """The first and the last id that begin so; None: it is no beginning of an id."""
+    """Return the first and the last ID with this prefix. None: the text is not the beginning of an
+    ID."""
     found = _ID.fullmatch(q.strip().lower())
     if found is None:
         return None

@@ -1,5 +1,5 @@
-"""The items of a conversation as answers show them, for openapi.json: types alone, of which
-nothing is made at run time."""
+"""The items of a conversation in responses, for openapi.json. These types have no instances at run
+time."""
 
 from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
@@ -151,4 +151,5 @@ ITEMS: Final[tuple[Any, ...]] = (
     ReasoningItem,
     HostedCallItem,
 )
-"""What GET /v1/runs/{run_id}/items has in its `data`, without what says whose an item is."""
+"""The items in `data` of GET /v1/runs/{run_id}/items, without the fields that identify the item and
+its agent."""

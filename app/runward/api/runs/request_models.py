@@ -102,11 +102,11 @@ _RUN_FIELDS = {
     "session_id",
     "on_conflict",
 }
-"""What may stand beside `agent`; all else belongs to the agent."""
+"""Fields that a request may set together with `agent`. The agent defines all others."""
 
 
 class _RunFields(RequestModel):
-    """The fields that come first in openapi.json; `AgentFields` describes the last two."""
+    """The fields that are first in openapi.json. `AgentFields` describes the last two."""
 
     input: Input
     """Input of the run: a text, or the messages of a conversation."""

@@ -1,5 +1,5 @@
-"""What a request names becomes what a run is: agents with all that they may hand over to, and a
-check of everything that no run could use."""
+"""Resolve the names in a request: find agents with all agents that they can hand over to, and check
+the configuration of the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,8 @@ from runward.store.registry.agents import TeamTooLargeError
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
-    """`team`: everyone whom the run may be handed over to, and back to."""
+    """An agent and its team. `team`: all agents to which the run can be handed over, directly or
+    indirectly."""
 
     config: AgentConfig
     version: int | None = None
@@ -30,7 +31,7 @@ class ResolvedAgent:
 async def resolve_agent(
     storage: Storage, registry: Registry, project_id: ProjectId, body: StartRun
 ) -> ResolvedAgent:
-    """Raises AppErrors for names that lead nowhere."""
+    """Return the agent with its team. Raises AppErrors for unknown names."""
     config, version = body.to_config(), None
     models = await registry.get_models(project_id)
     await ensure_guards(registry, body.guardrails, body.hooks)
@@ -97,5 +98,5 @@ async def _check_tools(
 
 
 def merge_limits(base: Limits, limits: Limits) -> Limits:
-    """The agent's limits, with what the run itself says in their place."""
+    """Return the agent's limits, replaced by the limits that the run sets."""
     return base.model_copy(update={name: getattr(limits, name) for name in limits.model_fields_set})

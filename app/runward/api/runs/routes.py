@@ -1,4 +1,4 @@
-"""/v1/runs: list, poll, continue, cancel; the conversation and the ledger."""
+"""/v1/runs: list, poll and continue runs, and read their items and tool calls."""
 
 from typing import Annotated, Literal
 

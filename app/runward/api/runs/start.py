@@ -1,4 +1,4 @@
-"""Start a run: `POST /v1/runs` and the commit that accepts the run."""
+"""`POST /v1/runs`: start a run, and the commit that accepts it."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -125,8 +125,9 @@ def build_new_run(
     items: tuple[Item, ...],
     continued_from: RunId | None = None,
 ) -> NewRun:
-    """`items`: what it begins with. Raises ConflictError if no run can hold them."""
-    if continued_from is not None:  # else they are no larger than the request
+    """Return the new run. `items`: the items that it begins with. Raises ConflictError if they
+    exceed the maximum size of a run."""
+    if continued_from is not None:  # If not, the items are no larger than the request.
         check_room(items)
     config, changes = resolved.config, Changes()
     origin: RunOrigin = {}
@@ -154,8 +155,8 @@ def build_new_run(
 
 
 async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
-    """A run that waits for no other. With room in this process it is leased to it at once: one
-    commit less."""
+    """Accept a run that waits for no other run. If this process has capacity, it leases the run in
+    the same commit."""
     lease = queue.reserve_place()
     new = replace(new, lease=lease)
     if lease:
@@ -174,7 +175,7 @@ async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
 
 
 def _build_state(new: NewRun, accepted: AcceptedRun) -> RunState:
-    """As the run would be loaded."""
+    """Return the state of the run as it would be loaded."""
     return replace(
         new.state,
         fence=1,

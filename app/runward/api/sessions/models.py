@@ -1,4 +1,4 @@
-"""Sessions, as they are made, changed and shown."""
+"""Request and response models of sessions."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self

@@ -1,4 +1,4 @@
-"""/v1/sessions: conversations across runs."""
+"""/v1/sessions: conversations shared by several runs."""
 
 import re
 from typing import Final
@@ -28,7 +28,8 @@ from runward.store.runs import session_items, sessions
 routes = make_router("Sessions")
 
 _ITEM_POSITION: Final = re.compile(r"_([0-9]{1,18})_([0-9]{1,9})")
-"""Of an item: its run's number and its own, behind `item_` and the session's digits."""
+"""The end of an item's ID: the number of its run and its own number. Before it, the ID has `item_`
+and the session's digits."""
 
 
 @routes.post("/sessions", status_code=201, response_model=Session)
@@ -145,7 +146,8 @@ async def fork_session(
 async def _load_items(
     storage: Storage, project_id: ProjectId, session_id: SessionId, params: PageParams
 ) -> Page[JsonObject]:
-    """Raises SessionNotFoundError, and InvalidRequestError for a cursor of another list."""
+    """Return the items of a page. Raises SessionNotFoundError, and InvalidRequestError for a cursor
+    of another list."""
     begin = f"{Prefix.ITEM}_{session_id.hex}"
 
     def parse(cursor: str) -> tuple[int, int] | None:
