@@ -1,7 +1,7 @@
-"""Everything that Runward refuses on purpose: one tree, each class with a stable `code`.
+"""All errors that Runward reports on purpose, in one tree. Each class has a stable `code`.
 
-HTTP numbers are not here; `runward.api.http.problems` has them. `code` is part of the API: clients
-compare it, so it never changes; texts may. No text ever quotes a secret.
+Clients compare `code`, so it never changes. Texts may change. No text contains a secret. HTTP
+statuses are in `runward.api.http.problems`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,17 +13,18 @@ from runward.domain.ids import ProjectId, RunId
 
 
 class FieldError(NamedTuple):
-    """What is wrong with one value of a request. `path` is dotted, `tools.0.name`; a value that
-    is not in the body has its place in front: `query.limit`, `header.Idempotency-Key`."""
+    """The error of one value in a request. `path` is dotted, such as `tools.0.name`. If the value
+    is not in the body, the path begins with its place, such as `query.limit` or
+    `header.Idempotency-Key`."""
 
     path: str
     message: str
 
 
 class AppError(Exception):
-    """`retry`: the very same request may succeed later; if not, answers tell clients not to try.
-    `retry_after` is in seconds. `extra` stands beside the problem's own members, and cannot
-    replace them."""
+    """An error of the API. `retry`: the same request may succeed later. If False, responses tell
+    clients not to retry. `retry_after` is in seconds. `extra`: additional fields of the problem.
+    They cannot replace the standard fields."""
 
     code: ClassVar[str] = "error"
     retry: ClassVar[bool] = False
@@ -44,11 +45,11 @@ class AppError(Exception):
         super().__init__(self.detail)
 
 
-# Who asks.
+# Authentication.
 
 
 class UnauthenticatedError(AppError):
-    """`token_given`: there was a key, and it is not valid."""
+    """The request has no valid key. `token_given`: the request has a key, and it is invalid."""
 
     code = "unauthenticated"
     text = "The request has no API key. Send one in a header: `Authorization: Bearer rw_…`."
@@ -64,7 +65,8 @@ class ForbiddenError(AppError):
 
 
 class InsufficientScopeError(ForbiddenError):
-    """`needed`: any one of these scopes would do, unless `problem` says otherwise."""
+    """The key lacks a scope. `needed`: the scopes of which one is sufficient, unless `problem` says
+    otherwise."""
 
     code = "insufficient_scope"
 
@@ -74,7 +76,8 @@ class InsufficientScopeError(ForbiddenError):
         super().__init__(f"{problem}: {', '.join(self.needed)}." if problem else lacking)
 
 
-# What is asked about. An id of another project is answered exactly like one that never was.
+# Missing resources. The response for an ID of another project is the same as for an ID that does
+# not exist.
 
 
 class NotFoundError(AppError):
@@ -147,7 +150,7 @@ class CallbackNotFoundError(NotFoundError):
     text = "The callback URL is not valid, or its run was deleted."
 
 
-# What the state of things does not allow.
+# Conflicts with the state of a resource.
 
 
 class ConflictError(AppError):
@@ -156,7 +159,8 @@ class ConflictError(AppError):
 
 
 class ApprovalAlreadyDecidedError(ConflictError):
-    """`extra["approval"]` is what won: the approval's id and status, the decision and whose."""
+    """Another decision came first. `extra["approval"]` has the approval's ID and status, the
+    decision and its approver."""
 
     code = "approval_already_decided"
     text = "This approval was already decided."
@@ -184,7 +188,7 @@ class RunEndedError(ConflictError):
 
 
 class RunUnreadableError(ConflictError):
-    """`runward.store.runs.quarantine` ends such a run."""
+    """The stored run cannot be read. `runward.store.runs.quarantine` ends such a run."""
 
     code = "run_unreadable"
     text = "The stored data of this run cannot be read, so the run cannot continue."
@@ -245,7 +249,7 @@ class LateCallbackError(GoneError):
     )
 
 
-# What is wrong with the request itself.
+# Invalid requests.
 
 
 class BadRequestError(AppError):
@@ -299,7 +303,7 @@ class UnknownAgentError(InvalidRequestError):
 
 
 class UnsupportedParameterError(InvalidRequestError):
-    """OpenAI's API has it, and Runward cannot do what it says."""
+    """A parameter of OpenAI's API that Runward does not support."""
 
     code = "unsupported_parameter"
     text = "Runward does not support this parameter."
@@ -318,11 +322,12 @@ class IdempotencyMismatchError(InvalidRequestError):
     text = "This Idempotency-Key was already used for a different request. Send a new key."
 
 
-# What depends on others.
+# Other services.
 
 
 class McpUnreachableError(AppError):
-    """`permanent`: as it is registered, trying again cannot help."""
+    """An MCP server cannot be reached. `permanent`: a retry cannot succeed until the registration
+    changes."""
 
     code = "mcp_unreachable"
     retry = True
@@ -333,7 +338,7 @@ class McpUnreachableError(AppError):
         self.permanent = permanent
 
 
-# What may pass.
+# Temporary errors.
 
 
 class TooManyRequestsError(AppError):
@@ -348,12 +353,12 @@ class UnavailableError(AppError):
     text = "Runward is temporarily unavailable. Retry with the same Idempotency-Key."
 
 
-# What only the operator can resolve. No client sees these.
+# Errors for the operator. No client receives them.
 
 
 class OperatorError(Exception):
-    """Runward cannot start, or cannot go on. The message tells the operator what to do."""
+    """Runward cannot start or continue. The message tells the operator what to do."""
 
 
 class DatabaseUnreachableError(OperatorError):
-    """The database does not answer, or does not let this process in."""
+    """The database does not respond, or rejects this process."""

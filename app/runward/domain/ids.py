@@ -14,7 +14,7 @@ ApprovalId = NewType("ApprovalId", UUID)
 SessionId = NewType("SessionId", UUID)
 KeyId = NewType("KeyId", UUID)
 CallId = NewType("CallId", str)
-"""The model's own id of a call, unique within its run."""
+"""The model's own ID of a call, unique within its run."""
 
 _HEX_DIGITS: Final = frozenset("0123456789abcdef")
 
@@ -41,8 +41,8 @@ def format_optional_id(prefix: Prefix, value: UUID | None) -> str | None:
 
 
 def parse_id(prefix: Prefix, text: str) -> UUID | None:
-    """Return the UUID, or None if `text` is not an ID of this kind. Callers answer it like an
-    unknown one."""
+    """Return the UUID, or None if `text` is not an ID of this kind. Callers treat such a text like
+    an unknown ID."""
     head, _, digits = text.partition("_")
     if head != prefix or len(digits) != 32 or not _HEX_DIGITS.issuperset(digits):
         return None

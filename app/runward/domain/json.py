@@ -1,4 +1,5 @@
-"""The JSON values that cross Runward's edges, and how one is printed, digested and cleaned."""
+"""JSON values of requests and responses: how to serialize them, compute digests, and replace
+unstorable parts."""
 
 import hashlib
 import re
@@ -10,15 +11,16 @@ from pydantic_core import from_json, to_json
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 documented: Final = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
-"""For a TypedDict that openapi.json describes: it has no other fields, and the text under a field
-is its description. A field that is NotRequired is left out where there is nothing to say."""
+"""Configuration of a TypedDict that openapi.json describes. It has no other fields. The text under
+a field is its description. A NotRequired field is missing if it has no value."""
 
 MAX_DEPTH: Final = 64
-"""Arrays and objects inside each other."""
+"""Maximum depth of nested arrays and objects."""
 MAX_VALUES: Final = 500_000
-"""Values inside of one that comes from outside. Cleaning as many takes a fifth of a second."""
+"""Maximum number of values inside one value from outside. Cleaning so many takes a fifth of a
+second."""
 MAX_NUMBER: Final = 1e308
-"""The largest magnitude of a number; a double holds little more."""
+"""The largest magnitude of a number. A double holds little more."""
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LARGE_EXPONENTS: Final = (b"0e000", b"0E000", b"0e+000", b"0E+000")
 _MANY_DIGITS: Final = b"0" * 200
@@ -27,22 +29,22 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class UnstorableError(ValueError):
-    """A value that cannot be stored, or could not be read back. The text says why."""
+    """A value that cannot be stored, or could not be read again. The text contains the reason."""
 
 
 def compact(value: Any) -> str:
-    """Return one line of JSON, with the keys in their order and non-ASCII text as it is."""
+    """Return one line of JSON. Keys keep their order, and non-ASCII text is not escaped."""
     return to_json(value, inf_nan_mode="null").decode()
 
 
 def as_text(value: JsonValue) -> str:
-    """Return a text as it is, and any other value as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else compact(value)
 
 
 def canonical(value: JsonValue) -> str:
-    """Return the same text for equal values, with sorted keys and no spaces. Digests are taken of
-    it."""
+    """Return the same text for equal values, with sorted keys and no spaces. Digests are computed
+    from this text."""
     return compact(_sort_keys(value))
 
 
@@ -52,13 +54,13 @@ def compute_digest(value: JsonValue) -> str:
 
 
 def is_same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Return whether two values are equal as JSON. To Python, `true` is 1, too."""
+    """Return whether two values are equal as JSON. In Python, `True == 1`."""
     return one == other and canonical(one) == canonical(other)
 
 
 def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
-    """Parse JSON. Raises ValueError; NaN, Infinity and numbers beyond `MAX_NUMBER` are refused,
-    and so is nesting deeper than `max_depth`."""
+    """Parse JSON. Raises ValueError, also for NaN, Infinity, numbers beyond `MAX_NUMBER`, and
+    nesting deeper than `max_depth`."""
     value: JsonValue = from_json(text, allow_inf_nan=False)
     if text.count("[") + text.count("{") > max_depth and is_nested_deeper(value, max_depth):
         raise ValueError(f"it is nested more than {max_depth} levels deep")
@@ -68,9 +70,9 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
 
 
 def clean_json(value: JsonValue) -> tuple[JsonValue, bool]:
-    """Return `value` as it can be stored and read back, and whether that changed it. NUL and lone
-    surrogates are replaced; NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises
-    UnstorableError for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
+    """Return a storable copy of `value`, and whether it differs. NUL and lone surrogates are
+    replaced. NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises UnstorableError
+    for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
     if has_too_many_values(value):
         raise UnstorableError(f"it contains more than {MAX_VALUES:,} values")
     if is_nested_deeper(value, MAX_DEPTH):
@@ -95,7 +97,8 @@ def is_nested_deeper(value: JsonValue, levels: int) -> bool:
 
 
 def has_too_many_values(value: JsonValue) -> bool:
-    """Return whether more than `MAX_VALUES` are inside. Looks at no more than that."""
+    """Return whether there are more than `MAX_VALUES` values inside. It stops counting at that
+    number."""
     level, limit = list[Any]([value]), MAX_VALUES
     while level:
         holders = cast(list[Any], [one for one in level if isinstance(one, dict | list)])
@@ -111,12 +114,13 @@ def has_too_many_values(value: JsonValue) -> bool:
 
 
 def holds_too_many_values(data: bytes) -> bool:
-    """Return whether the JSON holds more than `MAX_VALUES`. Use this before parsing foreign JSON of
-    several MiB: a parser holds the interpreter until it has made all values."""
+    """Return whether the JSON contains more than `MAX_VALUES` values. Use this before you parse
+    external JSON of several MiB, because a parser blocks the interpreter until it has created all
+    values."""
     if count_values(data) <= MAX_VALUES:
         return False
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if plain.count(b'"') > 4 * MAX_VALUES:  # two texts for each member of an object
+    if plain.count(b'"') > 4 * MAX_VALUES:  # Each member of an object has two texts.
         return True
     outside = b'"'.join(plain.split(b'"')[::2]).translate(None, b" \t\r\n")
     empty = outside.count(b"[]") + outside.count(b"{}")
@@ -124,8 +128,8 @@ def holds_too_many_values(data: bytes) -> bool:
 
 
 def count_values(data: bytes) -> int:
-    """Return an upper bound for the number of values in the JSON. Commas and brackets in texts
-    count, too."""
+    """Return an upper bound for the number of values in the JSON. Commas and brackets inside texts
+    also count."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
@@ -140,15 +144,15 @@ def clean_text(text: str) -> str:
 
 
 def may_need_repair(data: bytes, value: JsonValue) -> bool:
-    """Return whether the parsed value of the JSON may not be storable: it is nested too deep, or
-    may hold NUL or a number out of range. Only True may be wrong."""
+    """Return whether the parsed JSON may not be storable: it is nested too deep, or may contain NUL
+    or a number out of range. True can be wrong. False is always correct."""
     deep = data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_nested_deeper(value, MAX_DEPTH)
     return deep or b"\\u0000" in data or _may_hold_huge_number(data)
 
 
 def _may_hold_huge_number(data: bytes) -> bool:
-    """Return whether the JSON has so many digits in a row, or so large an exponent, that a number
-    in it may be out of range. Fast: a regular expression would hold the interpreter for seconds."""
+    """Return whether the JSON has so many consecutive digits, or so large an exponent, that a
+    number may be out of range. A regular expression would block the interpreter for seconds."""
     plain = data.translate(_DIGITS)
     return _MANY_DIGITS in plain or any(one in plain for one in _LARGE_EXPONENTS)
 

@@ -1,8 +1,9 @@
-"""Request bodies, parsed strictly: what is accepted here can be stored, digested and shown again.
+"""Parse request bodies strictly. Accepted bodies can be stored, digested and returned.
 
-`jiter` refuses what is no JSON (also a byte order mark, NaN, lone surrogates, bytes that are not
-UTF-8, duplicate keys) and says where. What is JSON and still refused is found afterwards: NUL,
-which PostgreSQL cannot hold; numbers that no double holds; nesting deeper than `MAX_DEPTH`.
+`jiter` rejects invalid JSON and reports the position. It also rejects byte order marks, NaN, lone
+surrogates, bytes that are not UTF-8, and duplicate keys. This module then rejects valid JSON that
+cannot be stored: NUL, which PostgreSQL cannot hold, numbers that no double can hold, and nesting
+deeper than `MAX_DEPTH`.
 """
 
 from collections.abc import Iterator
@@ -17,11 +18,11 @@ from runward.domain.errors import FieldError, InvalidJsonError, InvalidRequestEr
 from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range, may_need_repair
 
 MAX_PROBLEMS: Final = 20
-"""As many are named; more of the same help nobody."""
+"""Maximum number of problems in an error."""
 MAX_MESSAGE: Final = 200
-"""Characters of the parser's own words that are passed on: it quotes duplicate keys."""
+"""Maximum number of characters of the parser's message. It contains duplicate keys."""
 MAX_PATH: Final = 200
-"""Characters of a path. The client chooses the keys in it."""
+"""Maximum number of characters of a path. The client chooses its keys."""
 
 _TOO_DEEP: Final = f"must not be nested more than {MAX_DEPTH} levels deep"
 _NUL: Final = "must not contain the NUL character"
@@ -30,8 +31,8 @@ _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 def parse_body(body: bytes) -> JsonValue:
-    """Return the value. Raises InvalidJsonError (no JSON, or ambiguous) or InvalidRequestError
-    (naming each path)."""
+    """Return the value. Raises InvalidJsonError if the JSON is invalid or ambiguous, or
+    InvalidRequestError with the path of each problem."""
     try:
         value = cast(
             JsonValue, jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
@@ -57,8 +58,8 @@ def _refusal(body: bytes, message: str) -> InvalidJsonError | InvalidRequestErro
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """A value's key or index, below the place of its container. The path is built only for a
-    problem: a long key would otherwise be copied for each value below it."""
+    """The key or index of a value, with the location of its container. The path is built only for a
+    problem, because a long key would otherwise be copied for each value inside."""
 
     above: "_Location | None" = None
     step: str | int = ""
@@ -79,8 +80,8 @@ class _Location:
 
 
 def _find_problems(root: JsonValue) -> Iterator[FieldError]:
-    """Yield the problems in the order of the text, without recursion, because the depth is checked
-    here."""
+    """Yield the problems in the order of the text. There is no recursion, because the depth is
+    checked here."""
     stack: list[tuple[_Location, JsonValue]] = [(_Location(), root)]
     while stack:
         place, value = stack.pop()

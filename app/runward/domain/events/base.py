@@ -1,4 +1,4 @@
-"""What all events of a run have in common."""
+"""The base of all events of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,21 +10,19 @@ from typing_extensions import TypedDict
 from runward.domain.json import JsonObject, compact
 
 MAX_VALUE_BYTES: Final = 32_768
-"""A larger value is not repeated in an event; the ledger has it whole. An event of 64 KiB holds
-one of them and all else."""
+"""Maximum size in bytes of a value in an event. The tool-call log has larger values in full. An
+event has at most 64 KiB, which is enough for one such value and all other fields."""
 MAX_PER_RUN: Final = 10_000
-"""Events after which nobody outside may add more to a run."""
+"""Number of events after which callers outside the run may not add more."""
 
 Data_co = TypeVar("Data_co", bound=Mapping[str, Any], covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class NewEvent(Generic[Data_co]):
-    """One entry of a run's log, before it has its number. Each kind of event is a subclass.
-
-    `data` is a TypedDict: type checkers check it, it costs nothing at run time, and it is stored
-    with its fields in the order in which they were given.
-    """
+    """One entry of a run's log before it has a number. Each kind of event is a subclass. `data` is
+    a TypedDict: type checkers verify it, it costs nothing at run time, and its fields are stored in
+    the order in which they were set."""
 
     type: ClassVar[str]
     data: Data_co
@@ -37,7 +35,7 @@ AnyEvent: TypeAlias = NewEvent[Mapping[str, Any]]
 
 
 class TransientEvent(Generic[Data_co]):
-    """A kind of event that is streamed while it happens, and never stored."""
+    """A kind of event that is streamed when it happens, and never stored."""
 
     type: ClassVar[str]
 
@@ -88,7 +86,8 @@ def bounded_field(name: Literal["requests"], value: JsonValue) -> BoundedRequest
 
 
 def bounded_field(name: str, value: JsonValue) -> Any:
-    """Return `value` under `name` for an event's data, or null and the size of the value."""
+    """Return `value` under `name` for an event's data. If the value is too large, return null and
+    its size."""
     size = len(compact(value).encode())
     if size <= MAX_VALUE_BYTES:
         return {name: value}

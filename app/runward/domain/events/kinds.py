@@ -177,4 +177,4 @@ TRANSIENT: Final = {
     kind.type: kind
     for kind in cast("list[type[TransientEvent[Any]]]", TransientEvent.__subclasses__())
 }
-"""Streamed while they happen, without an SSE `id`; never stored."""
+"""Kinds that are streamed when they happen, without an SSE `id`, and never stored."""

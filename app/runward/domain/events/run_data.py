@@ -17,7 +17,7 @@ from runward.domain.json import JsonObject, documented
 
 
 class RunOrigin(TypedDict, total=False):
-    """What a run was started by, if not by a request alone."""
+    """The origin of a run that was not started by a request alone."""
 
     parent_call_id: str
     continued_from: str

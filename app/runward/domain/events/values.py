@@ -1,4 +1,4 @@
-"""The fixed values of events' fields."""
+"""The possible values of fields in events."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
@@ -84,7 +84,7 @@ CallProgress: TypeAlias = Literal[
     "retried_by_person",
     "child_started",
 ]
-"""What happened to a call while it was open."""
+"""Progress of a call while it was open."""
 
 RunCallId: TypeAlias = Annotated[
     str, Field(description="ID of the tool call. Unique within its run.")
@@ -108,4 +108,4 @@ ArgumentsBytes: TypeAlias = Annotated[
         "the event."
     ),
 ]
-"""Fields of several kinds of events."""
+"""Fields that several kinds of events have."""

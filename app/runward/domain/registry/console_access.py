@@ -1,9 +1,9 @@
 """The console's session cookie: its name, and the requests that it authenticates.
 
 A browser sends the cookie with every request to this origin, also from other pages. Three measures
-exclude these: `SameSite=Strict` (RFC 6265bis); `Sec-Fetch-Site` (W3C Fetch Metadata), which no
-script can set; and for writes a header that another page could send only after a CORS preflight,
-which is never granted.
+exclude requests from other pages: `SameSite=Strict` (RFC 6265bis); `Sec-Fetch-Site` (W3C Fetch
+Metadata), which scripts cannot set; and, for writes, a header that other pages can send only after
+a CORS preflight, which Runward never allows.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ _READS: Final = frozenset({"GET", "HEAD"})
 
 
 def session_token(headers: Mapping[str, str], public_url: str) -> str | None:
-    """Return the session's token. If the deployment's public URL is https, the plain name is
-    ignored, because another host of the domain could have set it."""
+    """Return the session's token. If the deployment's public URL is https, the cookie without the
+    `__Host-` prefix is ignored, because another host of the domain could have set it."""
     cookies = _cookies(headers.get("cookie", ""))
     token = cookies.get(HTTPS_COOKIE)
     if token is None and not public_url.startswith("https:"):
@@ -32,7 +32,7 @@ def session_token(headers: Mapping[str, str], public_url: str) -> str | None:
 
 def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
     """Check that the request comes from the console's own page. Browsers send Sec-Fetch-Site over
-    https, and over http only to this machine. Raises ForbiddenError."""
+    https. Over http, they send it only to this machine. Raises ForbiddenError."""
     if headers.get("sec-fetch-site") != "same-origin":
         raise ForbiddenError(
             "A console session is accepted only from the console's own page, over "
@@ -47,8 +47,8 @@ def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
 
 
 def _cookies(header: str) -> dict[str, str]:
-    """Return the cookies, the first of each name: browsers send the one with the longest path
-    first."""
+    """Return the cookies. If a name occurs several times, the first one counts: browsers send the
+    one with the longest path first."""
     found: dict[str, str] = {}
     for pair in header.split(";"):
         name, _, value = pair.strip().partition("=")

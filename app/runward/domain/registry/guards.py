@@ -104,7 +104,7 @@ class Allow:
 @dataclass(frozen=True, slots=True)
 class Reject:
     """The guardrail rejects. `message` replaces the result, or the run's output. `detail` is for
-    operators: the guardrail, and the error in its answer."""
+    operators: the name of the guardrail, and the error in its response."""
 
     message: str
     detail: str | None = None
@@ -128,8 +128,8 @@ class NoChange:
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """The hook's replacement: the output for a tool hook, the message for a model hook. `metadata`
-    is stored and never sent to the model."""
+    """The hook's replacement: the output of a tool call, or the message of a model. `metadata` is
+    stored and never sent to the model."""
 
     value: JsonValue
     metadata: JsonObject | None = None
@@ -137,7 +137,8 @@ class Instead:
 
 @dataclass(frozen=True, slots=True)
 class HookFailure:
-    """The hook gave no usable answer. A before hook then stops the step that follows it."""
+    """The hook returned no usable response. If it is a `before` hook, the step after it does not
+    run."""
 
     detail: str
 

@@ -1,4 +1,4 @@
-"""Credentials for an MCP server, and the project's secrets that they name. Pure."""
+"""Credentials for an MCP server, and the project's secrets that they refer to. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -66,19 +66,19 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class RefreshClaim:
-    """The right to use the newest refresh token, which may be valid for one use only. `version`
-    counts its replacements."""
+    """The right to use the newest refresh token, which may be valid only once. `version` counts its
+    replacements."""
 
     version: int
     token: str = field(repr=False)
 
 
 class RefreshTokens(Protocol):
-    """Stores the newest refresh token of a server. `initial_token` is the one that the project
+    """Stores the newest refresh token of a server. `initial_token` is the token that the project
     configured."""
 
     async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """Claim the newest token. None: another process holds it. Raises AppError."""
+        """Claim the newest token. None: another process holds the claim. Raises AppError."""
         ...
 
     async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
@@ -112,7 +112,8 @@ class ResolvedCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Credentials as the project registered them: values, and references to its secrets."""
+    """Credentials in the form in which the project registered them: values, and references to its
+    secrets."""
 
     headers: Mapping[str, str | SecretReference] = field(repr=False)
     oauth: OAuth | None = field(default=None, repr=False)
@@ -124,7 +125,7 @@ class Credentials:
                 yield f"{path}.secret", value.secret
 
     def literal_fields(self) -> set[str]:
-        """Return the fields that hold a value of their own, which belongs to one server."""
+        """Return the fields with values instead of references. Such values belong to one server."""
         held = (path for path, value in self._secrets() if isinstance(value, str))
         return {path.partition(".")[0] for path in held}
 
@@ -155,7 +156,7 @@ class Credentials:
 
 
 def oauth_problems(client: OAuthClient) -> list[FieldError]:
-    """Return the problems of the client that do not depend on the authorization server."""
+    """Return the errors of the client that do not depend on the authorization server."""
     secrets = {
         "oauth.client_secret": client.client_secret,
         "oauth.refresh_token": client.refresh_token,

@@ -23,18 +23,18 @@ from runward.domain.registry.tools import (
 from runward.domain.schema.validator import check_schema
 
 MAX_TOOLS: Final = 512
-"""Tools of one server. A longer list is refused."""
+"""Maximum number of tools of one server. A longer list is rejected."""
 MAX_NAME: Final = 64
 MAX_DESCRIPTION: Final = 16_384
 MAX_ANNOTATIONS_BYTES: Final = 4096
 MAX_CHECKED: Final = 16_384
-"""Listed tools whose schemas' problems are cached."""
+"""Maximum number of tools in the cache of schema problems."""
 _checked: Final[dict[bytes, str | None]] = {}
-"""The problem of each tool, by the digest of its schemas."""
+"""The schema problem of each tool, by the digest of its schemas. None: no problem."""
 
 ServerApproval: TypeAlias = Literal["never", "always"] | CelRule
 McpName = Annotated[str, Field(min_length=1, max_length=256)]
-"""The server's own name of a tool."""
+"""The MCP server's name of a tool."""
 Argument = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
 PREFIX_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 
@@ -52,7 +52,7 @@ class ToolFilter(Frozen):
 
 
 class McpServerSpec(Frozen):
-    """One registered server: an address to call, or a command to start."""
+    """One registered server: either a URL or a command."""
 
     name: ToolName
     """Name of the MCP server. Unique in the project."""
@@ -79,12 +79,12 @@ class McpServerSpec(Frozen):
 
     @property
     def target(self) -> JsonObject:
-        """Return the address or command. A server with another one is another server."""
+        """Return the URL or command. A registration with a different one is a different server."""
         return {"url": self.url, "command": self.command, "args": list(self.args)}
 
 
 class ListedTool(Frozen):
-    """A tool as its server describes it, stored as it was last listed."""
+    """A tool as its server describes it, stored in the form in which it was last listed."""
 
     name: str
     title: str | None = None
@@ -95,12 +95,13 @@ class ListedTool(Frozen):
     only_as_task: bool = False
     """`execution.taskSupport: "required"` of the protocol of 2025-11-25."""
     too_deep: bool = False
-    """Its schemas or annotations are nested too deep to be stored, and are missing."""
+    """Whether its schemas or annotations are nested too deep to be stored. They are then
+    missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedServerTool:
-    """A tool of the server that cannot be used, and the reason."""
+    """A tool of the server that cannot be used, and the reason why."""
 
     tool: str
     reason: str
@@ -159,8 +160,8 @@ def _skip_reason(server: McpServerSpec, tool: ListedTool) -> str | None:
 
 
 def _schema_problem(tool: ListedTool) -> str | None:
-    """Return the problem of the tool's schemas. It is cached, because a server is shown more often
-    than it is listed, and checking the schemas of MAX_TOOLS tools takes a second."""
+    """Return the problem of the tool's schemas. It is cached, because servers are shown more often
+    than their tools are listed, and checking the schemas of MAX_TOOLS tools takes a second."""
     schemas = compact([tool.parameters, tool.output_schema]).encode()
     key = blake2b(schemas, digest_size=16).digest()
     if key in _checked:
@@ -192,7 +193,8 @@ def _spec(server: McpServerSpec, tool: ListedTool) -> ToolSpec:
         timeout_seconds=server.timeout_seconds,
         approval=default_approval(tool) if server.approval is None else server.approval,
         metadata={"mcp": about} if about else {},
-        # A digest of the command, so that another command makes another version, like another url.
+        # A digest of the command, so that a new command creates a new version of the tool, like a
+        # new URL.
         code=None if server.command is None else compute_digest(server.target)[:64],
         mcp=McpToolSource(server=server.name, tool=tool.name),
     )

@@ -1,9 +1,9 @@
 """Tools that providers know by kind. Pure.
 
 The model's provider runs hosted tools. Runward runs executors (a shell, a tool that applies
-patches, a computer), by a webhook or a plugin of that kind. A model whose provider knows the kind
-of an executor gets the provider's own tool, which it was trained on; any other model gets a
-function with the same arguments. Arguments and results have the shape of those in OpenAI's
+patches, a computer) through a webhook or a plugin of that kind. If a model's provider knows the
+kind of an executor, the model gets the provider's own tool, because it was trained on it. Any other
+model gets a function with the same arguments. Arguments and results have the format of OpenAI's
 Responses API (`shell_call.action`, `apply_patch_call`, `computer_call`).
 """
 
@@ -84,7 +84,8 @@ MCP_REQUEST: Final = closed_object(
     name=_TEXT | {"description": "The tool that the vendor is to call."},
     arguments={"type": "object"},
 )
-"""The arguments of a call that asks whether the provider may call a tool of a hosted MCP server."""
+"""The arguments of a call in which a provider requests permission to call a tool of a hosted MCP
+server."""
 
 
 def hosted_parameters(hosted: HostedTool) -> JsonObject:
@@ -95,6 +96,6 @@ def hosted_parameters(hosted: HostedTool) -> JsonObject:
 def default_hosted_approval(
     *, hosted: HostedTool | None = None, implements: ExecutorKind | None = None
 ) -> ApprovalPolicy:
-    """Return the default approval policy of such a tool."""
+    """Return the default approval policy of a hosted tool."""
     asks = implements is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"

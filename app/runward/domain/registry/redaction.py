@@ -3,12 +3,12 @@
 from typing import Final
 
 LEAST_PART: Final = 4
-"""Characters of a secret's beginning that count as a part of it."""
+"""Minimum number of characters of a secret's beginning that are removed as a part of the secret."""
 
 
 def without_secret(text: str, secret: str, mark: str = "***") -> str:
-    """Return `text` without the secret. If the text was cut, it may end with a beginning of the
-    secret, which is removed, too."""
+    """Return `text` without the secret. A truncated text may end with the beginning of the secret,
+    which is removed as well."""
     if not secret:
         return text
     text = text.replace(secret, mark)

@@ -17,20 +17,21 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:  # the process that evaluates rules starts without pydantic
+if TYPE_CHECKING:  # The process that evaluates rules starts without pydantic.
     from pydantic import JsonValue
 
 VARIABLES: Final = ("args", "context", "run", "tool")
 MAX_RULE: Final = 4096
-"""Characters."""
+"""Maximum number of characters of a rule."""
 MAX_NESTING: Final = 3
-"""The depth to which `all`, `exists`, `filter` … can be nested, or work on each other's results."""
+"""Maximum depth to which `all`, `exists`, `filter` and similar macros can be nested, or process
+each other's results."""
 MAX_MESSAGE: Final = 400
 TOO_LARGE: Final = "The rule needs more memory than the limit for rules."
 
 
 class RuleError(ValueError):
-    """A rule cannot be used. The message names the place and the reason."""
+    """An invalid rule. The message contains the position and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,13 @@ def compile_rule(text: str) -> Rule:
 
 
 def _load_cel() -> ModuleType:
-    # Slow to import, and not every process has rules.
+    # These imports are slow, and not every process evaluates rules.
     from cel_expr_python import cel  # noqa: PLC0415  # pyright: ignore
 
     return cel
 
 
-# The parsed expression, as the library serializes it: a protobuf `Any` around a
+# The parsed expression as the library serializes it: a protobuf `Any` that contains a
 # `cel.expr.CheckedExpr` (github.com/google/cel-spec, proto/cel/expr/checked.proto, syntax.proto).
 
 _EXPR, _COMPREHENSION, _IDENT, _NAME = "Expr", "Comprehension", "Ident", "name"
@@ -114,7 +115,7 @@ _FIELDS: Final[Mapping[str, Mapping[int, str]]] = {
 
 
 def _outline(serialized: bytes) -> tuple[int, frozenset[str]]:
-    """Return the depth to which list macros are nested or take each other's results, and the
+    """Return the depth to which list macros are nested or process each other's results, and the
     variables of the rule. Raises ValueError."""
     deepest, names = 0, set[str]()
     todo = [("Any", serialized, 0)]
@@ -152,7 +153,7 @@ def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, and its end."""
+    """Return the number at position `at`, and the position after it."""
     value = shift = 0
     while True:
         byte = message[at]
@@ -164,7 +165,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _readable(message: str) -> str:
-    """Return the library's message without its prefix for the kind of error."""
+    """Return the library's message without the prefix for the kind of error."""
     text = re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", message.strip())
     place = re.search(r"<input>:(\d+):(\d+): ([^\n]*)", text)
     if place is None:

@@ -1,5 +1,5 @@
-"""The permissions of an API key, and those that each kind of request needs. No scope implies
-another."""
+"""The scopes of API keys, and the scopes that each kind of request requires. No scope includes
+another scope."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,24 +15,24 @@ class Scope(StrEnum):
     manage API keys."""
 
     RUNS_READ = "runs:read"
-    RUNS_WRITE = "runs:write"  # runs, sessions, input, cancel, continue, client results
+    RUNS_WRITE = "runs:write"  # start, continue and cancel runs; sessions, input, client results
     TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers
-    APPROVALS_DECIDE = "approvals:decide"  # decide an approval, settle an unknown outcome
+    APPROVALS_DECIDE = "approvals:decide"  # decide on approvals, record unknown outcomes
     ADMIN = "admin"  # the project's keys; see `Principal.operator`
 
 
 READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)
 READ_TOOLS: Final = (Scope.RUNS_READ, Scope.TOOLS_WRITE)
 READ_APPROVALS: Final = (Scope.RUNS_READ, Scope.APPROVALS_DECIDE)
-"""The scopes for a GET: `runs:read` or the scope that changes the resource. One of them is
-enough."""
+"""The scopes for GET requests: `runs:read`, or the scope that changes the resource. One of them is
+sufficient."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The person or service behind a request, as identified by its API key. `operator`: `admin` on
-    a key of the project `default`, which may also list and create projects and create keys for any
-    of them, and nothing else in them."""
+    """The person or service behind a request, identified by its API key. `operator`: the key
+    belongs to the project `default` and has the scope `admin`. It may also list and create
+    projects, and create keys for them. It has no other access to them."""
 
     project_id: ProjectId
     key_id: KeyId
@@ -40,9 +40,9 @@ class Principal:
     scopes: frozenset[Scope]
     operator: bool = False
     session: bytes | None = field(default=None, repr=False, compare=False)
-    """The digest of the console session's token. None: the key itself was sent."""
+    """The digest of the console session's token. None: the request contained the key itself."""
 
     def may(self, any_of: tuple[Scope, ...]) -> bool:
-        """Return whether the principal has one of the scopes. An empty `any_of` is allowed for
-        every valid key."""
+        """Return whether the principal has one of the scopes. If `any_of` is empty, every valid key
+        is allowed."""
         return not any_of or not self.scopes.isdisjoint(any_of)

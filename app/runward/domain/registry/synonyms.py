@@ -1,4 +1,4 @@
-"""Other APIs' names of the fields that Runward's requests have."""
+"""Names that other APIs use for fields of Runward's requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -26,4 +26,4 @@ _SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
 FIELD_NAMES_BY_SYNONYM: Final[Mapping[str, str]] = {
     theirs: ours for ours, names in _SYNONYMS.items() for theirs in names
 }
-"""Runward's name of each field."""
+"""Runward's name of each field, by the other API's name."""

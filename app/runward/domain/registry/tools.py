@@ -17,7 +17,7 @@ RESERVED_NAMES: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS})
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether the name belongs to a tool of Runward's own."""
+    """Return whether the name is reserved for Runward's built-in tools."""
     return name in RESERVED_NAMES or name.startswith(TRANSFER_PREFIX)
 
 
@@ -157,7 +157,7 @@ class Concurrency(Frozen):
 
 
 class ToolSpec(Frozen):
-    """One version of a tool. Sizes in bytes, durations in seconds."""
+    """One version of a tool. Sizes are in bytes, durations in seconds."""
 
     name: ToolName
     """Name of the tool that models use to call it. Unique in the project."""

@@ -1,4 +1,4 @@
-"""Calls that were sent and whose answer nobody waits for any more, so that their tools are told."""
+"""Calls that were sent and whose result is no longer needed. Runward notifies their tools."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,20 +19,22 @@ class AbandonedCall:
 
     @property
     def reason(self) -> str:
-        """For the tool: `run_cancelled`, `run_ended` or `timed_out`."""
+        """Return the reason that the tool receives: `run_cancelled`, `run_ended` or `timed_out`."""
         assert self.call.result is not None
         return self.call.result.reason or self.call.result.outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What somebody outside has settled. `abandoned` are told once that is committed."""
+    """A result that was submitted from outside the loop. After it is committed, Runward notifies
+    the tools of `abandoned`."""
 
     abandoned: tuple[AbandonedCall, ...] = ()
 
 
 def find_abandoned(state: RunState, changes: Changes) -> tuple[AbandonedCall, ...]:
-    """Of the calls that this step settles. A call is settled once, so it is among them once."""
+    """Return the abandoned calls among the calls that this step settles. A call is settled once, so
+    it is returned once."""
     return tuple(
         AbandonedCall(state.project_id, state.id, state.agent, call)
         for call in changes.updated.values()

@@ -1,4 +1,4 @@
-"""Approvals: when a person is asked about a call, and the effects of the decision."""
+"""Approvals: when a call requires one, and the effects of its decision."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -44,7 +44,8 @@ from runward.domain.run.tools import CompiledTool
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """What became of an approval: kept beside it, and compared when a second decision comes."""
+    """The decision of an approval. It is stored with the approval, and compared with a second
+    decision."""
 
     approval_id: ApprovalId
     status: ApprovalStatus
@@ -55,7 +56,7 @@ class DecisionRecord:
 def require_approval(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, mint: Callable[[], UUID]
 ) -> RunState:
-    """Ask a person, unless a decision was made that covers this call too."""
+    """Request an approval, unless a remembered decision covers the call."""
     if _was_declined_before(state, call):
         text = texts.DECLINED_BEFORE
         declined = Result(CallOutcome.REJECTED, text, CallReason.DECLINED_BEFORE)
@@ -121,8 +122,8 @@ def decide(
     *,
     expired_ids: Collection[ApprovalId] = (),
 ) -> tuple[RunState, list[DecisionRecord]]:
-    """`call` waits for this decision; with `remember` it covers its pending siblings too, but for
-    those whose approvals have `expired_ids`."""
+    """Apply a decision to `call`. With `remember`, it also covers the pending calls of the same
+    kind, except those whose approvals have `expired_ids`."""
     state, first = _decide_call(state, changes, call, tool, decision, approver)
     decided = [first]
     if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
@@ -200,7 +201,7 @@ def _decide_call(
 
 
 def expire(state: RunState, changes: Changes, call: Call) -> RunState:
-    """Nobody answered in time; the model is told just that."""
+    """Expire an approval. The model reads that nobody decided in time."""
     assert call.approval_id is not None
     changes.closed_approvals[call.approval_id] = ApprovalStatus.EXPIRED
     result = Result(CallOutcome.REJECTED, texts.NOBODY_ANSWERED, CallReason.APPROVAL_EXPIRED)

@@ -1,8 +1,9 @@
-"""The bounds of everything that models, tools, plugins and MCP servers return.
+"""Limits of all values that models, tools, plugins and MCP servers return. Every value is checked
+here before it becomes part of a run.
 
-Nothing enters a run before it has passed here. Text that PostgreSQL cannot hold is replaced,
-numbers that no double holds become null, and a value that is nested too deep or too large is
-refused. Request bodies meet the same bounds in `runward.domain.strict_json`.
+Text that PostgreSQL cannot store is replaced. Numbers that no double can hold become null. Values
+that are nested too deep or too large are rejected. `runward.domain.strict_json` applies the same
+limits to request bodies.
 """
 
 import base64
@@ -41,24 +42,26 @@ from runward.domain.run.response import ModelResponse, Output, RequestedCall, Us
 from runward.domain.run.state import Result
 
 MAX_RESULT_BYTES: Final = 11 * 1_048_576
-"""Of one result as JSON: the largest output that a tool may have, and what is around it."""
+"""Maximum size in bytes of one result as JSON: the largest output that a tool may have, and the
+fields around it."""
 MAX_RESPONSE_BYTES: Final = 32 * 1_048_576
-"""Of one model response as JSON."""
+"""Maximum size in bytes of one model response as JSON."""
 MAX_ARGUMENT_VALUES: Final = 1_048_576
-"""Of the arguments of all calls of one response. Commas and brackets in texts count, too. One call
-alone, whose arguments have at most so many characters, cannot hold more."""
+"""Maximum number of values in the arguments of all calls of one response. Commas and brackets
+inside texts also count. The arguments of a single call have at most as many characters, so they
+cannot exceed it."""
 MAX_RUN_BYTES: Final = 64 * 1_048_576
-"""Of all that one run holds: its items and its tool calls."""
+"""Maximum size in bytes of a run: its items and its tool calls."""
 MAX_NAME: Final = 64
-"""Characters of a tool's name. Every provider takes such a name back."""
+"""Maximum number of characters of a tool's name. Every provider accepts names of this length."""
 MAX_CALL_ID: Final = 512
-"""Characters. A longer id is replaced by one of ours."""
+"""Maximum number of characters. Runward replaces a longer ID by its own."""
 MAX_TOKENS: Final = 10**12
-"""Of one response. The sums of a run fit the database's integers."""
+"""Maximum number of tokens of one response. The sums of a run then fit the database's integers."""
 MAX_PARTS: Final = 256
-"""Of one result: text, images and files."""
+"""Maximum number of parts of one result: texts, images and files."""
 MAX_MESSAGE: Final = 4096
-"""Characters of a progress message."""
+"""Maximum number of characters of a progress message."""
 MAX_DETAIL: Final = 4096
 MAX_URL: Final = 8192
 MAX_FILENAME: Final = 255
@@ -73,7 +76,8 @@ T = TypeVar("T")
 
 
 def bounded_outcome(outcome: Outcome) -> Outcome:
-    """Return the outcome as it can be stored; a result that cannot be is a failed call."""
+    """Return the outcome in a storable form. If its result cannot be stored, the call has
+    failed."""
     match outcome:
         case Waits():
             return outcome
@@ -92,13 +96,13 @@ def bounded_outcome(outcome: Outcome) -> Outcome:
 
 
 def bounded_result(result: Result) -> tuple[Result, int]:
-    """Return the result as it can be stored, and its size as JSON. What a tool returned was
-    bounded before; the words of guardrails and hooks may not have been."""
+    """Return the result in a storable form, and its size as JSON. Results of tools were already
+    limited, but texts of guardrails and hooks may not have been."""
     try:
         raw = to_json(result, inf_nan_mode="null")
         if _NUL not in raw:
             return result, len(raw)
-    except ValueError:  # a lone surrogate
+    except ValueError:  # The text contains a lone surrogate.
         pass
     detail = None if result.detail is None else clean_text(result.detail)
     result = replace(result, output=clean_json(result.output)[0], detail=detail)
@@ -106,7 +110,7 @@ def bounded_result(result: Result) -> tuple[Result, int]:
 
 
 def bounded_response(response: ModelResponse) -> ModelResponse:
-    """Return the response as it can be stored. Raises UnstorableError."""
+    """Return the response in a storable form. Raises UnstorableError."""
     if has_too_many_values(
         [value for one in response.output for value in _list_native_values(one)]
     ):
@@ -123,14 +127,15 @@ def bounded_response(response: ModelResponse) -> ModelResponse:
 
 
 def _argument_values(output: Iterable[Output]) -> int:
-    """Return how many values are parsed at most. Longer arguments are not."""
+    """Return an upper bound for the number of values to parse. Arguments that are too long are not
+    parsed."""
     texts = (one.arguments for one in output if isinstance(one, RequestedCall))
     parsed = (text for text in texts if len(text) <= MAX_ARGUMENT_VALUES)
     return sum(text.count(",") + text.count("[") + text.count("{") for text in parsed)
 
 
 def check_room(added: object, *, stored: int = 0) -> None:
-    """Raise ConflictError if a run that holds `stored` bytes has no room for what is added."""
+    """Raise ConflictError if a run of `stored` bytes has no space for the new items."""
     if stored + count_json_bytes(added) > MAX_RUN_BYTES:
         raise ConflictError(
             f"The run would exceed the limit of {MAX_RUN_BYTES} bytes for one run. Send "
@@ -149,15 +154,14 @@ def bounded_usage(usage: Usage) -> Usage:
 
 
 def bounded_count(number: object) -> int:
-    """Return a number of tokens. A whole number may be written as a float; anything that is no
-    number counts as 0."""
+    """Return a number of tokens. A whole number may be a float. Any other value counts as 0."""
     if isinstance(number, bool) or not isinstance(number, int | float) or number != number:  # noqa: PLR0124  # NaN
         return 0
     return int(min(max(number, 0), MAX_TOKENS))
 
 
 def bounded_name(name: str) -> str:
-    """Return a tool's name as a model wrote it. A name that is too long or that cannot be stored is
+    """Return a tool's name that a model wrote. A name that is too long or cannot be stored is
     replaced by its readable beginning and a digest, so that different names stay different."""
     if len(name) <= MAX_NAME and "\ufffd" not in clean_text(name):
         return name
@@ -168,15 +172,15 @@ def bounded_name(name: str) -> str:
 def bounded_progress(
     progress: float | None, message: str | None
 ) -> tuple[float | None, str | None]:
-    """Return how far a call is, from 0 to 1, and its message."""
+    """Return the progress of a call from 0 to 1, and its message."""
     if progress is not None:
         progress = min(1.0, max(0.0, progress)) if is_in_range(progress) else None
     return progress, None if message is None else clean_text(message)[:MAX_MESSAGE]
 
 
 def bounded_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Return the parts that a model can be shown. A sentence takes the place of an image or a file
-    that cannot be shown, so that the rest of the result is kept."""
+    """Return the parts that a model can read. A sentence replaces an image or a file that a model
+    cannot read, so that the other parts of the result are kept."""
     return tuple(_bounded_part(part) for part in parts)
 
 
@@ -226,7 +230,7 @@ def _bounded_output(one: Output) -> Output:
 
 
 def _list_native_values(one: Output) -> list[JsonValue]:
-    """What an output holds as the provider's own JSON."""
+    """Return the values of an output that contain the provider's own JSON."""
     if isinstance(one, RequestedCall | Message):
         return [] if one.native is None else [one.native.data]
     return [one.data]
@@ -261,7 +265,7 @@ def _bounded_part(part: Part) -> Part:
 
 
 def _problem(part: MediaPart) -> str | None:
-    """Return why a model cannot be shown the part."""
+    """Return the reason why a model cannot read the part. None: it can."""
     if part.data is not None:
         return None if _is_base64(part.data) else "its data is not valid base64"
     url = part.url or ""
@@ -289,8 +293,8 @@ def _is_url(url: str) -> bool:
 
 
 def truncate(output: JsonValue, max_bytes: int) -> tuple[JsonValue, JsonValue]:
-    """Return the head and tail of an output that is longer than `max_bytes`, and the whole output.
-    It is None if nothing was cut."""
+    """Return the beginning and end of an output that is longer than `max_bytes`, and the complete
+    output. The latter is None if the output was not truncated."""
     text = as_text(output)
     raw = text.encode()
     if len(raw) <= max_bytes:

@@ -1,5 +1,5 @@
-"""The tools that Runward itself brings along. They read what a run already has, so calling one
-again harms nobody; they count as calls like any other."""
+"""The built-in tools. They only read data of the run, so a repeated call is harmless. They count as
+tool calls."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -22,15 +22,16 @@ from runward.domain.run.state import RunState
 from runward.domain.run.tools import CompiledTool, compile_tool
 
 VERSION: Final = 0
-"""Of every built-in tool; registered ones begin at 1."""
+"""The version of every built-in tool. Versions of registered tools begin at 1."""
 READ_BYTES, MIN_READ_BYTES, MAX_READ_BYTES = 8192, 16, 65_536
-"""Of one `read_result`: usually, at least, at most."""
+"""Number of bytes that one `read_result` returns: default, minimum, maximum."""
 FOUND_TOOLS: Final = 8
 FOUND_MESSAGES, MAX_FOUND_MESSAGES = 10, 50
 MAX_QUERY: Final = 1024
-"""Characters of what is searched for."""
+"""Maximum number of characters of a search query."""
 MAX_OUTPUT: Final = 1_048_576
-"""Bytes. What is read is never cut again, however much JSON's escapes make of it."""
+"""Maximum size in bytes. These outputs are never truncated again, even if JSON escapes make them
+longer."""
 
 
 def _text(description: str) -> JsonObject:
@@ -108,8 +109,9 @@ BUILTINS: Final[Mapping[str, CompiledTool]] = {
 
 
 def builtin_tools(state: RunState, enabled: Mapping[str, CompiledTool]) -> dict[str, CompiledTool]:
-    """The built-in tools that the agent is shown in this turn: those that it names, `read_result`
-    once a result was cut, `search_tools` with more `enabled` tools than are shown."""
+    """Return the built-in tools that the agent sees in this turn: the ones that it names,
+    `read_result` after a result was truncated, and `search_tools` if there are more `enabled` tools
+    than the model sees."""
     names = {name for name in state.config.tools if name in BUILTINS}
     results = (call.result for call in state.calls.values() if call.result is not None)
     if any(result.full is not None for result in results):
@@ -124,9 +126,10 @@ def visible_tools(
     enabled: Mapping[str, CompiledTool],
     unregistered: Mapping[str, CompiledTool] | None = None,
 ) -> dict[str, CompiledTool]:
-    """All that a model is shown in this turn: of the `enabled` registered tools those that are
-    loaded, `unregistered` that Runward made for the agent, and the built-in ones. A searching
-    agent is shown MAX_SHOWN in all, or as many as there are of the last two."""
+    """Return all tools that a model sees in this turn: the loaded ones of the `enabled` registered
+    tools, the `unregistered` tools that Runward created for the agent, and the built-in tools. An
+    agent that searches tools sees MAX_SHOWN tools in total, or more if there are more unregistered
+    and built-in tools."""
     extra = {**(unregistered or {}), **builtin_tools(state, enabled)}
     room = max(0, MAX_VISIBLE_TOOLS - len(extra))
     return {**tool_search.visible_registered_tools(state, enabled, room), **extra}
@@ -140,8 +143,8 @@ def invoke(
     tools: Mapping[str, ToolSpec],
     search_history: Callable[[str, int], JsonValue],
 ) -> Outcome:
-    """`arguments` fit the tool's schema. `tools` are those that `search_tools` looks through;
-    `search_history` gets the query and how many matches at most."""
+    """Run a built-in tool. `arguments` match the tool's schema. `tools`: the tools that
+    `search_tools` searches. `search_history` gets the query and the maximum number of matches."""
     if name == READ_RESULT:
         return _read_result(arguments, state)
     query = str(arguments["query"])
@@ -175,7 +178,7 @@ def _read_result(arguments: JsonObject, state: RunState) -> Outcome:
 
 
 def _character_at(raw: bytes, offset: int) -> int:
-    """Where the character begins that the byte at `offset` belongs to."""
+    """Return the position of the first byte of the character at `offset`."""
     offset = min(offset, len(raw))
     while offset < len(raw) and raw[offset] & 0xC0 == 0x80:
         offset -= 1
@@ -194,5 +197,5 @@ def _refused(message: str) -> Failed:
 
 def _integer(arguments: JsonObject, name: str, default: int) -> int:
     value = arguments.get(name, default)
-    assert isinstance(value, int | float)  # to JSON, 8.0 is an integer too
+    assert isinstance(value, int | float)  # In JSON Schema, 8.0 is an integer.
     return int(value)

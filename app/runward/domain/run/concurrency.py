@@ -14,8 +14,8 @@ DEFAULT_CONCURRENCY: Final = Concurrency(limit=64)
 def select_startable(
     calls: tuple[Call, ...], state: RunState, caps: Mapping[str, Concurrency]
 ) -> tuple[CallId, ...]:
-    """The ready calls that fit under the caps of the run, of their tool and of its group; a
-    serial call waits for all before it and holds back all after it."""
+    """Return the ready calls that fit the limits of the run, of their tool and of its group. A
+    serial call waits for all earlier calls, and all later calls wait for it."""
     in_flight = [call for call in calls if call.phase is CallPhase.STARTED]
     used = Counter(_concurrency_key(call, caps) for call in in_flight)
     room = state.config.limits.max_parallel_tool_calls - len(in_flight)

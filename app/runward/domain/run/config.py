@@ -1,4 +1,5 @@
-"""What a run was asked to be: its model, instructions, tools and limits, frozen at its start."""
+"""The configuration of a run: its model, instructions, tools and limits. It does not change after
+the start."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -78,21 +79,22 @@ class HistoryLimits(Frozen):
 
 
 AgentKind: TypeAlias = Literal["llm", "sequential", "parallel", "loop"]
-"""What can be asked for."""
+"""The kinds of agents that a request can contain."""
 RunKind: TypeAlias = AgentKind | Literal["call"]
-"""`call` makes one call of its one tool, with the arguments that are its input: what a client of
-`/mcp` asked for."""
+"""All kinds of runs. `call` makes one call of its one tool, with the run's input as arguments. It
+is used for clients of `/mcp`."""
 ModelNames: TypeAlias = (
     ModelName | Annotated[tuple[ModelName, ...], Field(min_length=1, max_length=8)]
 )
 MAX_TOOLS: Final = 1000
-"""Tools that one agent may name."""
+"""Maximum number of tools that one agent may name."""
 MAX_VISIBLE_TOOLS: Final = 64
-"""Tools that a model is shown in one turn; an agent with more of them searches."""
+"""Maximum number of tools that a model sees in one turn. An agent with more tools gets
+`search_tools`."""
 
 
 class AgentConfig(Frozen):
-    """The behaviour of an agent. The same fields stand in an agent and inline in a run."""
+    """The configuration of an agent. A run can contain the same fields inline."""
 
     kind: RunKind = "llm"
     model: ModelNames | None = None
@@ -156,25 +158,27 @@ class AgentConfig(Frozen):
 
 
 class AgentFields(AgentConfig):
-    """The configuration of an agent as a request has it: in an agent, or inline in a run."""
+    """The configuration of an agent in a request that registers an agent or starts a run."""
 
     kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model."""
 
     def to_config(self) -> AgentConfig:
-        """Return the configuration alone, with the fields that the request gave."""
+        """Return the configuration with the fields that the request set."""
         given = self.model_fields_set & AgentConfig.model_fields.keys()
         return AgentConfig.model_construct(None, **{name: getattr(self, name) for name in given})
 
 
 class RunConfig(AgentConfig):
-    """What one run alone may have beside what its agent is."""
+    """The configuration of one run: the agent's fields, and fields that only runs have."""
 
     functions: tuple[ToolSpec, ...] = ()
-    """Tools that whoever started the run brought along and runs itself; of type `client`."""
+    """Tools of type `client` that the request defined. The client that started the run executes
+    them."""
     request: dict[str, JsonValue] | None = None
-    """Of a run that POST /v1/responses started: what was asked, to be shown again."""
+    """For a run that POST /v1/responses started: the fields of the request that its responses
+    repeat."""
 
 
 def get_functions(config: AgentConfig) -> tuple[ToolSpec, ...]:

@@ -1,4 +1,4 @@
-"""The conversation as the model is to see it: every call followed by exactly one result."""
+"""The conversation that the model reads: every call is followed by exactly one result."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -22,13 +22,13 @@ from runward.domain.run.state import (
 
 
 def build_conversation(state: RunState) -> tuple[Item, ...]:
-    """Results stand directly after the response that asked for them, in the model's order,
-    whenever they came."""
+    """Return the conversation. Results directly follow the response that requested them, in the
+    model's order, regardless of when they arrived."""
     return tuple(item for item, _ in attribute_items(state))
 
 
 def attribute_items(state: RunState) -> Iterator[tuple[Item, Segment]]:
-    """Each item with the segment that it belongs to."""
+    """Return each item with its segment."""
     answered: set[CallId] = set()
     for segment in state.segments:
         for item in segment.items:
@@ -41,9 +41,9 @@ def attribute_items(state: RunState) -> Iterator[tuple[Item, Segment]]:
 
 
 def remove_refused(state: RunState, stage: Stage | None) -> RunState:
-    """The run without what a guardrail of that stage refused, as its session keeps it: without the
-    input that the model was not shown, or without the last response's words and its calls' results.
-    The calls themselves stay, since they were made."""
+    """Return the run without the content that a guardrail of that stage rejected, for its session.
+    This is either the input that the model did not read, or the text of the last response and the
+    results of its calls. The calls stay, because they were made."""
     match stage:
         case "run_input":
             return _without_items(state, find_new_input(state))
@@ -54,7 +54,7 @@ def remove_refused(state: RunState, stage: Stage | None) -> RunState:
 
 
 def _without_items(state: RunState, refused: Collection[Segment]) -> RunState:
-    ids = {id(one) for one in refused}  # equal input may have come before
+    ids = {id(one) for one in refused}  # There may be earlier input with the same content.
     segments = (replace(one, items=()) if id(one) in ids else one for one in state.segments)
     return replace(state, segments=tuple(segments))
 
@@ -93,7 +93,7 @@ def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
 
 
 def find_new_input(state: RunState) -> tuple[Segment, ...]:
-    """The input that came in since the model was asked last."""
+    """Return the input that arrived after the last model request."""
     shown = 0
     for number, segment in enumerate(state.segments):
         if segment.kind is SegmentKind.RESPONSE:

@@ -1,7 +1,7 @@
-"""What a run does next: the whole control flow of the agent loop, and no IO.
+"""Decide the next step of a run: the complete control flow of the agent loop, without I/O.
 
-Starting a run, resuming it after an approval and recovering it after a crash are the same
-path: load the state, ask `next_action`, do it, commit the result, ask again.
+Starting a run, resuming it after an approval and recovering it after a crash use the same path. The
+loop loads the state, calls `next_action`, executes the action, commits the result, and repeats.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ from runward.domain.schema.validator import Validator
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """`repair` says what was wrong with the answer that is to be given again; `tools_off` asks
-    for a closing summary."""
+    """Ask the model. `repair`: the problem of an output that the model must correct. `tools_off`:
+    request a closing summary without tools."""
 
     repair: tuple[FieldError, ...] = ()
     tools_off: bool = False
@@ -48,14 +48,14 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """Start the next steps of a workflow: `response` is what a model would have said."""
+    """Start the next steps of a workflow. `response` replaces the response of a model."""
 
     response: ModelResponse
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """The run goes on as another agent."""
+    """Continue the run with another agent."""
 
     agent: str
 
@@ -69,7 +69,7 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for the calls that are in flight. `stopping`: the run is about to end, so no call is
+    """Wait for the calls that are in flight. `stopping`: the run will end, so no call is
     retried."""
 
     stopping: bool = False
@@ -77,20 +77,20 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Nothing can run until someone outside settles one of these."""
+    """Park the run until one of these calls gets a result from outside."""
 
     waiting: tuple[CallId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """`output` is None only where the run ends without one."""
+    """End the run. `output` is None only if the run ends without an output."""
 
     status: RunStatus
     output: JsonValue = None
     parsed: JsonValue = None
     code: str | None = None
-    """For `failed` the error's code, for `incomplete` the reason."""
+    """For `failed`, the code of the error. For `incomplete`, the reason."""
     message: str | None = None
     refused: Stage | None = None
     """The stage of a guardrail that refused the run's input or output."""
@@ -107,9 +107,9 @@ def next_action(
     caps: Mapping[str, Concurrency] | None = None,
     schema: Validator | None = None,
 ) -> Action:
-    """`overdue`: the run's deadline has passed. `busy`: something that came back from elsewhere
-    is being looked at. `caps`: how many calls of each tool may be in flight. `schema`: of the
-    final output, where the agent has one."""
+    """Return the next action. `overdue`: the run's deadline has passed. `busy`: a result that
+    arrived from outside is being checked. `caps`: the maximum number of calls in flight for each
+    tool. `schema`: the schema of the final output, if the agent has one."""
     calls = state.turn_calls
     stop = _find_stop(state, calls, overdue=overdue)
     running = busy or any(call.phase is CallPhase.STARTED for call in calls)
@@ -126,7 +126,7 @@ def next_action(
 
 
 def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
-    """Why nothing more may start, once what was sent has come back."""
+    """Return the reason why nothing more may start after the calls in flight have returned."""
     for call in calls:
         if call.result is not None and call.result.fails_run:
             reason = call.result.reason
@@ -146,7 +146,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
 
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
-    """Every call has its result: stop, answer, or ask the model again."""
+    """Decide after all calls have results: stop, finish, or ask the model again."""
     if _was_refused(state, calls, CallReason.REPEATED):
         return _incomplete("repeated_calls", "The model repeated the same tool call five times.")
     if state.config.kind != "llm":
@@ -155,7 +155,7 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
 
 
 def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
-    """Of an agent with a model."""
+    """Decide for an agent with a model."""
     own = calls if _has_last_word(state) else ()
     if (escalated := find_escalation(own)) is not None:
         return _finish_or_repair(state, state.last_text or escalated.whole, schema)
@@ -171,7 +171,7 @@ def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validato
 
 
 def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
-    """Of a workflow."""
+    """Decide for a workflow."""
     if any(_has_reason(call, CallReason.LIMIT) for call in state.turn_calls):
         return _incomplete("max_tool_calls", "The run reached its maximum number of tool calls.")
     step = next_step(state)
@@ -187,7 +187,7 @@ def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
 
 
 def _finish_workflow(over: WorkflowEnd, schema: Validator | None) -> Finish:
-    """Nobody can be asked for a better output."""
+    """Finish a workflow. No model can correct its output."""
     parsed, problems = parse_output(over.output, schema)
     if problems:
         return _fail_schema(over.output, problems)
@@ -195,19 +195,20 @@ def _finish_workflow(over: WorkflowEnd, schema: Validator | None) -> Finish:
 
 
 def _finish_with_answer(state: RunState, schema: Validator | None) -> Action:
-    """The model answered without asking for calls."""
+    """Finish with the response of a model that requested no calls."""
     text = state.last_text
     if any(isinstance(item, Message) and item.refusal for item in state.segments[-1].items):
         return Finish(
             RunStatus.INCOMPLETE, text, code="refusal", message="The model refused to answer."
         )
-    if state.turn > state.config.limits.max_turns:  # the closing summary
+    if state.turn > state.config.limits.max_turns:  # The response is the closing summary.
         return Finish(RunStatus.COMPLETED, text, code="max_turns")
     return _finish_or_repair(state, text, schema)
 
 
 def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | None) -> Action:
-    """Complete with `output`, or ask for a better one where the schema refuses it."""
+    """Finish with `output`, or ask the model for a correction if the output does not match the
+    schema."""
     if schema is None:
         return Finish(RunStatus.COMPLETED, output)
     parsed, problems = parse_output(output, schema)
@@ -237,7 +238,8 @@ def _ask_within_limits(state: RunState) -> Action:
             return AskModel(tools_off=True)
         case "fail":
             return Finish(RunStatus.FAILED, code=RunErrorCode.MAX_TURNS, message=message)
-        case "incomplete" | "summarise":  # or it asked for calls instead of summarising
+        # The model requested calls instead of writing the summary.
+        case "incomplete" | "summarise":
             return _incomplete("max_turns", message)
         case MaxTurnsOutput(output=output):
             return Finish(RunStatus.COMPLETED, output=output, code="max_turns")
@@ -246,7 +248,7 @@ def _ask_within_limits(state: RunState) -> Action:
 
 
 def _check_budget(state: RunState) -> Finish | None:
-    """Whether a budget is used up that is not counted in turns or calls."""
+    """Return whether a limit other than the number of turns or calls is reached."""
     limits, usage = state.config.limits, state.usage
     if limits.max_tokens is not None and usage.total >= limits.max_tokens:
         return _incomplete(
@@ -260,7 +262,8 @@ def _check_budget(state: RunState) -> Finish | None:
 
 
 def _has_last_word(state: RunState) -> bool:
-    """Nothing came in after the response, and it is by the agent that has the run now."""
+    """Return whether the last response is by the run's current agent, and no input arrived after
+    it."""
     last = state.segments[-1] if state.segments else None
     if last is None or last.kind is not SegmentKind.RESPONSE:
         return False
@@ -268,13 +271,13 @@ def _has_last_word(state: RunState) -> bool:
 
 
 def _has_answered(state: RunState) -> bool:
-    """The last word is the model's, and it asked for nothing."""
+    """Return whether the last item is a response of the model without calls."""
     return _has_last_word(state) and not list_requested_calls(state.segments[-1])
 
 
 def _was_refused(state: RunState, calls: tuple[Call, ...], reason: CallReason) -> bool:
-    """Not where somebody has said something since, or has continued the run: then the model is
-    asked once more, which reads that its call was refused."""
+    """Return whether a guardrail rejected the last response. False if a message or a continuation
+    followed: then the model is asked once more and reads that its call was rejected."""
     heard = bool(state.segments) and state.segments[-1].kind is SegmentKind.INPUT
     return not heard and any(_has_reason(call, reason) for call in calls)
 

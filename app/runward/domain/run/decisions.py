@@ -1,4 +1,4 @@
-"""Decisions about calls: what a person may decide, and what of it is remembered."""
+"""Decisions about calls: the options of a person, and the decisions that Runward remembers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class RememberedDecision:
     arguments_digest: str | None
     message: str | None
     seconds_left: float | None = None
-    """Until it expires, when the run was loaded. None: it does not expire."""
+    """Number of seconds until it expires, when the run was loaded. None: it does not expire."""
 
 
 class _Decision(Frozen):
@@ -101,6 +101,7 @@ STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
 
 
 def encode_decision(decision: Decision) -> JsonObject:
-    """What two decisions are compared by: all but the digest, an output of null included."""
+    """Return the form in which two decisions are compared: all fields except the digest, including
+    an output of null."""
     kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
     return kept | {"output": decision.output} if isinstance(decision, RespondDecision) else kept

@@ -1,4 +1,4 @@
-"""Failures of an attempt: whether it is made again, and the result that the model reads."""
+"""Failed attempts: whether Runward retries them, and the result that the model reads."""
 
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -14,13 +14,13 @@ from runward.domain.run.state import Call, CallOutcome, Result
 
 @dataclass(frozen=True, slots=True)
 class AwaitResolution:
-    """Nobody knows whether the call took effect: a person settles it."""
+    """It is unknown whether the call took effect. A person must record the outcome."""
 
     detail: str
 
 
 def find_retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> float | None:
-    """Seconds until the next attempt; None: there must be none."""
+    """Return the number of seconds until the next attempt. None: do not retry."""
     if failed.permanent or call.recent_attempts >= spec.retry.max_attempts:
         return None
     match failed.why:
@@ -57,8 +57,9 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
         case FailureKind.GUARDRAIL | FailureKind.WITHHELD:
             return make_guardrail_result(failed)
         case FailureKind.NOT_SENT:
-            before = call.exchange is not None  # it was sent, and asked for more
-            before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)  # it may have
+            before = call.exchange is not None  # The call was sent, and its tool requested input.
+            # The call may have taken effect.
+            before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)
             text = texts.NOT_REACHED if before else texts.NOT_SENT
             result = Result(CallOutcome.FAILED, text, CallReason.NOT_SENT)
         case FailureKind.INVALID_RESPONSE:
@@ -83,8 +84,8 @@ def make_guardrail_failure(verdict: Reject | Fail) -> Failed:
 
 
 def make_guardrail_result(failed: Failed) -> Result:
-    """A guardrail's word, which no policy of the tool changes. Only a call that was never sent is
-    called rejected."""
+    """Return the result of a call that a guardrail rejected. No setting of the tool changes it. The
+    outcome is `rejected` only if the call was never sent."""
     text = truncate(failed.message or texts.GUARDED, 4096)[0]
     return Result(
         CallOutcome.FAILED if failed.why is FailureKind.WITHHELD else CallOutcome.REJECTED,
@@ -103,7 +104,7 @@ def classify_timeout(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitR
 
 
 def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
-    """The call was sent and no complete answer came: it may have taken effect."""
+    """Classify a call that was sent and has no complete response. It may have taken effect."""
     result = Result(CallOutcome.OUTCOME_UNKNOWN, texts.INTERRUPTED, detail=detail)
     match spec.on_unknown:
         case "ask":

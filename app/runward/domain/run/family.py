@@ -1,4 +1,4 @@
-"""Relatives of a run: its parent and its child runs, and the agents that carry it on."""
+"""Relatives of a run: its parent, its child runs, and the agents that can continue it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from runward.domain.run.status import TERMINAL, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An agent as it was when the run started."""
+    """An agent's configuration at the start of the run."""
 
     config: AgentConfig
     version: int
@@ -24,7 +24,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """How far the child run of an open call is, when it was loaded."""
+    """The state of an open call's child run, when the parent was loaded."""
 
     run_id: RunId
     status: RunStatus
@@ -41,8 +41,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a child run comes from: the runs above it, and the agents from the first of them down
-    to it."""
+    """The origin of a child run: the runs above it, and the agents from the topmost of these runs
+    down to the child run."""
 
     parent: RunId
     call_id: CallId
@@ -52,7 +52,7 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class ChildRun:
-    """A run that is started with the step that needs its output."""
+    """A child run that is started in the same step that creates its call."""
 
     id: RunId
     call_id: CallId
@@ -65,6 +65,6 @@ class ChildRun:
 
 
 def list_tool_names(config: AgentConfig, team: Mapping[str, Member]) -> tuple[str, ...]:
-    """The registered tools that a run may use, whoever of its team carries it on."""
+    """Return the registered tools that a run may use with any agent of its team."""
     named = [config.tools, *(member.config.tools for member in team.values())]
     return tuple(dict.fromkeys(name for names in named for name in names))

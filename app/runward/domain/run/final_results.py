@@ -1,4 +1,4 @@
-"""Tool results that end a run, without another response of the model."""
+"""Tool results that end a run without another model response."""
 
 from typing import assert_never
 
@@ -8,14 +8,15 @@ from runward.domain.run.state import Call, Result, RunState
 
 
 def find_escalation(calls: tuple[Call, ...]) -> Result | None:
-    """The first result whose tool said that this agent is done."""
+    """Return the first result whose tool set `escalate`, which ends this agent."""
     results = (call.result for call in calls if call.result is not None)
     return next((result for result in results if result.escalate), None)
 
 
 def find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
-    """The result that ends the run by `tool_use_behavior`: the first good one, in call order. That
-    of a built-in tool is for the model, unless `stop_at` names the tool."""
+    """Return the result that ends the run by `tool_use_behavior`: the first successful result, in
+    the order of the calls. Results of built-in tools end the run only if `stop_at` names the
+    tool."""
     match state.config.tool_use_behavior:
         case "run_llm_again":
             return None

@@ -1,6 +1,6 @@
-"""Earlier runs of a session: what is kept of a run, what a model is shown of it, and a search.
+"""Earlier runs of a session: the items that are stored, the items that a model reads, and a search.
 
-A history is one sequence of items for each earlier run, the oldest run first.
+A history has one sequence of items for each earlier run, oldest run first.
 """
 
 from collections import Counter
@@ -30,27 +30,28 @@ from runward.domain.run.items import (
 
 BYTES_A_TOKEN: Final = 4
 MEDIA_BYTES: Final = 4_000
-"""What an image or a file counts as, whatever its size."""
+"""The size in bytes that an image or a file counts as, whatever its real size."""
 ITEM_BYTES: Final = 16
-"""What any item counts as beside its text."""
+"""The size in bytes that each item counts as, in addition to its text."""
 
 MAX_WORDS: Final = 16
-"""Of a query; the rest is not looked for."""
+"""Maximum number of words of a query. Further words are ignored."""
 MAX_WORD: Final = 64
-"""Characters of a word of a query that are looked for. Finding one in repetitive texts takes their
-length times its own."""
+"""Maximum number of characters of a word in a query. The search time in repetitive texts is the
+product of the lengths of text and word."""
 MAX_FOUND: Final = 50
 MAX_EXCERPT: Final = 400
-"""Characters."""
+"""Maximum number of characters of an excerpt."""
 MAX_SEARCHED: Final = 4_194_304
-"""Characters that one search reads, the newest first."""
+"""Maximum number of characters that one search reads, newest first."""
 _BEFORE: Final = 120
-"""Characters of an excerpt that stand before what was found."""
+"""Number of characters of an excerpt that precede the match."""
 
 
 def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
-    """What of an ended run later runs can see: each call with one result; of a workflow, whose
-    inner conversations are its child runs' own, what it was asked and what it answered."""
+    """Return the items of an ended run that later runs can read: each call with one result. For a
+    workflow, these are its input and output, because its child runs contain the inner
+    conversations."""
     if kind == "llm":
         return tuple(_pair_calls(items))
     asked = tuple(takewhile(lambda item: isinstance(item, Message), items))
@@ -62,9 +63,9 @@ def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> t
 def trimmed_history(
     history: Sequence[Sequence[Item]], limits: HistoryLimits, taken: Iterable[CallId] = ()
 ) -> tuple[Item, ...]:
-    """What a model reads before the run's own conversation, whose calls have the ids `taken`.
-    System messages are always among it; no call is without its result, no result without its
-    call, and no id is there twice."""
+    """Return the items that a model reads before the run's own conversation, whose calls have the
+    IDs `taken`. System messages are always included. Every call has its result, every result has
+    its call, and IDs are unique."""
     items = list(_make_ids_distinct((_pair_calls(run) for run in history), taken))
     if limits.trim_tool_outputs is not None:
         items = [_trim(item, limits.trim_tool_outputs) for item in items]
@@ -80,7 +81,8 @@ def trimmed_history(
 
 
 def _find_first_fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
-    """Where the newest exchanges begin that fit together, beside all system messages."""
+    """Return the position of the first of the newest exchanges that fit, together with all system
+    messages."""
     left = budget - sum(_estimate_bytes(item) for item in items if _has_role(item, "system"))
     first, end = len(items), len(items)
     for begin in reversed([0, *begins]):
@@ -98,7 +100,7 @@ def _has_role(item: Item, role: str) -> bool:
 
 
 def _pair_calls(items: Iterable[Item]) -> Iterator[Item]:
-    """Without calls that have no result in their turn, and with one result for each."""
+    """Remove calls without a result in their turn, and all but one result of each call."""
     whole = tuple(items)
     waiting: dict[CallId, int] = {}
     kept: set[int] = set()
@@ -122,8 +124,8 @@ def _pair_calls(items: Iterable[Item]) -> Iterator[Item]:
 def _make_ids_distinct(
     history: Iterable[Iterable[Item]], used_ids: Iterable[CallId]
 ) -> Iterator[Item]:
-    """An id is the model's own and unique in its run alone: where a later run has it again, it
-    is made another one."""
+    """Make call IDs unique. An ID is unique only within its run, so a later run's duplicate is
+    replaced."""
     used = set(used_ids)
     counts: Counter[CallId] = Counter()
     for run in history:
@@ -138,8 +140,8 @@ def _make_ids_distinct(
 
 
 def _unused(call_id: CallId, used: set[CallId], counts: Counter[CallId]) -> CallId:
-    """The id itself, or with the next number that makes it unique. `counts`: the last number that
-    was tried for each id."""
+    """Return the ID, or the ID with the next number that makes it unique. `counts`: the last number
+    that was tried for each ID."""
     unique = call_id
     while unique in used:
         counts[call_id] += 1
@@ -153,13 +155,14 @@ def _trim(item: Item, max_bytes: int) -> Item:
         return item
     if item.parts and sum(map(_part_bytes, item.parts)) > max_bytes:
         item = replace(item, parts=())
-    if max_bytes < 2 and (size := len(item.text.encode())) > max_bytes:  # no head, no tail
+    # A head and a tail would not fit.
+    if max_bytes < 2 and (size := len(item.text.encode())) > max_bytes:
         return replace(item, output=f"… {size} bytes omitted …")
     return replace(item, output=truncate(item.output, max_bytes)[0])
 
 
 def _estimate_bytes(item: Item) -> int:
-    """Roughly, of what a provider is sent."""
+    """Estimate the size of an item in a request to a provider."""
     match item:
         case Message(content=content):
             size = _content_bytes(content)
@@ -184,7 +187,7 @@ def _part_bytes(part: Part) -> int:
     return len(part.text.encode()) if isinstance(part, TextPart) else MEDIA_BYTES
 
 
-# Searching.
+# Search.
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +200,8 @@ class _Match:
 
 
 def search(history: Sequence[Sequence[Item]], query: str, limit: int) -> JsonValue:
-    """Items that have all words of the query, whatever their case, or if there is none, those
-    that have any; the newest first. `runs_ago` 1 is the run before this one."""
+    """Return the items that contain all words of the query, ignoring case, newest first. If there
+    are none, return those that contain any of the words. `runs_ago` 1 is the previous run."""
     words = list(dict.fromkeys(word[:MAX_WORD] for word in query.lower().split()))[:MAX_WORDS]
     found = list(_matches(history, words))
     whole = [one for one in found if one.words == len(words)]
@@ -224,7 +227,7 @@ def _matches(history: Sequence[Sequence[Item]], words: Sequence[str]) -> Iterato
 
 
 def _read_searchable(item: Item) -> tuple[str, str]:
-    """Who says it, and what; a provider's reasoning is not for others."""
+    """Return the author and the text of an item. A provider's reasoning is not searched."""
     match item:
         case Message(role=role, content=content):
             return role, join_text(content)
@@ -241,7 +244,7 @@ def _read_searchable(item: Item) -> tuple[str, str]:
 
 
 def _excerpt(found: _Match) -> str:
-    """At most MAX_EXCERPT characters, with what was found in them."""
+    """Return at most MAX_EXCERPT characters that contain the matches."""
     if len(found.text) <= MAX_EXCERPT:
         return found.text
     begin = max(0, min(found.at - _BEFORE, len(found.text) - MAX_EXCERPT + 1))

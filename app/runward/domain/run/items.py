@@ -1,8 +1,6 @@
-"""The conversation, provider-neutral. `runward.llm` translates it at the edge; nothing else does.
-
-In JSON (the API, and stored) each item has a `type`: `message`, `tool_call`, `tool_result`,
-`reasoning` or `hosted_call`.
-"""
+"""The conversation in a provider-neutral format. Only `runward.llm` converts it. In JSON (in the
+API and the database), each item has a `type`: `message`, `tool_call`, `tool_result`, `reasoning` or
+`hosted_call`."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
@@ -37,8 +35,8 @@ MessageContent: TypeAlias = str | tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What a provider said beside the neutral part of an item (a signature, citations, its own
-    kind of call), in its wire format. It is given back to the same provider and to no other."""
+    """Provider-specific data of an item, such as a signature or citations, in the provider's
+    format. Runward returns it only to the same provider."""
 
     provider: str
     data: JsonObject
@@ -54,8 +52,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What the model asked for. `arguments` is always the text of a JSON object; where the
-    model's own text was not, `raw` keeps it and `arguments` is `{}`."""
+    """A tool call that the model requested. `arguments` is always the text of a JSON object. If the
+    model's text is not a JSON object, `raw` contains the text and `arguments` is `{}`."""
 
     call_id: CallId
     name: str
@@ -73,13 +71,14 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """What a model reads: text as it is, anything else as JSON."""
+        """Return the text that a model reads: a text unchanged, any other value as JSON."""
         return as_text(self.output)
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A provider's reasoning, kept whole so that it can be given back to the same provider."""
+    """A provider's reasoning. It is stored completely, so that Runward can return it to the same
+    provider."""
 
     provider: str
     data: JsonObject
@@ -87,9 +86,9 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class HostedCall:
-    """A call of a tool that the provider ran by itself, with its result. `kind` as in the tool's
-    `hosted`; `arguments` and `output` are what people read of it, `data` is the provider's own item
-    (or items), kept whole so that it can be given back to the same provider."""
+    """A call of a hosted tool, with its result. `kind` is the kind in the tool's `hosted`.
+    `arguments` and `output` are for people. `data` contains the provider's items unchanged, so that
+    Runward can return them to the same provider."""
 
     call_id: str
     name: str
@@ -111,7 +110,7 @@ def join_text(content: MessageContent) -> str:
 
 
 def item_to_json(item: Item) -> JsonObject:
-    """As the API shows it and the store keeps it."""
+    """Return the item as the API shows it and the database stores it."""
     match item:
         case Message():
             return _message_to_json(item)
@@ -165,7 +164,7 @@ def _message_to_json(item: Message) -> JsonObject:
 
 
 def item_from_json(data: JsonObject) -> Item:
-    """The inverse, for what `item_to_json` made."""
+    """Return the item of a value that `item_to_json` created."""
     match data:
         case {"type": "tool_call", "call_id": str(call_id), "name": str(name)}:
             raw = data.get("arguments_text")
@@ -222,7 +221,8 @@ def part_to_json(part: Part) -> JsonObject:
 
 
 def parts_from_json(value: JsonValue) -> tuple[Part, ...]:
-    """Raises ValueError for what is not an array of text, image and file parts."""
+    """Return the parts. Raises ValueError if the value is not an array of text, image and file
+    parts."""
     if value is None:
         return ()
     if not isinstance(value, list):

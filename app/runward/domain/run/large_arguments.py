@@ -1,4 +1,4 @@
-"""Large arguments, left out of an answer for clients that load them only on demand."""
+"""Large arguments, which responses omit for clients that load them on demand."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,15 +11,16 @@ MAX_NAME_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class LargeArgument:
-    """One argument and the size of its JSON; `name` is None for all further ones together."""
+    """An omitted argument and the size of its JSON. `name` is None for an entry that represents
+    several arguments."""
 
     name: str | None
     size: int
 
 
 def omit_large(arguments: JsonObject, limit: int | None) -> tuple[JsonObject, list[LargeArgument]]:
-    """Return the arguments that fit into `limit` bytes of JSON together, in order, and the others.
-    At most MAX_NAMED of the others are named. None: nothing is left out."""
+    """Return the arguments that together fit into `limit` bytes of JSON, in order, and the omitted
+    ones. At most MAX_NAMED of the omitted ones have names. None: nothing is omitted."""
     if limit is None:
         return arguments, []
     kept: JsonObject = {}

@@ -1,4 +1,4 @@
-"""Open calls: what they wait for, and their results if a worker is lost or the run ends."""
+"""Open calls: the reasons why they wait, and their results if a worker is lost or the run ends."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,15 +13,15 @@ from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Resu
 from runward.domain.run.tools import CompiledTool
 
 _REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})
-"""Types of tools that have done nothing before their result, their child run, or that they wait
-for their client, is committed; a provider's call is made after that."""
+"""Types of tools whose attempts have no effect before they are committed. Such a call can be
+repeated. For a hosted tool, the provider's call follows the commit."""
 
 
 def recover(
     state: RunState, changes: Changes, find_tool: Callable[[Call], CompiledTool | None]
 ) -> RunState:
-    """Calls that were in flight when their worker was lost: an idempotent one is ready again,
-    any other may have taken effect and is not repeated."""
+    """Recover calls that were in flight when their worker was lost. An idempotent call becomes
+    ready again. Any other call may have taken effect and is not repeated."""
     for call in state.open_calls:
         if call.phase is not CallPhase.STARTED or call.fence == state.fence:
             continue
@@ -38,7 +38,8 @@ def recover(
 
 
 def close_open_calls(state: RunState, changes: Changes, reason: CallReason) -> RunState:
-    """The run ends: every open call gets a truthful result, every pending approval is cancelled."""
+    """Close all open calls of a run that ends. Each call gets a result that states what happened,
+    and each pending approval is cancelled."""
     text = texts.CANCELLED if reason is CallReason.RUN_CANCELLED else texts.RUN_ENDED
     for call in state.open_calls:
         sent = call.attempt > 0

@@ -1,4 +1,4 @@
-"""How one attempt at a call can end, as seen by whoever executed it."""
+"""The outcomes of one attempt at a call."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,21 +11,21 @@ from runward.domain.run.items import Part
 
 
 class FailureKind(StrEnum):
-    NOT_SENT = "not_sent"  # surely: DNS, connect, TLS, a refused address
-    UNKNOWN = "unknown"  # sent, and no complete answer
-    TIMEOUT = "timeout"  # sent or not, our clock ran out
-    UNAVAILABLE = "unavailable"  # answered 408, 425, 429, 502, 503 or 504
-    ERROR = "error"  # answered with another error status, or is_error
-    INVALID_RESPONSE = "invalid_response"  # answered 2xx with what cannot be a result
-    GUARDRAIL = "guardrail"  # a guardrail rejected it; `message` says so to the model
-    WITHHELD = "withheld"  # it was sent, and a guardrail rejected its result
+    NOT_SENT = "not_sent"  # the call was not sent: DNS, connect, TLS, or a forbidden address
+    UNKNOWN = "unknown"  # the call was sent, and no complete response arrived
+    TIMEOUT = "timeout"  # Runward's timeout passed, whether or not the call was sent
+    UNAVAILABLE = "unavailable"  # the response has the status 408, 425, 429, 502, 503 or 504
+    ERROR = "error"  # the response has another error status, or `is_error`
+    INVALID_RESPONSE = "invalid_response"  # the response is 2xx and cannot be a result
+    GUARDRAIL = "guardrail"  # a guardrail rejected the call; the model reads `message`
+    WITHHELD = "withheld"  # the call was sent, and a guardrail rejected its result
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`parts` are the text, image and file parts of a result that had a `content` array.
-    `state` is what the tool changed of the session's state, null for what it removed;
-    `transfer_to` an agent that takes the run over; `escalate` ends the agent after this turn."""
+    """The attempt succeeded. `parts`: the text, image and file parts of a result with a `content`
+    array. `state`: the tool's changes to the session's state, null for removed keys. `transfer_to`:
+    the agent that continues the run. `escalate`: the agent ends after this turn."""
 
     output: JsonValue
     parts: tuple[Part, ...] = ()
@@ -37,8 +37,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """`message`, where the tool itself sent one meant for the model; `detail` is for operators
-    (no secrets); `status` the HTTP status; `retry_after` in seconds."""
+    """The attempt failed. `message`: the tool's own message for the model, if there is one.
+    `detail` is for operators and has no secrets. `status`: the HTTP status. `retry_after` is in
+    seconds."""
 
     why: FailureKind
     detail: str
@@ -46,15 +47,15 @@ class Failed:
     status: int | None = None
     retry_after: float | None = None
     permanent: bool = False
-    """Trying again cannot help, e.g. an address that may not be reached."""
+    """A retry cannot succeed, for example because the address is forbidden."""
     fails_run: bool = False
-    """A guardrail said that the run must fail."""
+    """A guardrail decided that the run must fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The tool answers later: through its callback, when the child run that is to be started has
-    ended, or when the client has run it."""
+    """The result arrives later: through the tool's callback, from a child run, or from the
+    client."""
 
     on: Literal["callback", "child", "client"] = "callback"
 
@@ -64,8 +65,9 @@ Outcome: TypeAlias = Done | Failed | Waits
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """What a tool asked the caller, for the `number`th time, and what it wants to be given back
-    beside the answer. `responses`: the answer, once it is there. `attempt`: the one that asked."""
+    """The `number`th request of a tool for input from the client, and the state that Runward
+    returns to the tool together with the input. `responses`: the input, after the client has
+    submitted it. `attempt`: the attempt that sent the request."""
 
     number: int
     attempt: int
@@ -76,5 +78,5 @@ class InputRequest:
 
     @property
     def input(self) -> JsonObject:
-        """What the tool is sent."""
+        """The input that Runward sends to the tool."""
         return {"responses": self.responses, "state": self.state}

@@ -1,4 +1,4 @@
-"""The final output of an agent with a schema: its check, and its repair by the model."""
+"""The final output of an agent with a schema: its validation, and its correction by the model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from runward.domain.schema.validator import Validator
 
 
 def add_repair(state: RunState, changes: Changes, problems: Sequence[FieldError]) -> RunState:
-    """Tell the model what is wrong with its output, before it is asked for a better one."""
+    """Tell the model the problem of its output, before it is asked for a correction."""
     message = Message("user", texts.repair(problems))
     segment = Segment(SegmentKind.REPAIR, state.turn, state.agent, (message,))
     summary = "; ".join(f"{path} {text}" for path, text in problems)
@@ -26,7 +26,7 @@ def add_repair(state: RunState, changes: Changes, problems: Sequence[FieldError]
 
 
 def count_repairs(state: RunState) -> int:
-    """How often the agent that has the run now was asked for a better output since it has it."""
+    """Return how many corrections were requested since the current agent took over the run."""
     said = [one for one in state.segments if one.kind is not SegmentKind.INPUT]
     own = takewhile(lambda one: one.agent == state.agent, reversed(said))
     return sum(one.kind is SegmentKind.REPAIR for one in own)
@@ -35,8 +35,8 @@ def count_repairs(state: RunState) -> int:
 def parse_output(
     output: JsonValue, schema: Validator | None
 ) -> tuple[JsonValue, tuple[FieldError, ...]]:
-    """`output` as the schema's value, and what is wrong with it. What PostgreSQL cannot hold is
-    replaced: a JSON text may have it escaped."""
+    """Return `output` parsed by the schema, and its problem. Characters that PostgreSQL cannot
+    store are replaced, because escapes in a JSON text can contain them."""
     if schema is None:
         return None, ()
     try:

@@ -1,4 +1,4 @@
-"""The calls of a response once they are parsed, and the reasons for which one cannot run."""
+"""The parsed calls of a response, and the reasons why a call cannot run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,42 +19,42 @@ from runward.domain.run.tools import CompiledTool
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model was shown in this turn."""
+    """The tools and the conversation that the model saw in this turn."""
 
     tools: Mapping[str, CompiledTool]
     mint: Callable[[], UUID]
     segments_before: int | None = None
-    """How many segments of the conversation; None: all that there are."""
+    """Number of segments of the conversation that the model read. None: all current segments."""
     hidden_tools: frozenset[str] = frozenset()
-    """Tools that the model would be shown if it had searched for them."""
+    """Tools that the model would see if it had searched for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """A call that the model asked for. `raw` keeps the text of its arguments if that is no JSON
-    object. `problem` says that it is not, or that the call was cut off, and `misfit` why the tool's
-    schema refuses the arguments."""
+    """A call that the model requested. `raw` contains the text of its arguments if the text is not
+    a JSON object. `problem`: the text is not a JSON object, or the response was truncated in the
+    call. `misfit`: why the arguments do not match the tool's schema."""
 
     id: CallId
     name: str
     arguments: JsonObject
     raw: str | None
     number: int
-    """Its place among the response's calls."""
+    """Its position among the calls of the response."""
     native: Native | None
     tool: CompiledTool | None
-    """None: the model was not shown such a tool."""
+    """None: the model saw no such tool."""
     problem: Result | None
     misfit: Result | None
     needs_approval: bool = False
     verdict: GuardrailVerdict | None = None
-    """Of guardrails that are asked before a person is."""
+    """The verdict of guardrails that run before an approval is created."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """A response as it can be stored, its size as JSON, and its calls. The same call asked for
-    twice comes once."""
+    """A storable response, its size as JSON, and its calls. A call that the response repeats is
+    included once."""
 
     response: ModelResponse
     size: int
@@ -62,7 +62,7 @@ class ParsedResponse:
 
 
 def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
-    """Return why the call cannot run, in the order in which it is checked."""
+    """Return the reason why the call cannot run. Reasons are checked in this order."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
         return make_failed_result(CallReason.LIMIT, texts.TOO_MANY_CALLS)
     tool = parsed.tool
@@ -81,8 +81,8 @@ def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) ->
 
 
 def _is_callable(tool: CompiledTool, parsed: ParsedCall) -> bool:
-    """A tool that the provider runs is no function, even if the model calls it like one. But a
-    provider may ask whether it may call a tool of a server."""
+    """Return whether the model may call the tool. Hosted tools are not functions, so a model cannot
+    call them. An exception is a provider's request to call a tool of a hosted MCP server."""
     hosted = tool.spec.hosted
     return hosted is None or (hosted.kind == "mcp" and parsed.native is not None)
 

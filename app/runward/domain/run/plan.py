@@ -1,4 +1,5 @@
-"""A model's response becomes calls: checked as a whole before any of them may start."""
+"""Convert a model's response to calls. The complete response is checked before any call may
+start."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -53,7 +54,7 @@ from runward.domain.schema.validator import parse_arguments
 
 
 class UnusableResponseError(Exception):
-    """The run fails and nothing of the response starts."""
+    """The response cannot be used. The run fails, and none of its calls start."""
 
     def __init__(self, code: RunErrorCode, message: str) -> None:
         super().__init__(message)
@@ -72,8 +73,8 @@ def parse_response(state: RunState, response: ModelResponse, turn: Turn) -> Pars
 
 
 def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[RunState, Changes]:
-    """Add the response to the conversation, and its calls to the ledger. Raises
-    UnusableResponseError if the run has no room for it."""
+    """Add the response to the conversation, and its calls to the tool-call log. Raises
+    UnusableResponseError if the run has no space for it."""
     if state.stored_bytes + parsed.size > MAX_RUN_BYTES:
         raise _unstorable(f"the run would exceed its limit of {MAX_RUN_BYTES} bytes")
     response, number = parsed.response, state.turn + 1
@@ -101,8 +102,8 @@ def _unstorable(reason: str) -> UnusableResponseError:
 
 
 def _build_items(response: ModelResponse, parsed: Sequence[ParsedCall]) -> tuple[Item, ...]:
-    """In the model's order. It always says something, if only nothing, or asks for calls; a
-    refusal stands instead of what else it said."""
+    """Return the items in the model's order. Without calls, there is always a message, even if it
+    is empty. A refusal replaces the other text."""
     calls = {call.number: call for call in parsed}
     refused = response.refusal is not None
     items: list[Item] = []
@@ -126,7 +127,8 @@ def _build_items(response: ModelResponse, parsed: Sequence[ParsedCall]) -> tuple
 
 
 def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[ParsedCall]:
-    """The calls with ids and parsed arguments; the same call asked for twice comes once."""
+    """Return the calls with IDs and parsed arguments. A call that the response repeats is included
+    once."""
     seen: dict[CallId, str] = {}
     for nth, requested in enumerate(response.calls):
         one = _parse_call(requested, turn, nth)
@@ -176,7 +178,8 @@ def _parse_call(requested: RequestedCall, turn: Turn, number: int) -> ParsedCall
 def _enter_call(
     state: RunState, changes: Changes, parsed: ParsedCall, position: int, turn: Turn
 ) -> RunState:
-    """The call enters the ledger: ready, waiting for a person, or settled without having run."""
+    """Add the call to the tool-call log: ready, waiting for an approval, or with a result and
+    without an attempt."""
     tool = parsed.tool
     version = tool.version if tool else None
     url = tool.spec.url if tool else None

@@ -1,4 +1,5 @@
-"""The check of a call right before its start: its tool may have changed since it was approved."""
+"""Check a call again right before its start, because its tool may have changed since the
+approval."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,11 +37,13 @@ def recheck(
     mint: Callable[[], UUID],
     former_tool: CompiledTool | None = None,
 ) -> RunState:
-    """`current_tools`: the tools that are enabled, in their current versions. A call that may
-    start comes back as it was; one whose tool is gone is settled; one whose approval binds to
-    something else is asked about again, and so is one whose tool has another approval policy by
-    now. `former_tool`: the tool's version that the call was made for, whose policy holds if the
-    tool is gone and an attempt may have taken effect."""
+    """Check a call before its start. `current_tools`: the current versions of the enabled tools.
+
+    If nothing changed, return the call unchanged. If its tool is gone, the call gets a result. If
+    its approval no longer matches, or the tool's approval policy became stricter, request a new
+    approval. `former_tool`: the version that the model saw. Its settings apply if the tool is gone
+    and an attempt may have taken effect.
+    """
     tool = current_tools.get(call.tool)
     if tool is None and call.attempt > 0:
         verdict = (
@@ -83,8 +86,9 @@ def recheck(
 def _policy_became_stricter(
     call: Call, tool: CompiledTool, former_tool: CompiledTool | None
 ) -> bool:
-    """Whether the tool's approval policy was changed, to one that may ask about this call, before
-    the first attempt. A new rule is not evaluated again: a person is asked."""
+    """Return whether the tool's approval policy changed to one that may require an approval for
+    this call, before its first attempt. A new rule is not evaluated: it counts as requiring an
+    approval."""
     if call.attempt > 0 or former_tool is None:
         return False
     return tool.spec.approval not in ("never", former_tool.spec.approval)

@@ -25,13 +25,14 @@ def remember_decision(
 def find_remembered_decision(
     remembered: tuple[RememberedDecision, ...], call: Call, agent: str | None
 ) -> RememberedDecision | None:
-    """The latest remembered decision that covers `call`, if one does."""
+    """Return the latest remembered decision that covers `call`, or None."""
     covering = (one for one in reversed(remembered) if one.agent == agent and covers(one, call))
     return next(covering, None)
 
 
 def covers(memory: RememberedDecision, call: Call) -> bool:
-    """Whether the decision is about the call's tool version and, if it says so, its arguments."""
+    """Return whether the decision is for the call's tool version and, if the decision requires it,
+    for its arguments."""
     same_tool = (memory.tool, memory.version) == (call.tool, call.version)
     return same_tool and memory.arguments_digest in (None, compute_digest(call.arguments))
 

@@ -1,14 +1,15 @@
-"""The loop guard: calls that the model repeats."""
+"""The loop guard, which detects calls that the model repeats."""
 
 from runward.domain.json import is_same_json
 from runward.domain.run.state import Call, RunState
 
 WARN_AT, STOP_AT = 3, 5
-"""The loop guard: how many identical calls of one run are warned about, and refused."""
+"""Numbers of identical calls in one run: from WARN_AT on, the model is warned. From STOP_AT on, the
+call is rejected."""
 
 
 def count_identical_before(state: RunState, call: Call) -> int:
-    """How many calls of the run before this one had the same name and arguments."""
+    """Return how many earlier calls of the run had the same name and arguments."""
     return sum(
         (other.turn, other.position) < (call.turn, call.position)
         and (other.tool, other.raw) == (call.tool, call.raw)
@@ -18,8 +19,8 @@ def count_identical_before(state: RunState, call: Call) -> int:
 
 
 def _same_arguments(one: Call, other: Call) -> bool:
-    """Compare what the model asked for. Two calls of one version that nobody edited have the same
-    digest if and only if their arguments are the same; that costs nothing for large ones."""
+    """Compare the arguments that the model requested. For two calls of one tool version that nobody
+    edited, equal digests mean equal arguments, so large arguments need not be compared."""
     edited = one.original is not None or other.original is not None
     if one.version == other.version and not edited:
         return one.digest == other.digest

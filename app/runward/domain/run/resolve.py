@@ -1,5 +1,5 @@
-"""Settling from outside: what a callback says, what the client does, and a person's word on an
-unknown outcome."""
+"""Results from outside the loop: from callbacks, from the client, and from people who record
+unknown outcomes."""
 
 from dataclasses import replace
 from typing import Annotated, Final, Literal, TypeAlias, assert_never
@@ -24,13 +24,14 @@ from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Resu
 from runward.domain.run.tools import CompiledTool
 
 MAX_INPUT_REQUESTS: Final = 20
-"""Times that one call may ask the caller."""
+"""Maximum number of times that one call may request input."""
 MAX_INPUT_BYTES: Final = 65_536
-"""Of what a tool asks, and of what it wants to be given back, each."""
+"""Maximum size in bytes of a tool's input request, and of the state that it stores with the
+request."""
 ANSWERABLE_PHASES: Final = frozenset(
     {CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT}
 )
-"""What somebody outside may say the result in."""
+"""Phases in which a result from outside is accepted."""
 
 
 def _check_size(value: JsonValue) -> JsonValue:
@@ -177,13 +178,13 @@ def _request_input(
 
 
 def count_input_requests(call: Call) -> int:
-    """How often its tool has asked the caller."""
+    """Return how often the tool has requested input in this call."""
     return call.exchange.number if call.exchange else 0
 
 
 def is_repeated_request(call: Call, callback: Callback, attempt: int) -> bool:
-    """Whether the call has asked just that already: it waits for the answer, or `attempt`, which
-    says so, is the one that has asked."""
+    """Return whether the request repeats the current one: the call already waits for the same
+    input, or it was sent by the same `attempt`."""
     asked = call.exchange
     return (
         isinstance(callback, CallbackInputRequired)
@@ -196,7 +197,7 @@ def is_repeated_request(call: Call, callback: Callback, attempt: int) -> bool:
 def apply_client_result(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, answer: Answer
 ) -> RunState:
-    """The client has run its tool, or will not answer what a tool asks."""
+    """Apply the result of a client tool, or the client's refusal to provide input."""
     kept = replace(call, received=answer.model_dump(mode="json"))
     return conclude(state, changes, kept, _classify_answer(call, tool, answer))
 
@@ -204,7 +205,7 @@ def apply_client_result(
 def apply_client_input(
     state: RunState, changes: Changes, call: Call, answer: CallbackCompleted
 ) -> RunState:
-    """The answer to what the tool asked: it is sent again, with that."""
+    """Apply the client's input. The call is sent again, together with the input."""
     assert call.exchange is not None
     exchange = replace(call.exchange, answered=True, responses=answer.output)
     ready = replace(call, phase=CallPhase.READY, exchange=exchange)
@@ -215,7 +216,8 @@ def apply_client_input(
 
 
 def compare_with_earlier_answer(call: Call, answer: Answer) -> bool | None:
-    """Whether the client has said just that, or something else (False), or nothing yet (None)."""
+    """Compare with the client's earlier result. True: it is the same. False: it differs. None:
+    there is none."""
     if call.received is not None:
         return is_same_json(call.received, answer.model_dump(mode="json"))
     if call.exchange is None or not call.exchange.answered:
@@ -226,7 +228,7 @@ def compare_with_earlier_answer(call: Call, answer: Answer) -> bool | None:
 
 
 def checks_results(state: RunState, tool: CompiledTool) -> bool:
-    """Whether the tool or the run's agent has guardrails or hooks that see results."""
+    """Return whether the tool or the run's agent has guardrails or hooks that check results."""
     config = state.config
     guardrails = (*tool.spec.guardrails, *config.guardrails)
     return any(one.stage == "output" for one in guardrails) or any(
@@ -235,14 +237,14 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
 
 
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
-    """The answer is here, and waits for the loop to show it to guardrails and hooks."""
+    """Store the result until the loop passes it to guardrails and hooks."""
     changes.put_call(replace(call, received=answer.model_dump(mode="json")))
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 
 
 def matches_result(call: Call, tool: CompiledTool, answer: Answer) -> bool:
-    """Whether it would have given the settled call the very result that it has; where that was
-    shown to guardrails and hooks first, whether it is what they were shown."""
+    """Return whether this result is the same as that of the settled call. If guardrails and hooks
+    checked the result, compare it with the result before the check."""
     if call.received is not None:
         return is_same_json(call.received, answer.model_dump(mode="json"))
     verdict, result = _classify_answer(call, tool, answer), call.result
@@ -258,7 +260,7 @@ _ANSWER_ADAPTER: Final = TypeAdapter[Answer](Annotated[Answer, Field(discriminat
 
 
 def parse_kept_answer(answer: JsonObject) -> Done | Failed:
-    """Of an answer that was kept until the loop looks at it."""
+    """Parse a result that was stored until the loop checks it."""
     return _read_answer(_ANSWER_ADAPTER.validate_python(answer))
 
 
@@ -277,5 +279,5 @@ def _read_answer(answer: Answer) -> Done | Failed:
 
 
 def _classify_answer(call: Call, tool: CompiledTool, answer: Answer) -> Disposition:
-    """Never to try again: there is no time left for that."""
+    """Classify the answer. No time is left for a retry, so a failed call is never retried."""
     return classify_outcome(tool, call, _read_answer(answer), seconds_left=0, jitter=0)

@@ -1,4 +1,4 @@
-"""What a model answered in one turn, whatever the provider."""
+"""A model's response in one turn, independent of the provider."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from runward.domain.run.items import HostedCall, Message, Native, Reasoning, joi
 
 @dataclass(frozen=True, slots=True)
 class RequestedCall:
-    """A call as the model wrote it: `arguments` is its raw text, the id may be empty.
-    `truncated`: the response was cut off in it, so it must never run."""
+    """A call as the model wrote it. `arguments` is its raw text, and the ID may be empty.
+    `truncated`: the response ended inside the call, so it must not run."""
 
     call_id: str
     name: str
@@ -21,8 +21,8 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `input` includes `cached_input`; `output` includes `reasoning`. `cost` in US dollars,
-    as far as prices are known."""
+    """Numbers of tokens. `input` includes `cached_input`, and `output` includes `reasoning`. `cost`
+    is in US dollars and covers only models with known prices."""
 
     input: int = 0
     output: int = 0
@@ -46,8 +46,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a model was not told of a request. `part` names the part as the API does, `reason` is a
-    sentence for people."""
+    """A part of a request that the model did not receive. `part` is its name in the API, and
+    `reason` is a sentence for people."""
 
     part: str
     reason: str
@@ -58,8 +58,9 @@ Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """`output` in the model's own order. `finish` is normalised: `stop`, `tool_calls`, `length`,
-    `content_filter` or `other`. `losses`: those that show only once a particular model is asked."""
+    """A response. `output` is in the model's order. `finish` is one of `stop`, `tool_calls`,
+    `length`, `content_filter` and `other`. `losses`: parts of the request that this model did not
+    receive."""
 
     output: tuple[Output, ...] = ()
     finish: str = "stop"
@@ -77,7 +78,7 @@ class ModelResponse:
         finish: str = "stop",
         usage: Usage | None = None,
     ) -> "ModelResponse":
-        """In the usual order: what it thought, what it said, what it asks for."""
+        """Return a response in the usual order: reasoning, text, calls."""
         output: list[Output] = [*reasoning]
         if text:
             output.append(Message("assistant", text))
@@ -91,7 +92,7 @@ class ModelResponse:
 
     @property
     def refusal(self) -> str | None:
-        """What it said instead of an answer."""
+        """The text of the model's refusal, if it refused."""
         refusals = [join_text(one.content) for one in self._messages if one.refusal]
         return "".join(refusals) if refusals else None
 

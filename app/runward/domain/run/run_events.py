@@ -51,7 +51,7 @@ def add_run_created(
 def add_response_events(
     changes: Changes, state: RunState, response: ModelResponse, turn: int
 ) -> None:
-    """Add what the model thought, what its provider ran, and its text."""
+    """Add the events of the reasoning, of hosted calls, and of the text."""
     for reasoning in response.reasoning:
         changes.add(
             ReasoningCompletedEvent(
@@ -72,7 +72,7 @@ def add_response_events(
 
 
 def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
-    """Add both ends of a call that the provider ran. It is not in the ledger."""
+    """Add the first and the last event of a hosted call, which is not in the tool-call log."""
     created: ToolCallCreatedData = {
         "call_id": one.call_id,
         "tool": one.name,
@@ -90,7 +90,7 @@ def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn:
 def add_usage(
     state: RunState, changes: Changes, usage: Usage, call_id: CallId | None = None
 ) -> RunState:
-    """Count what a model request or, under `call_id`, a child run has used."""
+    """Add the usage of a model request or, under `call_id`, of a child run."""
     total = state.usage + usage
     origin: UsageOrigin = {} if call_id is None else {"call_id": call_id}
     data: UsageUpdatedData = {
@@ -108,7 +108,7 @@ def add_usage(
 
 
 def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:
-    """Add a tool's report, from 0 to 1."""
+    """Add a tool's progress report, from 0 to 1."""
     changes.add(
         ToolCallProgressEvent(
             {"call_id": call.id, "status": "progress", "progress": progress, "message": message}

@@ -1,4 +1,4 @@
-"""Sessions: conversations across runs, one run at a time."""
+"""Sessions: conversations shared by several runs, of which one executes at a time."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,32 +10,32 @@ from runward.domain.ids import SessionId
 from runward.domain.json import JsonObject
 
 MAX_STATE_BYTES: Final = 65_536
-"""Of a session's state, as JSON."""
+"""Maximum size in bytes of a session's state as JSON."""
 
 
 class ConflictMode(StrEnum):
     """What happens to a run that is started while another run of its session is open."""
 
-    QUEUE = "queue"  # waits for its turn
-    REJECT = "reject"  # is refused with 409
-    CANCEL_PREVIOUS = "cancel_previous"  # ends those before it
+    QUEUE = "queue"  # wait until the earlier runs have ended
+    REJECT = "reject"  # reject the new run with 409
+    CANCEL_PREVIOUS = "cancel_previous"  # cancel the earlier runs
 
 
 def merge_delta(state: JsonObject, delta: JsonObject) -> JsonObject:
-    """`state` with the top-level keys of `delta` in place of its own; null removes one."""
+    """Return `state` with the top-level keys of `delta`. A value of null removes the key."""
     after = {**state, **delta}
     return {key: value for key, value in after.items() if key not in delta or value is not None}
 
 
 def fits_limit(state: JsonObject) -> bool:
-    """Whether a session may keep so much."""
+    """Return whether the state is small enough for a session."""
     return len(to_json(state)) <= MAX_STATE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of a run in its session, which carries one run at a time. `number` counts the session's
-    runs; a child run has the session of its parent and no place of its own."""
+    """The place of a run in its session. `number` counts the session's runs. A child run has the
+    session of its parent, and no place."""
 
     session_id: SessionId
     number: int | None

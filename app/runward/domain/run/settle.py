@@ -1,4 +1,4 @@
-"""From how an attempt ended to what the model is told, and whether it is tried again."""
+"""Convert the outcome of an attempt to a retry or to the call's result."""
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
@@ -43,7 +43,7 @@ from runward.domain.run.tools import CompiledTool
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """`after` seconds, with the next attempt's number."""
+    """Retry with the next attempt number, after `after` seconds."""
 
     after: float
 
@@ -55,12 +55,12 @@ class AwaitCallback:
 
 @dataclass(frozen=True, slots=True)
 class AwaitResult:
-    """The client runs the tool and gives its result."""
+    """The client runs the tool and submits its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """The call's result is that of a child run, which the loop starts with its next step."""
+    """A child run provides the call's result. The loop starts it in its next step."""
 
 
 Disposition: TypeAlias = (
@@ -71,7 +71,7 @@ Disposition: TypeAlias = (
 def classify_outcome(
     tool: CompiledTool, call: Call, outcome: Outcome, *, seconds_left: float, jitter: float
 ) -> Disposition:
-    """What an attempt's outcome means for the call. `jitter`: from 0 up to 1."""
+    """Return what follows from an attempt's outcome. `jitter`: from 0 to below 1."""
     outcome = bounded_outcome(outcome)
     match outcome:
         case Done():
@@ -106,7 +106,7 @@ def _classify_output(tool: CompiledTool, done: Done) -> Result:
 
 
 def make_completed_result(output: JsonValue, max_bytes: int, done: Done | None = None) -> Result:
-    """A good result, cut to `max_bytes` of UTF-8 for the model."""
+    """Return the result of a successful call. The model reads at most `max_bytes` of UTF-8."""
     shown, full = truncate(output, max_bytes)
     return Result(
         CallOutcome.COMPLETED,
@@ -120,8 +120,9 @@ def make_completed_result(output: JsonValue, max_bytes: int, done: Done | None =
 
 
 def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposition) -> RunState:
-    """Write a verdict down. `TryAgain` writes nothing: the next attempt's start will; neither does
-    `StartChild`, which `runward.domain.run.team.start_child` writes."""
+    """Apply a verdict to the run. `TryAgain` changes nothing here, because the start of the next
+    attempt does. `StartChild` changes nothing either, because `runward.domain.run.team.start_child`
+    does."""
     match disposition:
         case Result():
             return settle(state, changes, call, disposition)
@@ -154,8 +155,8 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:
-    """The call has its result: the ledger and the log say so. A result for which the run has no
-    room left is replaced by an error."""
+    """Give the call its result, in the tool-call log and the event log. If the run has no space for
+    the result, an error replaces it."""
     result, size = bounded_result(result)
     if state.stored_bytes + size > MAX_RUN_BYTES:
         detail = (
@@ -191,8 +192,8 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
 def start(
     state: RunState, changes: Changes, call: Call, *, seconds: float | None
 ) -> tuple[RunState, Call]:
-    """The call is about to be sent: this must be committed before its first byte is. `seconds`
-    is None for a call that has as long as its run."""
+    """Record that the call is about to be sent. Commit this before the first byte is sent.
+    `seconds`: None if the call has no timeout."""
     started = replace(
         call,
         phase=CallPhase.STARTED,

@@ -1,5 +1,4 @@
-"""A run as the loop holds it while it is leased: its calls, its conversation, and the changes that
-a step makes to it."""
+"""A leased run in memory: its calls, its conversation, and the changes of a step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -32,13 +31,14 @@ class CallPhase(StrEnum):
 
     AWAITING_APPROVAL = "awaiting_approval"
     READY = "ready"  # may start now
-    STARTED = "started"  # sent, or about to be, under the fence that the call bears
-    AWAITING_CALLBACK = "awaiting_callback"  # the tool said 202
-    AWAITING_RESULT = "awaiting_result"  # the client runs it
-    AWAITING_INPUT = "awaiting_input"  # the tool asks the caller, and is then sent it again
-    AWAITING_CHILD = "awaiting_child"  # a child run works on it, or waits for someone itself
-    AWAITING_RESOLUTION = "awaiting_resolution"  # outcome unknown; a person settles it
-    SETTLED = "settled"  # has a result that the model can read
+    STARTED = "started"  # sent, or about to be sent, under the call's `fence`
+    AWAITING_CALLBACK = "awaiting_callback"  # the tool returned 202
+    AWAITING_RESULT = "awaiting_result"  # the client runs the tool
+    # the tool requests input from the client; the call is then sent again
+    AWAITING_INPUT = "awaiting_input"
+    AWAITING_CHILD = "awaiting_child"  # a child run executes the call
+    AWAITING_RESOLUTION = "awaiting_resolution"  # the outcome is unknown; a person must record it
+    SETTLED = "settled"  # the call has a result that the model can read
 
 
 WAITING: Final = frozenset(
@@ -54,9 +54,9 @@ WAITING: Final = frozenset(
 
 
 CLIENT_PHASES: Final = frozenset({CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT})
-"""The call waits for the client of the run."""
+"""Phases in which the call waits for the client of the run."""
 ACTION_PHASES: Final = CLIENT_PHASES | {CallPhase.AWAITING_RESOLUTION}
-"""The call is a required action of its own, without an approval."""
+"""Phases in which the call is a required action without an approval."""
 
 
 class CallOutcome(StrEnum):
@@ -72,8 +72,9 @@ class CallOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the model reads (`output`, cut to the tool's limit) and what it does not: the
-    `full` output where it was cut, `detail` for operators, `metadata` for the caller."""
+    """The result of a call. The model reads `output`, truncated to the tool's limit. `full`: the
+    complete output if it was truncated. `detail` is for operators, and `metadata` is for the
+    client."""
 
     outcome: CallOutcome
     output: JsonValue
@@ -92,15 +93,15 @@ class Result:
 
     @property
     def whole(self) -> JsonValue:
-        """The output as it was before it was cut for a model."""
+        """The output before it was truncated for a model."""
         return self.output if self.full is None else self.full
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One row of the ledger. `fence` is the claim's under which it was started last; `version`
-    is None for a tool that does not exist. `original` keeps the model's arguments where a
-    person changed them, `raw` its text where that was no JSON object."""
+    """One row of the tool-call log. `fence`: the fence of the claim under which it was last
+    started. `version`: None for a tool that does not exist. `original`: the model's arguments if an
+    approver edited them. `raw`: the model's text if it is not a JSON object."""
 
     id: CallId
     uuid: UUID
@@ -120,49 +121,49 @@ class Call:
     timeout_seconds: float | None = None
     result: Result | None = None
     child: RunId | None = None
-    """The run that was started for it."""
+    """The child run that executes the call."""
     received: JsonObject | None = None
-    """The answer of its callback or of the client, which guardrails or hooks may not have seen
-    yet."""
+    """The result from a callback or the client. Guardrails or hooks may not have checked it yet."""
     exchange: InputRequest | None = None
-    """What its tool asked the caller last."""
+    """The last input request of the tool."""
 
     @property
     def requested_arguments(self) -> JsonObject:
-        """The arguments as the model gave them."""
+        """The arguments that the model requested."""
         return self.arguments if self.original is None else self.original
 
     @property
     def recent_attempts(self) -> int:
-        """Attempts since the tool has last said anything."""
+        """Number of attempts since the tool's last response."""
         return self.attempt - (self.exchange.attempt if self.exchange else 0)
 
 
 def compute_call_digest(
     tool: str, version: int | None, url: str | None, arguments: JsonObject
 ) -> str:
-    """What an approval binds to: the tool, its version, its target and the exact arguments."""
+    """Return the digest that an approval is bound to: of the tool, its version, its target and the
+    exact arguments."""
     return compute_digest({"tool": tool, "version": version, "url": url, "arguments": arguments})
 
 
 class SegmentKind(StrEnum):
-    INPUT = "input"  # from the caller
-    REPAIR = "repair"  # from the loop: what was wrong with the model's answer
+    INPUT = "input"  # from the client
+    REPAIR = "repair"  # from the loop: the problem of the model's output
     RESPONSE = "response"  # from the model
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Items that entered the conversation together. The results of a response's calls are not
-    among them: they are joined in from the ledger, directly after it."""
+    """Items that were added to the conversation together. The results of a response's calls are not
+    included. They are inserted from the tool-call log, directly after the response."""
 
     kind: SegmentKind
     turn: int
     agent: str | None
     items: tuple[Item, ...]
     segments_before: int | None = None
-    """Of a response: how many segments the model had been shown. What came in meanwhile stands
-    after it, since it did not know of it."""
+    """For a response: how many segments the model had read. Input that arrived during the request
+    follows the response, because the model had not read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,29 +176,31 @@ class RunState:
     fence: int = 0
     version: int = 0
     pinned: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Tool name -> the lowest version this run may use: the current one when it was accepted."""
+    """Tool name -> the lowest version that this run may use: the version when the run was
+    accepted."""
     last_seq: int = 0
-    """The number of the last event, when it was loaded."""
+    """The number of the run's last event when it was loaded."""
     turn: int = 0
     usage: Usage = field(default_factory=Usage)
     segments: tuple[Segment, ...] = ()
     calls: Mapping[CallId, Call] = field(default_factory=dict[CallId, Call])
     remembered: tuple[RememberedDecision, ...] = ()
     team: Mapping[str, Member] = field(default_factory=dict[str, Member])
-    """Everyone that the run may be handed over to, by name."""
+    """All agents to which the run can be handed over, by name."""
     created_by: UUID | None = None
     lineage: Lineage | None = None
     children: Mapping[CallId, Child] = field(default_factory=dict[CallId, Child])
     place: Place | None = None
     history: tuple[tuple[Item, ...], ...] = ()
-    """What the session's earlier runs left, the oldest first."""
+    """The items of the session's earlier runs, oldest run first."""
     shared: JsonObject = field(default_factory=dict[str, JsonValue])
-    """The state of the session, or of the run where it has none."""
+    """The state of the session. If the run has no session, its own state."""
     cancel_after_turn: bool = False
     seconds_left: float | None = None
-    """Until the run's deadline, when it was loaded."""
+    """Number of seconds until the run's deadline, when the run was loaded."""
     stored_bytes: int = 0
-    """Of the run's items and calls as JSON, for `runward.domain.run.bounds.MAX_RUN_BYTES`."""
+    """Size in bytes of the run's items and calls as JSON, for
+    `runward.domain.run.bounds.MAX_RUN_BYTES`."""
 
     @property
     def last_response(self) -> Segment | None:
@@ -215,7 +218,7 @@ class RunState:
 
     @property
     def last_text(self) -> str:
-        """The text of the last response, empty if it had none."""
+        """The text of the last response, or an empty text."""
         texts = [
             item.content
             for item in (self.last_response.items if self.last_response else ())
@@ -233,12 +236,12 @@ class RunState:
 
 ALL_DECISIONS: Final = ("approve", "reject", "edit", "respond")
 APPROVE_OR_REJECT: Final = ("approve", "reject")
-"""Where a provider carries the call out: it can be allowed or not, but not be changed."""
+"""For calls that a provider runs: a person can approve or reject them, but not edit them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A person is asked about one call. Seconds count from the commit."""
+    """A request for an approval of one call. Seconds count from the commit."""
 
     id: ApprovalId
     call: Call
@@ -250,8 +253,8 @@ class ApprovalRequest:
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be written about a run, collected until the next commit. The calls are whole
-    rows: `inserted` are new, `updated` were there; the last state of each counts."""
+    """The changes of a run to write with the next commit. Calls are complete rows: `inserted` ones
+    are new, and `updated` ones existed. Only the last state of each call is written."""
 
     events: list[AnyEvent] = field(default_factory=list[AnyEvent])
     segments: list[Segment] = field(default_factory=list[Segment])
@@ -261,12 +264,12 @@ class Changes:
     closed_approvals: dict[ApprovalId, str] = field(default_factory=dict[ApprovalId, str])
     children: list[ChildRun] = field(default_factory=list[ChildRun])
     shared_state: JsonObject = field(default_factory=dict[str, JsonValue])
-    """What calls changed of the shared state; null for what they removed."""
+    """The changes that calls made to the shared state. Null for removed keys."""
     progress: bool = False
-    """A response or a result: the run is not stuck in a crash loop."""
+    """Whether there is a response or a result, which proves that the run is not in a crash loop."""
 
     def put_call(self, call: Call) -> None:
-        """A new state of a call, whether its row exists already or is inserted with this step."""
+        """Store a new state of a call, whether its row exists or is inserted in this step."""
         rows = self.inserted if call.id in self.inserted else self.updated
         rows[call.id] = call
 
@@ -274,7 +277,8 @@ class Changes:
         self.events.append(event)
 
     def copy(self) -> "Changes":
-        """For a step that may be refused: what it adds is not in the original."""
+        """Return a copy for a step that may be rejected. Changes of the copy do not affect the
+        original."""
         return Changes(
             list(self.events),
             list(self.segments),
@@ -289,7 +293,7 @@ class Changes:
 
     @property
     def only_events(self) -> bool:
-        """Nothing, or nothing but what the log is to say."""
+        """Return whether there are no changes other than events."""
         rows = self.segments or self.inserted or self.updated or self.children
         return not (rows or self.approvals or self.closed_approvals or self.shared_state)
 
@@ -299,8 +303,8 @@ class Changes:
 
 
 def list_requested_calls(segment: Segment) -> tuple[ToolCall, ...]:
-    """Those that the run's own model asked for. Calls among the input are somebody else's, have
-    their results beside them, and are in no ledger."""
+    """Return the calls that the run's own model requested. Calls in the input were made elsewhere.
+    They already have results and are not in the tool-call log."""
     if segment.kind is SegmentKind.INPUT:
         return ()
     return tuple(item for item in segment.items if isinstance(item, ToolCall))

@@ -1,7 +1,7 @@
-"""The life of a run: eight statuses, one table of moves.
+"""The statuses of a run and the moves between them.
 
-Everything that may change a run's status is a row of `MOVES`. The store turns a row into one
-guarded UPDATE; the database repeats the table in CHECK constraints and a trigger.
+Every change of a run's status is a row of `MOVES`. The store converts a row to one guarded UPDATE.
+In the database, CHECK constraints and a trigger enforce the same table.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,15 @@ class RunStatus(StrEnum):
     `failed`, and `cancelled` are final. `incomplete`: a limit ended the run. `expired`: the
     deadline passed while the run was waiting."""
 
-    QUEUED = "queued"  # wants a worker, now or at `available_at`
-    IN_PROGRESS = "in_progress"  # leased by one worker; also shown while only callbacks are awaited
-    REQUIRES_ACTION = "requires_action"  # nothing can run until someone outside acts
+    QUEUED = "queued"  # waits for a worker, now or at `available_at`
+    # leased by a worker; also shown while the run waits only for callbacks
+    IN_PROGRESS = "in_progress"
+    REQUIRES_ACTION = "requires_action"  # continues only after a person or a client acts
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     INCOMPLETE = "incomplete"  # a limit was reached
-    EXPIRED = "expired"  # its deadline passed while it waited
+    EXPIRED = "expired"  # the deadline passed while the run waited
 
 
 TERMINAL: Final = frozenset(
@@ -47,7 +48,7 @@ TERMINAL: Final = frozenset(
 )
 OPEN: Final = frozenset(RunStatus) - TERMINAL
 WAIT_ENDING: Final = TERMINAL | {RunStatus.REQUIRES_ACTION}
-"""Where `?wait` stops holding."""
+"""The statuses at which `?wait` ends."""
 
 
 class Move(StrEnum):

@@ -1,4 +1,4 @@
-"""Agents that work together: handing the run over, and child runs of another agent."""
+"""Agents that work together: handoffs, and child runs of other agents."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,23 +29,23 @@ from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool, compile_tool
 
 UNREGISTERED: Final = 0
-"""The version of tools that no registry has: those that Runward makes itself, and those that a
-run brought along."""
+"""The version of tools that are not registered: tools that Runward creates, and tools that the
+request of a run defines."""
 MAX_DEPTH: Final = 6
-"""Child runs inside each other."""
+"""Maximum depth of nested child runs."""
 MAX_NAME: Final = 64
 DIGEST_CHARACTERS: Final = 8
-"""Characters of a digest that tell two long names apart."""
+"""Number of characters of a digest that distinguishes two long names."""
 DEFAULT_PARAMETERS: Final = closed_object(
     "input", input={"type": "string", "description": "The task or question for the agent."}
 )
-"""The parameters of an agent as a tool, where it has none of its own."""
+"""The parameters of an agent as a tool, if the tool defines none."""
 _NO_PARAMETERS: Final = closed_object()
 
 
 def format_transfer_name(agent: str) -> str:
-    """The name of the tool that hands over to `agent`. A long one ends with a digest of the agent's
-    name, so that no two agents share a tool."""
+    """Return the name of the tool that hands the run over to `agent`. A long name ends with a
+    digest of the agent's name, so that each agent has its own tool."""
     name = f"{TRANSFER_PREFIX}{agent}"
     if len(name) <= MAX_NAME:
         return name
@@ -54,7 +54,7 @@ def format_transfer_name(agent: str) -> str:
 
 
 def build_handoff_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict[str, CompiledTool]:
-    """One for each agent that `config` may hand over to."""
+    """Return one tool for each agent that `config` may hand over to."""
     made = [
         _build_handoff_tool(name, team[name].description)
         for name in config.handoffs
@@ -64,21 +64,21 @@ def build_handoff_tools(config: AgentConfig, team: Mapping[str, Member]) -> dict
 
 
 def build_step_tools(config: AgentConfig) -> dict[str, CompiledTool]:
-    """Of a workflow: one for each of its agents."""
+    """Return one tool for each agent of a workflow."""
     return {name: _build_step_tool(name) for name in config.agents}
 
 
 def build_unregistered_tools(
     config: AgentConfig, team: Mapping[str, Member]
 ) -> dict[str, CompiledTool]:
-    """Those of no registry."""
+    """Return all tools of the run that are not registered."""
     if config.kind != "llm":
         return build_step_tools(config)
     return {**build_handoff_tools(config, team), **build_function_tools(config)}
 
 
 def build_function_tools(config: AgentConfig) -> dict[str, CompiledTool]:
-    """One for each that whoever started the run brought along."""
+    """Return one tool for each function that the request of the run defines."""
     return {spec.name: compile_tool(spec, UNREGISTERED) for spec in get_functions(config)}
 
 
@@ -103,7 +103,8 @@ def _build_step_tool(agent: str) -> CompiledTool:
 
 
 def accept_handoff(state: RunState, agent: str) -> Result:
-    """The first of a response wins; it takes effect when all its calls have their results."""
+    """Accept a handoff. Only the first one of a response counts. It takes effect when all calls of
+    the response have results."""
     taken = any(call.result and call.result.transfer_to for call in state.turn_calls)
     if taken:
         return Result(CallOutcome.COMPLETED, texts.OTHER_HANDOFF)
@@ -111,8 +112,9 @@ def accept_handoff(state: RunState, agent: str) -> Result:
 
 
 def find_next_agent(state: RunState) -> str | None:
-    """Whom the last turn's calls handed the run over to, if it has not changed hands yet. A tool
-    that hands it over comes after a handoff of the model's own, which was told so already."""
+    """Return the agent to which the last turn's calls handed over the run. None: there was no
+    handoff, or it has already taken effect. A handoff by the model has precedence over one by a
+    tool."""
     for call in sorted(state.turn_calls, key=lambda call: call.version != UNREGISTERED):
         target = call.result.transfer_to if call.result else None
         if target is not None:
@@ -148,7 +150,7 @@ def start_child(state: RunState, changes: Changes, call: Call, child: ChildRun) 
 
 
 def build_child_input(arguments: JsonObject) -> tuple[Message, ...]:
-    """What the child is asked: the text of `input` alone, or all arguments as JSON."""
+    """Return the child run's input: only the text of `input`, or all arguments as JSON."""
     match arguments:
         case {"input": str(text)} if len(arguments) == 1:
             return (Message("user", text),)
@@ -157,14 +159,15 @@ def build_child_input(arguments: JsonObject) -> tuple[Message, ...]:
 
 
 def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue = None) -> Outcome:
-    """What an ended child run means for its parent's call. `tool_output`: the output of the tool
-    that the call's tool names, where it does."""
+    """Return the outcome of the parent's call after a child run has ended. `tool_output`: the
+    output of the tool that the call's tool names in `output`."""
     if child.status is not RunStatus.COMPLETED:
         detail = f"The run of agent '{tool.spec.agent}' ended with status {child.status}"
         reason = (child.error or {}).get("message")
         told = f"{detail}: {reason}" if isinstance(reason, str) else f"{detail}."
         return Failed(FailureKind.ERROR, told, message=told)
-    escalate = child.escalated and tool.version == UNREGISTERED  # of a step it ends the workflow
+    # For a step of a workflow, it ends the workflow.
+    escalate = child.escalated and tool.version == UNREGISTERED
     match tool.spec.output:
         case "final":
             output = child.output if child.parsed is None else child.parsed
@@ -187,15 +190,16 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
 
 
 def add_child_usage(state: RunState, changes: Changes, call: Call, child: Child) -> RunState:
-    """What a child run has used counts for its parent too."""
+    """Add a child run's usage to the usage of its parent."""
     return add_usage(state, changes, child.usage, call.id)
 
 
-# The shared state.
+# Shared state.
 
 
 def check_state_size(state: RunState, delta: JsonObject) -> Failed | None:
-    """Why a change of the shared state is refused; then the call has failed."""
+    """Return why a change of the shared state is rejected, which makes the call fail. None: it is
+    accepted."""
     size = len(compact(merge_delta(state.shared, delta)).encode())
     if size <= MAX_STATE_BYTES:
         return None
@@ -204,7 +208,7 @@ def check_state_size(state: RunState, delta: JsonObject) -> Failed | None:
 
 
 def is_success(disposition: Disposition) -> bool:
-    """Only with a good result does a call change anything that is shared."""
+    """Return whether the result is successful. Other results do not change shared data."""
     return isinstance(disposition, Result) and not disposition.is_error
 
 
@@ -216,8 +220,8 @@ def conclude_call(
     disposition: Disposition,
     state_delta: JsonObject | None,
 ) -> RunState:
-    """Write down how a call has ended, what its child run used, and what it changed of the shared
-    state. A call that changes too much of it has failed."""
+    """Record a call's result, its child run's usage, and its changes to the shared state. If these
+    changes are too large, the call fails."""
     if call.phase is CallPhase.AWAITING_CHILD:
         state = add_child_usage(state, changes, call, state.children[call.id])
     if state_delta and is_success(disposition):
@@ -230,15 +234,14 @@ def conclude_call(
 
 
 def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject) -> RunState:
-    """A call changed the shared state: written with the call's result, or not at all."""
+    """Apply a call's changes to the shared state, in the same commit as its result."""
     changes.shared_state |= delta
     changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
     return replace(state, shared=merge_delta(state.shared, delta))
 
 
 def continue_as(state: RunState, agent: str) -> RunState:
-    """Return the run as it goes on with another agent, within the limits that it was started
-    with."""
+    """Return the run as it continues with another agent, within its original limits."""
     config = state.team[agent].config
     limits = {"limits": state.config.limits}
     return replace(state, agent=agent, config=config.model_copy(update=limits))

@@ -1,5 +1,5 @@
-"""Every text that a model reads from Runward itself. SEMANTICS of each:
-docs/reference/model-texts.md."""
+"""All texts that models read from Runward itself. docs/reference/model-texts.md describes each of
+them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from runward.domain.json import JsonObject, as_text, compact
 from runward.domain.run.items import HostedCall
 
 MAX_HOSTED: Final = 8192
-"""Characters of what a provider's own tool answered."""
+"""Maximum number of characters of a hosted tool's output."""
 
 TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
 NOT_REACHED: Final = "The tool could not be reached."
@@ -78,7 +78,7 @@ def search_first(name: str) -> str:
 
 
 def hosted_call(item: HostedCall) -> str:
-    """What a model is told of what another provider ran by itself."""
+    """Return the text that describes a call which another provider ran."""
     outcome = "Error" if item.is_error else "Result"
     shown = as_text(item.output)
     if len(shown) > MAX_HOSTED:

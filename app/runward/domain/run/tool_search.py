@@ -1,5 +1,5 @@
-"""A search over tools, for agents with more of them than a model is shown at once. It knows no
-provider: what was found is shown as ordinary tools from the next turn on."""
+"""A search over tools, for agents with more tools than a model sees at once. It does not depend on
+the provider: found tools are ordinary tools from the next turn on."""
 
 import math
 import re
@@ -19,32 +19,34 @@ from runward.domain.run.tools import CompiledTool
 
 MAX_FOUND: Final = 20
 MAX_QUERY: Final = 1024
-"""Characters of a query that count."""
+"""Maximum number of characters of a query. Further characters are ignored."""
 MAX_TERMS: Final = 64
-"""Different words of a query that count."""
+"""Maximum number of different words of a query. Further words are ignored."""
 MAX_SEARCHED: Final = 1024
-"""Characters of a description that are searched, and of the names of parameters together."""
+"""Maximum number of characters that are searched of a description, and of the names of all
+parameters together."""
 MAX_DESCRIPTION: Final = 200
-"""Characters of a found tool's description that are shown."""
+"""Maximum number of characters of a found tool's description in the result."""
 MAX_PROPERTIES, MAX_PROPERTY = 16, 64
-"""Parameters of a found tool that are named, and characters of each name."""
+"""Maximum number of parameters of a found tool in the result, and of characters of each name."""
 MAX_INDEXED: Final = 2048
-"""Tools whose words are kept in memory."""
+"""Maximum number of tools whose words are cached."""
 
 _NAME_WEIGHT, _PROPERTY_WEIGHT = 4.0, 1.5
 _SATURATION: Final = 1.2
 _EXACT: Final = 1000.0
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ALONE: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-"""Scripts without spaces between words: each sign counts as one."""
+"""Scripts without spaces between words. Each character counts as a word."""
 _WORD: Final = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 _SUFFIX: Final = re.compile(r"(?<=\w{3})(?:ies|ing|es|ed|(?<!s)s|y|e)$")
 
 
 def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonObject]:
-    """The best first: `name`, the beginning of `description`, the names of the `parameters`.
-    A word in a tool's name counts most, then one in its parameters' names, then one in its
-    description; rare words count more, a tool's whole name wins. Equals keep their order."""
+    """Return the best matches first: `name`, the beginning of `description`, and the names of the
+    `parameters`. A match in a tool's name has the highest weight, then its parameters' names, then
+    its description. Rare words have a higher weight. A query that is a tool's name finds this tool
+    first. Tools with equal weights keep their order."""
     words = {name: _index_of(spec) for name, spec in tools.items()}
     scores = dict.fromkeys(tools, 0.0)
     for term in islice(dict.fromkeys(_stems(query[:MAX_QUERY])), MAX_TERMS):
@@ -61,13 +63,14 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
 
 
 def must_search(state: RunState, enabled: Collection[str]) -> bool:
-    """Whether the run's agent has to search: it has more tools than are shown, or asked for it."""
+    """Return whether the run's agent must search: it has more tools than a model sees, or its
+    configuration requires it."""
     return len(enabled) > MAX_VISIBLE_TOOLS or SEARCH_TOOLS in state.config.tools
 
 
 def list_loaded_tools(state: RunState) -> tuple[str, ...]:
-    """The tools that a searching agent is shown, the latest first: the one that it is made to
-    call, and those that it has found or called in this run."""
+    """Return the tools that a searching agent sees, latest first: the tool that it must call, and
+    the tools that it has found or called in this run."""
     names: dict[str, None] = {}
     if isinstance(choice := state.config.tool_choice, NamedToolChoice):
         names[choice.name] = None
@@ -82,8 +85,8 @@ def list_loaded_tools(state: RunState) -> tuple[str, ...]:
 def visible_registered_tools(
     state: RunState, enabled: Mapping[str, CompiledTool], room: int = MAX_VISIBLE_TOOLS - 1
 ) -> dict[str, CompiledTool]:
-    """Of the enabled tools those that the model is shown in this turn: all, or the latest `room`
-    that are loaded. In the agent's order, whatever was found last: caches of prompts live on it."""
+    """Return the enabled tools that the model sees in this turn: all, or the latest `room` of the
+    loaded ones. They are in the agent's order, so that prompt caches stay valid."""
     if not must_search(state, enabled):
         return dict(enabled)
     kept = frozenset([name for name in list_loaded_tools(state) if name in enabled][:room])
@@ -91,19 +94,19 @@ def visible_registered_tools(
 
 
 def _read_found_names(call: Call) -> Iterator[str]:
-    """The names in a result of a search, the best first."""
+    """Return the names in the result of a search, best first."""
     output = call.result.output if call.result is not None else None
     match output:
         case {"tools": list(tools)}:
             for tool in tools:
                 if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
                     yield name
-        case _:  # an error, or a hook has replaced it
+        case _:  # The result is an error, or a hook has replaced it.
             return
 
 
 class _Words(NamedTuple):
-    """How much each stem of a tool counts, and the stems in order."""
+    """The weight of each stem of a tool, and the stems in order."""
 
     counts: Mapping[str, float]
     ordered: Sequence[str]
@@ -116,7 +119,7 @@ def _index_of(spec: ToolSpec) -> _Words:
 
 @lru_cache(maxsize=MAX_INDEXED)
 def _index(name: str, properties: str, description: str) -> _Words:
-    """Kept, since a thousand tools take 20 ms to read."""
+    """Return the words of a tool. They are cached, because reading a thousand tools takes 20 ms."""
     counts: dict[str, float] = {}
     for text, weight in (
         (name, _NAME_WEIGHT),
@@ -129,7 +132,7 @@ def _index(name: str, properties: str, description: str) -> _Words:
 
 
 def _match_prefix(term: str, words: Mapping[str, _Words]) -> dict[str, float]:
-    """For a term that is nobody's: what begins with it, at half its weight."""
+    """For a term without matches, return the stems that begin with it, at half their weight."""
     found: dict[str, float] = {}
     for name, row in words.items():
         count = 0.0
@@ -143,7 +146,8 @@ def _match_prefix(term: str, words: Mapping[str, _Words]) -> dict[str, float]:
 
 
 def _stems(text: str) -> list[str]:
-    """Words without their commonest endings: `refunds` and `refunding` are `refund`."""
+    """Return the words without their most common endings: `refunds` and `refunding` become
+    `refund`."""
     words = _WORD.findall(_HUMPS.sub(" ", text).casefold())
     return [_SUFFIX.sub("", word) for word in words]
 

@@ -1,6 +1,8 @@
-"""Agents of kind `sequential`, `parallel` and `loop`: no model decides, but the order in which
-their agents stand. Each step is a call like any other, so it has a place in the ledger, can wait
-for a person for days, and is never repeated. A run of kind `call` has one step, of a tool."""
+"""Workflows: agents of kind `sequential`, `parallel` and `loop`, which have no model.
+
+Each step is a tool call. So it is in the tool-call log, can wait for a person for days, and is
+never repeated. A run of kind `call` has one step, the call of a tool.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -15,14 +17,14 @@ from runward.domain.run.state import Call, RunState, SegmentKind
 
 @dataclass(frozen=True, slots=True)
 class NextSteps:
-    """The agents that run next, as if a model had asked for them."""
+    """The agents that run next, as the calls of a model's response."""
 
     response: ModelResponse
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowEnd:
-    """The workflow is done. `failed` says why it failed, `reason` why it stopped early."""
+    """The workflow has ended. `failed`: why it failed. `reason`: why it ended early."""
 
     output: JsonValue
     error: str | None = None
@@ -30,7 +32,7 @@ class WorkflowEnd:
 
 
 def next_step(state: RunState) -> NextSteps | WorkflowEnd:
-    """Every call so far has its result."""
+    """Return the next step. Every earlier call has its result."""
     agents = state.config.agents
     match state.config.kind:
         case "parallel":
@@ -46,7 +48,8 @@ def next_step(state: RunState) -> NextSteps | WorkflowEnd:
 def _next_sequential(
     state: RunState, agents: tuple[str, ...], *, rounds: int
 ) -> NextSteps | WorkflowEnd:
-    """Each gets the output of the one before it, the first one the run's input."""
+    """Return the next agent. It gets the output of the previous agent. The first one gets the run's
+    input."""
     calls = _list_step_calls(state)
     done = len(calls)
     result = calls[-1].result if calls else None
@@ -62,8 +65,8 @@ def _next_sequential(
 
 
 def _next_parallel(state: RunState, agents: tuple[str, ...]) -> NextSteps | WorkflowEnd:
-    """All get the run's input; the output is an object with each one's, by name. Where an agent
-    stands twice, its later runs are `name_2` and so on."""
+    """Return all agents, which get the run's input. The output is an object with each agent's
+    output under its name. If an agent is listed twice, its later runs are `name_2` and so on."""
     calls = _list_step_calls(state)
     if not calls:
         return NextSteps(_request_agents(0, agents, join_input_text(state)))
@@ -81,7 +84,7 @@ def _next_parallel(state: RunState, agents: tuple[str, ...]) -> NextSteps | Work
 
 
 def _next_single_call(state: RunState) -> NextSteps | WorkflowEnd:
-    """The arguments are the run's input; what is said to it later changes nothing."""
+    """Return the one call, with the run's input as arguments. Later messages change nothing."""
     calls = _list_step_calls(state)
     if not calls:
         arguments = join_input_text(replace(state, segments=state.segments[:1]))
@@ -93,7 +96,8 @@ def _next_single_call(state: RunState) -> NextSteps | WorkflowEnd:
 
 
 def _list_step_calls(state: RunState) -> list[Call]:
-    """The workflow's own calls: a run that was handed over to it has others before them."""
+    """Return the workflow's own calls. If the run was handed over to it, earlier agents made other
+    calls."""
     turns = {
         one.turn
         for one in state.segments
@@ -120,7 +124,7 @@ def _find_failure(call: Call) -> str | None:
 
 
 def join_input_text(state: RunState) -> str:
-    """The text of the run's input: of its messages by a user, a line break between them."""
+    """Return the texts of the user messages in the run's input, joined by line breaks."""
     said = [
         join_text(item.content)
         for segment in state.segments

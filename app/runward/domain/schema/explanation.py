@@ -1,7 +1,7 @@
-"""The reasons why a value does not match a schema, in a form that helps a model to correct it: the
-path, the expected value, and the actual one.
+"""Explain why a value does not match a schema, so that a model can correct it: the path, the
+expected value, and the actual value.
 
-The library's own list of errors is not used for a whole value. It builds an error tree for every
+The library's list of errors is not used for a complete value. It builds an error tree for every
 branch of every union, which took seconds and hundreds of megabytes for a small nested value.
 """
 
@@ -18,7 +18,7 @@ from runward.domain.schema.subschemas import Effort, Pointer, Subschemas
 
 MAX_PROBLEMS: Final = 10
 MAX_SHOWN: Final = 80
-"""Characters of a value, a name or a list in a quotation."""
+"""Maximum number of characters of a quoted value, name or list."""
 
 _NO_MATCH: Final = "does not match the tool's schema"
 _TYPES: Final = {
@@ -63,7 +63,7 @@ class Explanation:
     def explain(self, value: JsonValue, path: str) -> list[FieldError]:
         """Return the problems of an invalid value: at least one."""
         self.collect(value, path)
-        if not self.problems:  # its problem is after the examined parts
+        if not self.problems:  # The problem is after the examined parts.
             self.problems.append(FieldError(path, _NO_MATCH))
         return self.problems
 
@@ -100,12 +100,13 @@ class Explanation:
                 )
 
     def _plain(self, value: JsonValue, path: str, schema: JsonObject) -> None:
-        """Check the keywords that concern only this value."""
+        """Check the keywords that concern only the value itself."""
         for keyword, words in _WORDS.items():
             if keyword not in schema or not self._effort.compare(value):
                 continue
             alone: JsonObject = {keyword: schema[keyword]}
-            with suppress(jsonschema_rs.ValidationError):  # draft 4 has true for exclusiveMinimum
+            # In draft 4, exclusiveMinimum can be true.
+            with suppress(jsonschema_rs.ValidationError):
                 if self._parts.patterns.validator(alone).is_valid(value):
                     continue
                 self._add(path, words(schema[keyword]), value)

@@ -14,22 +14,23 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject
 
 PATTERN_BYTES: Final = 8 * 1_048_576
-"""The size of one compiled pattern."""
+"""Maximum size in bytes of one compiled pattern."""
 PATTERNS_BYTES: Final = 32 * 1_048_576
-"""The size of all compiled patterns of a schema."""
+"""Maximum size in bytes of all compiled patterns of a schema."""
 PATTERN_STEPS: Final = 200_000_000
-"""The steps of all matches for one value: one or two seconds."""
+"""Maximum number of steps of all matches for one value: one or two seconds."""
 BACKTRACKS: Final = 10_000
 
 _LIMITS: Final = (*(1024 * 4**power for power in range(6)), PATTERN_BYTES)
 _STATE_BYTES: Final = 100
-"""The approximate size of a state of a compiled pattern. Each may be visited for each character."""
+"""The approximate size in bytes of a state of a compiled pattern. A match may visit each state for
+each character."""
 _CALL: Final = 50
-"""Steps of any match, even of a short text."""
+"""Minimum number of steps that a match counts as."""
 _BACKTRACKING: Final = 50_000
-"""Steps of a text that is matched with at most BACKTRACKS."""
+"""Number of steps that a text counts as if it is matched with at most BACKTRACKS."""
 _LOOKS: Final = re.compile(r"\^(?:\(\?[=!](?:[^()\\]|\\[^1-9k])*\))*")
-"""A beginning whose lookaheads are evaluated only once."""
+"""The beginning of a pattern with lookaheads, which are evaluated only once."""
 
 
 class RemoteReferenceError(ValueError):
@@ -81,7 +82,7 @@ def _build(
 ) -> jsonschema_rs.Validator | None:
     try:
         return jsonschema_rs.Draft202012Validator({"pattern": source}, pattern_options=options)
-    except ValueError:  # jsonschema_rs.ValidationError is one
+    except ValueError:  # jsonschema_rs.ValidationError is a ValueError.
         return None
 
 
@@ -114,8 +115,8 @@ class Patterns:
         return self._kept[source]
 
     def matches(self, source: str, text: str) -> bool:
-        """Return whether a part of the text matches. Also False after `is_spent`; the value is then
-        refused in any case."""
+        """Return whether a part of the text matches. False also after `is_spent`, because the value
+        is then rejected anyway."""
         pattern = self.compile(source)
         self._left -= pattern.steps(text)
         return not self.is_spent and pattern.matches(text)
@@ -123,8 +124,8 @@ class Patterns:
     def validator(
         self, schema: JsonObject, registry: jsonschema_rs.Registry | None = None
     ) -> jsonschema_rs.Validator:
-        """Compile a schema whose patterns are matched here. `registry`: of what it refers to, in
-        the dialect of this module's readers. Raises ValueError."""
+        """Compile a schema whose patterns are matched here. `registry`: the schemas that it refers
+        to, in the dialect of this module's readers. Raises ValueError."""
         make = jsonschema_rs.Draft202012Validator if registry else jsonschema_rs.validator_for
         return make(
             schema,

@@ -1,7 +1,5 @@
-"""A JSON Schema as a tree of subschemas, each identified by its pointer from the root.
-
-All references stay inside the schema (`#`, `#/…`). Registration refuses others.
-"""
+"""A JSON Schema as a tree of subschemas, each identified by its pointer from the root. All
+references stay inside the schema (`#`, `#/…`), because registration rejects others."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,29 +17,30 @@ Pointer: TypeAlias = tuple[str, ...]
 ROOT_URI: Final = "urn:runward:schema"
 EFFORT: Final = 50_000
 EFFORT_PER_PART: Final = 8
-"""The number of comparisons of parts of a value with subschemas: some milliseconds, and this many
-for each part of a large value."""
+"""Maximum number of comparisons between parts of a value and subschemas: this many for each part of
+a large value, or some milliseconds."""
 MAX_CHAIN: Final = 100
-"""The length of a chain of references."""
+"""Maximum length of a chain of references."""
 MAX_STEPS: Final = 10_000
-"""Parts of a value that are examined one by one."""
+"""Maximum number of parts of a value that are examined one by one."""
 MAX_COMPARED: Final = 100_000_000
-"""The largest product of a value's parts and its schema's expansion: about a second."""
+"""Maximum product of a value's parts and its schema's expansion: about a second."""
 FREE_SIZE: Final = 200
-"""An expansion for which no accepted value can exceed MAX_COMPARED."""
+"""An expansion that is so small that no accepted value can exceed MAX_COMPARED."""
 MAX_COMPILED: Final = 262_144
-"""Characters of a schema's parts that stay compiled. Each may take 200 bytes."""
+"""Maximum number of characters of the compiled parts of a schema. Each character may take 200
+bytes."""
 TEXT_A_PART: Final = 16
-"""Characters of a constant that count as one subschema."""
+"""Number of characters of a constant that count as one subschema."""
 NAME_A_PART: Final = 8
-"""Characters of a property's name that count as one value."""
+"""Number of characters of a property's name that count as one value."""
 TEXT_A_COMPARISON: Final = 64
-"""Characters of a schema whose compilation costs as much as one comparison."""
+"""Number of characters of a schema whose compilation costs as much as one comparison."""
 DEFINITIONS: Final = ("$defs", "definitions")
 
 _MAPS: Final = (
     *(*DEFINITIONS, "properties", "patternProperties", "dependentSchemas"),
-    "dependencies",  # of draft 7; the validator knows it in later drafts too
+    "dependencies",  # A keyword of draft 7, which the validator also supports in later drafts.
 )
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _ONES: Final = (
@@ -150,7 +149,7 @@ class _Expansion:
         total = len(compact(constants)) // TEXT_A_PART if constants else 0
         names = schema.get("patternProperties")
         for source in names if isinstance(names, dict) else ():
-            with suppress(PatternError):  # compiling the whole schema reports it
+            with suppress(PatternError):  # Compiling the complete schema reports it.
                 pattern = self._patterns.compile(source)
                 total += NAME_A_PART * pattern.states + (0 if pattern.is_linear else FREE_SIZE)
         return total
@@ -159,7 +158,7 @@ class _Expansion:
         if reference not in self._sizes:
             if self._chain >= MAX_CHAIN:
                 raise LongChainError
-            self._sizes[reference] = 1  # the value that a recursion finds
+            self._sizes[reference] = 1  # A recursion reads this value.
             self._chain += 1
             self._sizes[reference] = self.size(
                 resolve_pointer(self._root, pointer_of(reference) or ())
@@ -198,7 +197,7 @@ class Effort:
 
     def __init__(self, value: JsonValue) -> None:
         self._sizes: dict[int, int] = {}
-        self._value = value  # held, so that the ids of its containers are not reused
+        self._value = value  # Held, so that the IDs of its containers are not reused.
         self._left = EFFORT + EFFORT_PER_PART * self._measure(value)
         self._steps = MAX_STEPS
 

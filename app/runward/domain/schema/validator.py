@@ -39,12 +39,12 @@ from runward.domain.schema.subschemas import (
 
 MAX_SCHEMA_BYTES: Final = 65_536
 MAX_SCHEMA_DEPTH: Final = 100
-"""Objects and arrays inside each other."""
+"""Maximum depth of nested objects and arrays."""
 MAX_EXPANSION: Final = 100_000
-"""Subschemas, with every reference replaced by its target."""
+"""Maximum number of subschemas, with every reference replaced by its target."""
 MAX_ARGUMENTS_DEPTH: Final = 64
 MAX_ARGUMENTS: Final = 1_048_576
-"""Characters of the arguments of one call, as the model wrote them."""
+"""Maximum number of characters of the arguments of one call, as the model wrote them."""
 
 _DRAFTS: Final = (
     "https://json-schema.org/draft/2020-12/schema",
@@ -64,7 +64,7 @@ _TYPES: Final = "array, boolean, integer, null, number, object, string"
 
 
 class SchemaError(ValueError):
-    """Registration would refuse the schema. `pointer` is the invalid place in it."""
+    """Registration would reject the schema. `pointer`: the invalid place in the schema."""
 
     def __init__(self, message: str, pointer: Pointer = ()) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class SchemaError(ValueError):
 def check_schema(
     schema: JsonValue, *, strict: bool, at: str = "parameters", object_root: bool = True
 ) -> list[FieldError]:
-    """Return the problems of a schema for its registration. `object_root`: it describes the
+    """Return the problems of a schema for its registration. `object_root`: the schema describes the
     arguments of a call, which are always an object."""
     if not isinstance(schema, dict):
         return [FieldError(at, f"must be a JSON Schema object, but is {preview(schema)}")]
@@ -118,7 +118,8 @@ class Validator:
         return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
     def problems(self, value: JsonValue) -> list[FieldError]:
-        """Return at most MAX_PROBLEMS problems. Without any, `without_nulls(value)` is valid."""
+        """Return at most MAX_PROBLEMS problems. If there are none, `without_nulls(value)` is
+        valid."""
         if is_excessive(self._size, value):
             return [FieldError(self._field_errors, _TOO_LARGE)]
         if isinstance(value, dict):
@@ -135,7 +136,7 @@ class Validator:
 
 
 class RefusedSchema(Validator):
-    """Replaces a schema that was registered before it exceeded a limit."""
+    """Replaces a registered schema that exceeds a newer limit."""
 
     def __init__(self, reason: str, at: str) -> None:
         self._problem = FieldError(at, f"cannot be validated: {reason}")
@@ -148,8 +149,8 @@ class RefusedSchema(Validator):
 
 
 def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Validator:
-    """Return the validator of a registered schema. If registration would refuse it today, it
-    accepts no value."""
+    """Return the validator of a registered schema. If registration would reject the schema today,
+    the validator accepts no value."""
     try:
         return Validator(schema, strict=strict, at=at)
     except SchemaError as error:
@@ -167,7 +168,7 @@ def parse_arguments(raw: str) -> JsonObject | list[FieldError]:
     if len(raw) > MAX_ARGUMENTS:
         return [FieldError(at, f"must have at most {MAX_ARGUMENTS} characters")]
     try:
-        value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # reported below
+        value = parse(raw, max_depth=2 * MAX_ARGUMENTS_DEPTH)  # The problem is reported below.
     except ValueError as error:
         return [FieldError(at, f"are not valid JSON: {_shortened(str(error))}")]
     if not isinstance(value, dict):
