@@ -99,7 +99,7 @@ def _check_ports(value: str) -> str:
         found = re.fullmatch(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
         if not 1 <= first <= last <= 65_535:
-            raise ValueError(f"'{part.strip()}' is neither a port nor a range such as 1024-65535")
+            raise ValueError(f"'{part.strip()}' is not a port or a range such as 1024-65535")
     return value
 
 

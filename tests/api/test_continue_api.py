@@ -241,7 +241,7 @@ def test_the_turn_of_a_run_stays_until_the_run_that_continues_it_has_ended(
     run = go_on(project, old)
     path = f"/v1/runs/{old['id']}/continue"
     refused = project.client.refused(409, "conflict", "POST", path, {})
-    assert "already continues this run" in refused["detail"]
+    assert "that continues this run has not ended" in refused["detail"]
     assert runs_in(project, session) == [old["id"]]
     fork = project.client.call("POST", f"/v1/sessions/{session['id']}/fork", {})
     assert runs_in(project, fork) == [old["id"]]

@@ -290,8 +290,8 @@ def test_what_is_no_token_is_told(
         ({"token_endpoint": "http://10.0.0.1/token"}, "not public"),
         ({"token_endpoint": "http://169.254.169.254/token"}, "metadata"),
         ({"token_endpoint": "http://u:p@127.0.0.1/token"}, "user name or password"),
-        ({"token_endpoint": 5}, "no metadata"),
-        ({"issuer": "http://127.0.0.1:1"}, "names the issuer http://127.0.0.1:1"),
+        ({"token_endpoint": 5}, "no valid OAuth metadata"),
+        ({"issuer": "http://127.0.0.1:1"}, "has the issuer http://127.0.0.1:1"),
         (
             {"grant_types_supported": ["authorization_code"]},
             "does not support login with a browser",
@@ -311,7 +311,7 @@ def test_only_the_issuer_that_is_trusted_gets_the_credentials(
     project: Project, auth: AuthServer, server: ProtectedServer
 ) -> None:
     said = refused(project, server, {"client_secret": SECRET, "issuer": "https://auth.example.com"})
-    assert "does not name the issuer" in said
+    assert "does not list the issuer" in said
     assert auth.asked == []
     register(project, server, {"client_secret": SECRET, "issuer": auth.url})
 

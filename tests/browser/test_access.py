@@ -205,7 +205,7 @@ def test_nothing_is_lost_on(project: Project, opens: Opens, how: str) -> None:
         if how != "a narrow screen":
             page.evaluate("document.documentElement.style.fontSize = '200%'")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        expect(page.get_by_text("Looking…")).to_have_count(0)
+        expect(page.get_by_text("Loading…")).to_have_count(0)
         assert fits(opened), view
         width = page.viewport_size["width"] if page.viewport_size else 0
         for one in page.locator("main button:visible").all():

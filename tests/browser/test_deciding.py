@@ -354,7 +354,7 @@ def test_every_shape_of_a_schema_has_its_field(project: Project, opens: Opens) -
     labels.get_by_role("button", name="Add").click()
     labels.get_by_role("textbox", name="region").fill("south")
     card.get_by_role("textbox", name="id optional", exact=True).fill("7")
-    card.get_by_role("button", name="Leave out memo").click()
+    card.get_by_role("button", name="Remove memo").click()
     assert window.serious_findings() == []
     send(window)
     assert sent(project, run) == {

@@ -101,12 +101,12 @@ def test_what_is_refused_is_said(project: Project, opens: Opens) -> None:
     window = opens(*ALL_SCOPES, at="#/new-tool")
     window.allow("422")
     page = window.page
-    for label in ("Name", "Description", "URL", "Parameters", "Times out after"):
+    for label in ("Name", "Description", "URL", "Parameters", "Timeout"):
         page.get_by_label(label).fill(ONE)
     page.get_by_role("button", name="Register a tool").click()
     expect(page.locator(".wrong:visible")).to_have_count(2)
     page.get_by_label("Parameters").fill('{"type": "object"}')
-    page.get_by_label("Times out after").fill("")
+    page.get_by_label("Timeout").fill("")
     page.get_by_label("All other fields, as JSON").fill(json.dumps({ONE: 1}))
     page.get_by_role("button", name="Register a tool").click()
     expect(page.locator(".wrong:visible").first).to_be_visible()

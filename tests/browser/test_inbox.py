@@ -185,7 +185,7 @@ def test_a_decision_that_comes_too_late_says_who_won(project: Project, opens: Op
     window.allow("ERR_FAILED")
     decide(project, run, "reject")
     card(window).get_by_role("button", name="Approve").click()
-    expect(window.page.get_by_text(f"Too late: {ASKS} was rejected by test")).to_be_visible()
+    expect(window.page.get_by_text(f"Already decided: {ASKS} was rejected by test")).to_be_visible()
     expect(cards(window)).to_have_count(0)
 
 

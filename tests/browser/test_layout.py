@@ -59,7 +59,7 @@ def test_few_calls_get_no_percentiles_and_events_are_tall_enough_to_touch(
     project.tool("look")
     run = project.run(calls(call(1, "look")), text("Done."), tools=["look"])
     window = opens(at="#/tools/look", phone=True)
-    expect(window.page.get_by_text("One call, which did not fail. It took")).to_be_visible()
+    expect(window.page.get_by_text("The only call did not fail. It took")).to_be_visible()
     window.go(f"#/runs/{run['id']}")
     row = window.page.locator(".raw-list summary").first
     expect(row).to_be_visible()

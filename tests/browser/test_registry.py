@@ -56,7 +56,7 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
     register.click()
     expect(page.locator("code.secret")).to_have_text(re.compile(r"^whsec_.{44}$"))
     assert window.serious_findings() == []
-    page.get_by_role("link", name="To the tool").click()
+    page.get_by_role("link", name="Open the tool").click()
     expect(page.get_by_role("heading", name="pay", level=1)).to_be_visible()
     registered = project.client.call("GET", "/v1/tools/pay")
     assert registered["approval"] == {"when": "args.x == 'much'"}
@@ -70,7 +70,7 @@ def test_a_tool_is_tried_and_its_calls_appear_as_they_are_made(
     project.tool("pay")
     page = opens(at="#/tools/pay").page
     recent = page.get_by_role("region", name="Recent calls")
-    expect(recent.get_by_text("No run has called this tool yet.")).to_be_visible()
+    expect(recent.get_by_text("Runs have not called this tool yet.")).to_be_visible()
     trial = page.get_by_role("region", name="Test the tool")
     trial.get_by_label("x", exact=True).fill("little")
     trial.get_by_role("button", name="Call the tool").click()
@@ -81,7 +81,7 @@ def test_a_tool_is_tried_and_its_calls_appear_as_they_are_made(
     run = project.run(calls(call(1, "pay")), text("Paid."), tools=["pay"])
     link = recent.get_by_role("link", name=run["id"][-8:])
     expect(link).to_be_visible()
-    expect(recent.get_by_text("One call, which did not fail.")).to_be_visible()
+    expect(recent.get_by_text("The only call did not fail.")).to_be_visible()
     row = recent.get_by_role("row").filter(has_text=run["id"][-8:])
     expect(row).to_contain_text(re.compile(r"Completed.*\d m?s"))
     link.click()
@@ -96,7 +96,7 @@ def test_failed_calls_say_why_and_older_ones_are_loaded(project: Project, opens:
     ]
     project.run(*asked, text("done"), tools=["pay"])
     recent = opens(at="#/tools/pay").page.get_by_role("region", name="Recent calls")
-    expect(recent.get_by_text("The last 21 calls: 1 failed.")).to_be_visible()
+    expect(recent.get_by_text("1 of the last 21 calls failed.")).to_be_visible()
     expect(recent.locator("tbody tr")).to_have_count(20)
     recent.get_by_role("button", name="Show older entries").click()
     expect(recent.locator("tbody tr")).to_have_count(21)
@@ -140,7 +140,7 @@ def test_an_agent_is_registered_and_its_versions_say_what_changed(
     page.get_by_label("Instructions").fill("Be kind.")
     page.get_by_label("pay").check()
     page.get_by_role("button", name="Register an agent").click()
-    page.get_by_role("link", name="To the agent").click()
+    page.get_by_role("link", name="Open the agent").click()
     expect(page.get_by_role("heading", name="clerk", level=1)).to_be_visible()
     made = project.client.call("GET", "/v1/agents/clerk")
     assert (made["model"], made["tools"], made["instructions"]) == (
@@ -163,7 +163,7 @@ def test_what_has_no_field_is_registered_as_json(project: Project, opens: Opens)
     page.get_by_label("Name").fill("team")
     page.get_by_label("All other fields, as JSON").fill('{"limits": {"max_turns": 3}}')
     page.get_by_role("button", name="Register an agent").click()
-    expect(page.get_by_role("link", name="To the agent")).to_be_visible()
+    expect(page.get_by_role("link", name="Open the agent")).to_be_visible()
     assert project.client.call("GET", "/v1/agents/team")["limits"]["max_turns"] == 3
 
 
@@ -197,7 +197,7 @@ def test_a_key_is_made_shown_once_and_revoked(project: Project, opens: Opens) ->
     row.get_by_role("button", name="Revoke night shift").click()
     row.get_by_role("button", name="Keep the key").click()
     row.get_by_role("button", name="Revoke night shift").click()
-    row.get_by_role("button", name="Confirm revocation").click()
+    row.get_by_role("button", name="Revoke the key").click()
     expect(row).to_contain_text("revoked")
     expect(row.get_by_role("button")).to_have_count(0)
     shown = project.key("admin").call("GET", "/v1/keys")["data"]

@@ -39,7 +39,7 @@ def test_an_unknown_outcome_is_counted_and_settled_as_done(project: Project, ope
     window = opens()
     expect(card_of(window)).to_contain_text("The call may or may not have taken effect")
     expect(window.page).to_have_title("(1) Inbox · Runward")
-    card = act(window, "It took effect")
+    card = act(window, "The call took effect")
     card.get_by_label("JSON").check()
     card.get_by_label("Output of the call").fill('{"paid": true}')
     act(window, "Record as completed")
@@ -52,7 +52,7 @@ def test_an_unknown_outcome_is_counted_and_settled_as_done(project: Project, ope
 def test_an_unknown_outcome_is_settled_as_failed(project: Project, opens: Opens) -> None:
     run = unknown(project)
     window = opens()
-    card = act(window, "It failed")
+    card = act(window, "The call failed")
     card.get_by_label("Error message").fill("The bank has no trace of it.")
     act(window, "Report a failure")
     gone(window)
@@ -64,7 +64,7 @@ def test_a_call_is_sent_again_only_by_a_second_click(project: Project, opens: Op
     run = unknown(project)
     project.retried_by_hand.add((run["id"], "c1"))
     window = opens()
-    card = act(window, "Send it again")
+    card = act(window, "Send again")
     expect(card).to_contain_text("Otherwise, the effect happens twice.")
     act(window, "Send the call again")
     gone(window)
@@ -116,7 +116,7 @@ def test_a_key_that_may_not_settle_it_is_told_what_it_needs(project: Project, op
 def test_its_open_panels_keep_nobody_out(project: Project, opens: Opens, scheme: Scheme) -> None:
     unknown(project)
     window = opens(scheme=scheme, phone=scheme == "dark")
-    for way in ("It took effect", "It failed", "Send it again"):
+    for way in ("The call took effect", "The call failed", "Send again"):
         act(window, way)
         expect(card_of(window).get_by_role("button", name="Back")).to_be_visible()
         assert window.serious_findings() == []

@@ -49,7 +49,7 @@ def test_a_handoff_and_a_guardrail_s_no_are_told(project: Project, opens: Opens)
     run = project.run(calls(call(1, "transfer_to_cashier", "{}")), handoffs=["cashier"])
     assert run["status"] == "completed", run
     window = watch(opens, run)
-    expect(entry(window, "Handed over")).to_contain_text("Handed over to cashier")
+    expect(entry(window, "Handed off")).to_contain_text("Handed off to cashier")
     refused = entry(window, "a guardrail rejected the call")
     expect(refused).to_contain_text("Not on a Sunday.")
     expect(refused.get_by_text("Rejected", exact=True)).to_be_visible()

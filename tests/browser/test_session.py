@@ -68,7 +68,7 @@ def test_a_key_without_any_use_here_still_says_so_in_every_view(
     opened.allow(REFUSED)
     for view, heading in {"#/inbox": "Inbox", "#/runs": "Runs", "#/tools": "Tools"}.items():
         opened.go(view, heading)
-        expect(opened.page.get_by_text("Looking…")).to_have_count(0)
+        expect(opened.page.get_by_text("Loading…")).to_have_count(0)
 
 
 def test_a_key_that_is_revoked_meanwhile_sends_back_to_signing_in(

@@ -116,7 +116,7 @@ def test_agents_are_applied_as_it_is_shown(golden: Golden, tmp_path: Path) -> No
 def assert_applied(client: Client, runward: CommandLine) -> None:
     assert client.call("GET", "/v1/agents/clerk")["limits"]["max_turns"] == 5
     applied = runward.json("agents", "apply", "-f", "agents.yaml", "--prune", "--yes")
-    assert [step["action"] for step in applied["plan"]] == ["change", "create", "delete"]
+    assert [step["action"] for step in applied["plan"]] == ["update", "create", "delete"]
     assert [agent.get("version") for agent in applied["agents"]] == [2, 1, None]
     again = runward.json("agents", "apply", "-f", "agents.yaml", "--prune", "--check")
     assert [step["action"] for step in again["plan"]] == ["unchanged"] * 2

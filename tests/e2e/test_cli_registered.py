@@ -77,11 +77,11 @@ def test_an_mcp_server_is_registered_refreshed_and_deleted(runward: CommandLine)
 def test_a_tool_is_changed_and_deleted(runward: CommandLine) -> None:
     made = runward("tools", "register", "ship", "--to", NOWHERE, "--parameters", EMPTY)
     assert made.code == 0, made.err
-    changed = runward("tools", "change", "ship", "--approval", "always", "--description", "Ship.")
+    changed = runward("tools", "update", "ship", "--approval", "always", "--description", "Ship.")
     assert changed.out == "ship has version 2.\n"
     tool = runward.json("tools", "show", "ship")
     assert (tool["approval"], tool["description"], tool["url"]) == ("always", "Ship.", NOWHERE)
-    assert runward("tools", "change", "ship").code == 2
+    assert runward("tools", "update", "ship").code == 2
     assert runward("tools", "delete", "ship", typed="").code == 1
     assert runward("tools", "delete", "ship", "--yes").out == "ship was deleted.\n"
     assert names(runward, "tools") == []
@@ -136,7 +136,7 @@ def test_apply_deletes_what_the_file_does_not_name_if_it_is_told_to(
         "= desk: unchanged",
         "- old: delete",
         "- older: delete",
-        "0 to create, 0 to change, 2 to delete, 1 unchanged.",
+        "0 to create, 0 to update, 2 to delete, 1 unchanged.",
     ]
     assert runward(*apply, "--prune", typed="n\n").code == 1
     assert names(runward, "agents") == ["desk", "old", "older"]

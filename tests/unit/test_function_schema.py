@@ -239,7 +239,11 @@ def test_all_kinds_of_parameters_are_passed_as_python_wants_them() -> None:
 def test_open_arguments_cannot_repeat_a_parameter() -> None:
     given: JsonObject = {"first": 1, "second": 2, "others": {"second": "b"}}
     result = run_tool_sync(tool(everything, strict=False), given)
-    assert result.message == "The arguments are not valid. arguments.others: repeats second"
+    assert (
+        result.message
+        == "The arguments are not valid. arguments.others: must not contain the names of other "
+        "parameters: second"
+    )
 
 
 def awkward(schema: int, json: int, model_config: int, _private: int, self: int, copy: int) -> Any:
@@ -340,7 +344,7 @@ def test_a_context_anywhere_else_is_an_error_that_names_function_and_parameter(
         make_tool(function)
     assert str(error.value) == (
         f"{__name__}:{function.__name__}: parameter '{parameter}' is a ToolContext, "
-        "but only the first parameter may be one"
+        "but only the first parameter can be a ToolContext"
     )
 
 

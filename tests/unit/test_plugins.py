@@ -299,7 +299,8 @@ def no_notes(ctx: ToolContext) -> None:
         (
             stranger,
             FailureKind.ERROR,
-            "cannot be handed over to 'nobody'; the handoffs of the agent are: billing",
+            "cannot be handed off to agent 'nobody'; the current agent can hand off only to: "
+            "billing",
         ),
         (unknown_secret, FailureKind.ERROR, "the operator must set RUNWARD_SECRET_OTHER"),
         (late_state, FailureKind.INVALID_RESPONSE, "state['a'] cannot be converted to JSON"),

@@ -119,7 +119,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "a list that is none": ("TOOLS = 7", "TOOLS must be a list"),
     "a list of no tools": (
         "TOOLS = [7]",
-        "7 is not a tool: it is neither a function nor a BaseTool",
+        "7 is not a tool, because it is not a function or a BaseTool",
     ),
     "a name of Runward's own": (
         "@tool\ndef search_tools(query: str) -> str: ...",
@@ -152,7 +152,8 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "a context in second place": (
         "@tool\ndef a(x: int, ctx: ToolContext) -> None: ...",
-        "plug:a: parameter 'ctx' is a ToolContext, but only the first parameter may be one",
+        "plug:a: parameter 'ctx' is a ToolContext, but only the first parameter can be a "
+        "ToolContext",
     ),
     "a generator": ("@tool\ndef a() -> object:\n    yield 1", "plug:a: a generator cannot be"),
     "an async generator": ("@tool\nasync def a() -> object:\n    yield 1", "a generator cannot be"),

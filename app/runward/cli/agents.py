@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Manage agents.")
 
 ACTION_MARKS: Final = {
     "create": ("+", "green"),
-    "change": ("~", "yellow"),
+    "update": ("~", "yellow"),
     "delete": ("-", "red"),
     "unchanged": ("=", "dim"),
 }
@@ -94,7 +94,7 @@ def apply(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create and update agents from a file. Show a plan first, then ask.
+    """Create and update agents from a file. Show the plan, then ask for confirmation.
 
     The file defines each agent completely: a field that is missing gets its default value. Agents
     that are not in the file do not change. With --prune, they are deleted.
@@ -148,7 +148,7 @@ def _print_plan(steps: list[PlanStep]) -> None:
         for change in step.changes:
             _print_change(step, change)
     counted = Counter(step.action for step in steps)
-    coming = [f"{counted[action]} to {action}" for action in ("create", "change", "delete")]
+    coming = [f"{counted[action]} to {action}" for action in ("create", "update", "delete")]
     if not counted["delete"]:
         coming.pop()
     print_text(f"{', '.join(coming)}, {counted['unchanged']} unchanged.")

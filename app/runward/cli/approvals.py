@@ -104,23 +104,34 @@ def decide(
         ),
     ] = None,
     decision: Annotated[
-        Decision | None, typer.Option("--decision", "-d", help="The decision. Default: ask.")
+        Decision | None,
+        typer.Option("--decision", "-d", help="The decision. Default: prompt for it."),
     ] = None,
     message: Annotated[
         str | None,
-        typer.Option("--message", "-m", help="Reason. The model reads why a call was rejected."),
+        typer.Option(
+            "--message",
+            "-m",
+            help="Reason for the decision. The model reads the reason for a rejection.",
+        ),
     ] = None,
     arguments: Annotated[
-        str | None, typer.Option(help="For edit: the complete new arguments, as JSON or @FILE.")
+        str | None,
+        typer.Option(help="For the decision `edit`: all arguments of the call, as JSON or @FILE."),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(help="For respond: the output that the model receives, as JSON or @FILE."),
+        typer.Option(
+            help="For the decision `respond`: the output that the model receives, as JSON or @FILE."
+        ),
     ] = None,
     remember: Annotated[
         Literal["run", "session"] | None,
         typer.Option(
-            help=("Apply the decision to later calls of the same tool in this run or its session.")
+            help=(
+                "Also apply the decision to later calls of the same tool, in the same run or in "
+                "the same session."
+            )
         ),
     ] = None,
     yes: Yes = False,
@@ -128,7 +139,7 @@ def decide(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide approvals. Without --decision, show each approval and ask.
+    """Decide approvals. Without --decision, show each approval and prompt for a decision.
 
     The decision `edit` opens $VISUAL or $EDITOR, shows the changes and asks for confirmation.
     """
@@ -209,7 +220,7 @@ def print_approval(runward: Runward, approval: JsonBody) -> None:
 
 
 def _ask_reason(approval: JsonBody) -> JsonBody:
-    reason = typer.prompt("Reason (the model reads it)", default="", show_default=False, err=True)
+    reason = typer.prompt("Reason, which the model reads", default="", show_default=False, err=True)
     return {"message": reason} if reason else {}
 
 

@@ -88,16 +88,14 @@ def resolve(
         str | None,
         typer.Option(
             metavar="OUTPUT",
-            help="The call took effect and returned this output, as JSON or @FILE.",
+            help="The call took effect. OUTPUT is its result, as JSON or @FILE.",
         ),
     ] = None,
     failed: Annotated[
         str | None,
         typer.Option(
             metavar="MESSAGE",
-            help=(
-                "The call did not take effect. The model reads this message, which can be @FILE."
-            ),
+            help=("The call did not take effect. The model reads MESSAGE, which can be @FILE."),
         ),
     ] = None,
     retry: Annotated[

@@ -30,7 +30,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class PlanStep:
     name: str
-    action: Literal["create", "change", "delete", "unchanged"]
+    action: Literal["create", "update", "delete", "unchanged"]
     changes: tuple[Change, ...]
 
     def as_json(self) -> JsonBody:
@@ -118,7 +118,7 @@ def _plan_step(declared: JsonBody, former: JsonBody | None, contract: AgentSchem
         for field in contract.fields
         if wanted[field] != before[field]
     ]
-    action = "create" if former is None else "change" if changes else "unchanged"
+    action = "create" if former is None else "update" if changes else "unchanged"
     return PlanStep(declared["name"], action, tuple(changes))
 
 

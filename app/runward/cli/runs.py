@@ -78,7 +78,8 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until
 UntilIdle = Annotated[
     bool,
     typer.Option(
-        "--until-idle", help="Follow the run until it ends or until a person or client must act."
+        "--until-idle",
+        help="Follow the run until it ends or waits for an action of a person or a client.",
     ),
 ]
 
@@ -172,7 +173,7 @@ def list_runs(
 
 @app.command()
 def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson = False) -> None:
-    """Show a run, its tool calls and the actions that it is waiting for."""
+    """Show a run, its tool calls, and the actions that it requires."""
     with connect(url, key) as runward:
         run = runward.get(build_path("runs", run_id))
         made = runward.list_all(
@@ -201,10 +202,10 @@ def watch(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow a run until it ends: model output, tool calls, approvals.
+    """Show the events of a run until it ends: model output, tool calls, approvals.
 
-    After a lost connection, the command reconnects and misses no event. With --json, it prints one
-    event in each line.
+    If the connection is lost, the command reconnects and shows all events. With --json, it
+    prints one event per line.
     """
     if not after.isascii() or not after.strip():
         fail("--after requires the sequence number of an event, or a cursor.", Exit.USAGE)
@@ -218,7 +219,8 @@ def watch(
 def cancel(
     run_id: RunId,
     after_turn: Annotated[
-        bool, typer.Option("--after-turn", help="Finish the current turn first.")
+        bool,
+        typer.Option("--after-turn", help="Cancel the run after the current turn has finished."),
     ] = False,
     url: Url = None,
     key: KeyOption = None,
@@ -267,7 +269,7 @@ def continue_run(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a run that a limit stopped. This starts a new run and prints its ID."""
+    """Continue a run that a limit stopped. The command starts a new run and prints its ID."""
     body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
     with connect(url, key) as runward:
         run = runward.post(build_path("runs", run_id, "continue"), body)

@@ -37,10 +37,12 @@ SESSIONS = ResourceKind(
 
 @app.command()
 def create(
-    name: Annotated[str | None, typer.Option(help="Name of the session, for people.")] = None,
+    name: Annotated[str | None, typer.Option(help="Display name of the session.")] = None,
     on_conflict: Annotated[
         Literal["queue", "reject", "cancel_previous"] | None,
-        typer.Option(help="Behavior of a new run if another run of the session has not ended."),
+        typer.Option(
+            help="How Runward handles a new run while another run of the session has not ended."
+        ),
     ] = None,
     url: Url = None,
     key: KeyOption = None,

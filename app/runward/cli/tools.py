@@ -1,4 +1,4 @@
-"""`runward tools`: list, show, register, change, test, calls, delete."""
+"""`runward tools`: list, show, register, update, test, calls, delete."""
 
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -109,7 +109,7 @@ def register(
     if name is not None:
         body["name"] = name
     if "name" not in body:
-        fail("Set the name of the tool, as an argument or in a --file.", Exit.USAGE)
+        fail("Set the name of the tool, as an argument or in the file of --file.", Exit.USAGE)
     with connect(url, key) as runward:
         made = runward.post("/v1/tools", body)
     if as_json:
@@ -121,7 +121,7 @@ def register(
 
 
 @app.command()
-def change(
+def update(
     name: Annotated[str, TOOLS.argument],
     to: To = None,
     description: Description = None,
@@ -135,10 +135,10 @@ def change(
     """Update the given fields of a tool. Other fields do not change."""
     body = _build_body(file, to, description, parameters, approval)
     if not body:
-        fail("Set the fields to change, with options or a --file.", Exit.USAGE)
+        fail("Set the fields to update, with options or with --file.", Exit.USAGE)
     with connect(url, key) as runward:
-        changed = runward.patch(build_path("tools", name), body)
-    print_result(changed, f"{changed['name']} has version {changed['version']}.", as_json=as_json)
+        updated = runward.patch(build_path("tools", name), body)
+    print_result(updated, f"{updated['name']} has version {updated['version']}.", as_json=as_json)
 
 
 @app.command(epilog=format_examples("""runward tools test lookup_order '{"order": "A-1017"}'"""))

@@ -184,7 +184,7 @@ class DecisionNotAllowedError(ConflictError):
 
 class RunEndedError(ConflictError):
     code = "run_ended"
-    text = "This run has ended."
+    text = "This run has already ended, so it does not accept this request."
 
 
 class RunUnreadableError(ConflictError):
@@ -206,7 +206,10 @@ class SessionBusyError(ConflictError):
 
 class CallNotWaitingError(ConflictError):
     code = "call_not_waiting"
-    text = "This tool call is not waiting for this request. Read the call to see its current phase."
+    text = (
+        "The current phase of this tool call does not allow this request. Read the call to see "
+        "its phase."
+    )
 
 
 class TooEarlyError(ConflictError):
@@ -219,7 +222,7 @@ class TooEarlyError(ConflictError):
 
 class ResultAlreadyGivenError(ConflictError):
     code = "result_already_given"
-    text = "This tool call already has a different result."
+    text = "This tool call already has a different result. The new result was not stored."
 
 
 class AlreadyExistsError(ConflictError):

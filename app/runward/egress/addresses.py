@@ -101,7 +101,7 @@ def parse_ports(text: str) -> tuple[range, ...]:
         first, dash, last = part.partition("-")
         ports.append(range(int(first), int(last if dash else first) + 1))
         if not ports[-1] or not 1 <= ports[-1][0] <= ports[-1][-1] <= 65_535:
-            raise ValueError(f"'{part}' is neither a port nor a range of ports")
+            raise ValueError(f"'{part}' is not a port or a range of ports")
     return tuple(ports)
 
 

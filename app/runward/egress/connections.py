@@ -145,7 +145,7 @@ class Connector(aiohttp.TCPConnector):
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, the name is the library's
     ) -> Connection:
         if current_attempt.get().sent:
-            raise aiohttp.ClientConnectionError("a request is never sent twice")
+            raise aiohttp.ClientConnectionError("Runward does not send a request a second time")
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol

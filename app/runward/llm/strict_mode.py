@@ -143,9 +143,11 @@ def enforceable_schema(schema: JsonObject, mode: StrictMode) -> JsonObject:
 
 def _check_shape(pointer: Pointer, node: JsonObject, mode: StrictMode) -> None:
     if unknown := sorted(node.keys() & (_SHAPE_KEYWORDS - mode.words)):
-        raise UnenforceableError(pointer, f"has {', '.join(unknown)}")
+        raise UnenforceableError(
+            pointer, f"has keywords that strict mode does not support: {', '.join(unknown)}"
+        )
     if node.get("additionalProperties", False) is not False:
-        raise UnenforceableError(pointer, "has properties of any name")
+        raise UnenforceableError(pointer, "allows properties that it does not declare")
     for step, child in _parts(node):
         if not isinstance(child, dict) or not child.keys() & _TYPE_KEYWORDS:
             raise UnenforceableError((*pointer, *step), "allows any value")
@@ -160,7 +162,10 @@ def _check_shape(pointer: Pointer, node: JsonObject, mode: StrictMode) -> None:
 def _check_reference(pointer: Pointer, node: JsonObject) -> None:
     reference = str(node["$ref"])
     if not _is_definition(reference):
-        raise UnenforceableError(pointer, f"refers to {reference[:MAX_DESCRIBED_CHARS]}")
+        raise UnenforceableError(
+            pointer,
+            f"has a $ref that is not a definition of the schema: {reference[:MAX_DESCRIBED_CHARS]}",
+        )
     if beside := sorted(node.keys() & _KEYWORDS_REFUSED_WITH_REF):
         raise UnenforceableError(pointer, f"has {', '.join(beside)} together with $ref")
 

@@ -188,7 +188,7 @@ async def ask_model(
                 if following is None:
                     raise
                 observer.retried(following, error, after=0.0)
-    raise AssertionError("a run without a model asked one")
+    raise AssertionError("a run without a model requested a model response")
 
 
 async def _ask_one(

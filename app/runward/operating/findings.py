@@ -371,7 +371,7 @@ async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | Non
         "tools",
         "fail",
         f"{tool.name} at {tool.url} does not answer: {answer.detail}",
-        f"Start the tool, or correct its URL: runward tools change {tool.name} --to URL",
+        f"Start the tool, or correct its URL: runward tools update {tool.name} --to URL",
     )
 
 

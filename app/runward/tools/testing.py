@@ -153,4 +153,4 @@ def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...])
                 progress=told,
             )
         case _:
-            raise AssertionError("a plugin must return its result at once")
+            raise AssertionError("a plugin tool must return a result, not wait for a callback")

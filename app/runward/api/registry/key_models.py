@@ -25,7 +25,7 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 def _check_unique(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
     if len(set(scopes)) != len(scopes):
-        raise ValueError("must name each scope once")
+        raise ValueError("must not contain the same scope twice")
     return scopes
 
 

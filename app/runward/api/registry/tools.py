@@ -332,8 +332,7 @@ async def _get_code_spec(
     code = registry.get_plugin_spec(spec.name)
     if code is None and any(getattr(patch, name) is None for name in patch.model_fields_set):
         raise e.ConflictError(
-            f"This API process has not loaded the plugin of tool '{spec.name}', so "
-            "it does not know the values that the code declares. Install the "
+            f"The plugin of tool '{spec.name}' is not loaded in this API process. Install the "
             "plugin, or add it to RUNWARD_PLUGINS."
         )
     return code or spec

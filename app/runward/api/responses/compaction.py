@@ -28,7 +28,9 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
     is too large."""
     text = compact([item_to_json(item) for item in items])
     if len(text.encode()) > MAX_ITEM_BYTES:
-        raise parameter_error("input", f"must have at most {MAX_ITEM_BYTES} bytes to be compacted")
+        raise parameter_error(
+            "input", f"must have at most {MAX_ITEM_BYTES} bytes, which is the limit for compaction"
+        )
     packed = base64.b64encode(zlib.compress(text.encode())).decode()
     sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
     encoded = base64.b64encode(sealed).decode()

@@ -192,9 +192,12 @@ async def get_response(
     """Get the current state of a response. With `stream`, Runward returns the events after
     `starting_after` as a stream."""
     if include_obfuscation:
-        raise e.UnsupportedParameterError("include_obfuscation", "Events have no padding.")
+        raise e.UnsupportedParameterError(
+            "include_obfuscation",
+            "Runward does not add padding to events. Omit `include_obfuscation`.",
+        )
     if starting_after is not None and not stream:
-        raise parameter_error("query.starting_after", "needs stream=true")
+        raise parameter_error("query.starting_after", "is allowed only with stream=true")
     view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
     if not stream:
         return json_response(log.shape(log.snapshot))

@@ -218,7 +218,7 @@ def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> Resolved
     fields: dict[str, Any] = dict(config)
     if (choice := body.tool_choice) is not None:
         if not isinstance(choice, str) and choice.name not in taken:
-            raise parameter_error("tool_choice", "must name one of the tools of this response")
+            raise parameter_error("tool_choice", "must be the name of a tool of this request")
         named = choice if isinstance(choice, str) else NamedToolChoice(name=choice.name)
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:

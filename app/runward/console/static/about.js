@@ -14,8 +14,8 @@ export function factsOf(run_, models, took, usage) {
     h("span", { title: moment(run_.created_at) }, `started ${ago(run_.created_at, Date.now())}`, by ? [" by ", h("strong", null, text(by.name ?? by.id))] : null),
     took, usage,
     run_.session_id ? h("span", null, "session ", h("a", { href: `#/runs?session_id=${run_.session_id}`, title: "Show the runs of this session" }, h("code", null, shortId(run_.session_id))), " ", h("a", { href: `#/start?session_id=${run_.session_id}${run_.agent ? `&agent=${encodeURIComponent(run_.agent)}` : ""}`, title: "Start another run in this session" }, "Start another run")) : null,
-    run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "the run above it") : null,
-    run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "continues an earlier run") : null,
+    run_.parent_run_id ? h("a", { href: `#/runs/${run_.parent_run_id}` }, "parent run") : null,
+    run_.continued_from ? h("a", { href: `#/runs/${run_.continued_from}` }, "continues this earlier run") : null,
     Object.keys(run_.metadata).length ? h("span", null, text(JSON.stringify(run_.metadata))) : null,
   ];
 }
@@ -26,6 +26,6 @@ export function inputView(items, run_) {
   if (said.length === 0) return [];
   const by = run_?.created_by;
   const alone = said.length === 1 && said[0].role === "user";
-  return [h("h2", null, "Input", h("span", { class: "soft small" }, alone ? (by ? [" from ", text(by.name ?? by.id)] : "") : " a conversation so far")),
+  return [h("h2", null, "Input", h("span", { class: "soft small" }, alone ? (by ? [" from ", text(by.name ?? by.id)] : "") : " a conversation")),
     alone ? content(said[0], "input") : said.map(item)];
 }

@@ -19,16 +19,16 @@ const ABOUT = ["version", "created_at", "updated_at", "object"];
 export function agent(main, { id, who }) {
   const leaving = new AbortController();
   const head = [h("p", { class: "crumbs" }, h("a", { href: "#/agents" }, "Agents")), h("h1", null, text(id))];
-  fill(main, head, h("p", { class: "soft" }, "Looking…"));
+  fill(main, head, h("p", { class: "soft" }, "Loading…"));
   get(`v1/agents/${encodeURIComponent(id)}`, undefined, leaving.signal).then(
     (found) => fill(main, head,
       found.description ? h("p", { class: "lead" }, text(found.description)) : null,
       h("div", { class: "actions" },
         who.scopes.includes("runs:write") ? h("a", { class: "button", href: `#/start?agent=${found.name}` }, "Start a run") : null,
-        h("a", { class: "button", href: `#/runs?agent=${found.name}` }, "Its runs")),
+        h("a", { class: "button", href: `#/runs?agent=${found.name}` }, "Runs of this agent")),
       about(found),
       versions(id, leaving.signal),
-      h("details", { class: "card" }, h("summary", null, "All fields, as registered"), json(found))),
+      h("details", { class: "card" }, h("summary", null, "All fields as JSON"), json(found))),
     (error) => leaving.signal.aborted || fill(main, head, h("p", { class: "wrong" }, text(error.message))));
   return () => leaving.abort();
 }
@@ -42,7 +42,7 @@ function about(found) {
     ["Model", text(modelOf(found))],
     ["Instructions", found.instructions ? one(found.instructions, "instructions") : none],
     ["Tools", found.tools.length ? links(found.tools, "tools") : none],
-    ["Hands over to", found.handoffs.length ? links(found.handoffs, "agents") : none],
+    ["Handoffs to", found.handoffs.length ? links(found.handoffs, "agents") : none],
     ["Limits", h("code", null, text(Object.entries(found.limits).filter(([, value]) => value !== null).map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ")))],
   ];
   return h("dl", { class: "rows about" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));

@@ -16,7 +16,7 @@ export function agents(main, { who, query }) {
     facts: (agent) => [
       modelOf(agent),
       some(agent.tools.length, "tool"),
-      agent.handoffs.length ? `hands over to ${agent.handoffs.join(", ")}` : null,
+      agent.handoffs.length ? `hands off to ${agent.handoffs.join(", ")}` : null,
     ],
     add: who.scopes.includes("tools:write") ? { href: "#/new-agent", label: "Register an agent" } : null,
   }, query);

@@ -19,7 +19,7 @@ export function answerField(label, help) {
   const unseen = h("p", { class: "small unseen" });
   /** @param {string} value @param {string} name @param {boolean} checked */
   const kind = (value, name, checked) => h("label", { class: "switch" }, h("input", { type: "radio", name: `${id}-kind`, value, checked, onchange: () => look() }), name);
-  const kinds = h("div", { class: "choices", role: "radiogroup", "aria-label": "What it is" }, kind("text", "Text", true), kind("json", "JSON", false));
+  const kinds = h("div", { class: "choices", role: "radiogroup", "aria-label": "Format of the result" }, kind("text", "Text", true), kind("json", "JSON", false));
   const isJson = () => kinds.querySelector("input:checked")?.getAttribute("value") === "json";
 
   /** @returns {{output: any} | null} */
@@ -38,7 +38,7 @@ export function answerField(label, help) {
     input.classList.toggle("code", isJson());
     const found = read();
     input.setAttribute("aria-invalid", String(found === null));
-    fill(unseen, split(input.value).some((part) => part.mark) ? ["With invisible characters: ", text(input.value)] : null);
+    fill(unseen, split(input.value).some((part) => part.mark) ? ["The text contains invisible characters: ", text(input.value)] : null);
   }
 
   input.addEventListener("input", look);

@@ -70,7 +70,7 @@ function show(who, watch) {
   main.dataset.title = found?.title ?? "Not found";
   title(watch.now.count);
   if (!found) {
-    fill(main, h("h1", null, "Not found"), h("p", null, h("a", { href: "#/inbox" }, "To the inbox")));
+    fill(main, h("h1", null, "Not found"), h("p", null, h("a", { href: "#/inbox" }, "Open the inbox")));
     return;
   }
   const id = found.at.exec(path)?.[1] ?? "";

@@ -44,7 +44,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
   if (may && allowed.has("edit") && storedEdit(approval.id)) void open("edit");
 
   const call = h("div", { class: "stack" },
-    approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs in this deployment, without a URL"),
+    approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs inside this deployment. The tool has no URL."),
     argumentRows(approval, approval.id, whole),
     KEEPS_NUMBERS ? null : h("p", { class: "wrong" }, "This browser rounds numbers with more than 15 digits. Use a newer browser to decide calls with such numbers."),
     h("details", { class: "digest", "data-key": `digest ${approval.id}` }, h("summary", null, "Digest ", h("code", null, `${approval.digest.replace("sha256:", "").slice(0, 12)}…`)), h("code", null, approval.digest)));
@@ -53,7 +53,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
       h("h2", { id: title, class: inRun ? "hidden" : null }, text(approval.tool), h("span", { class: "soft small" }, ` version ${approval.tool_version}`)),
       when),
     inRun ? call : h("div", { class: "card-body" }, call, story(approval)),
-    may ? [actions, panel] : h("p", { class: "soft" }, "This API key cannot decide approvals. Deciding requires the scope ", h("code", null, "approvals:decide"), "."));
+    may ? [actions, panel] : h("p", { class: "soft" }, "This API key cannot decide approvals. Decisions require the scope ", h("code", null, "approvals:decide"), "."));
 
   function tick() {
     const left = Date.parse(approval.expires_at) - Date.now();

@@ -18,7 +18,7 @@ const COLUMNS = ["Outcome", "Duration", "Run", "Agent", "Attempts", "Error", "Re
  */
 export function recentCalls(name, leaving) {
   const body = h("tbody");
-  const lead = h("p", { class: "soft", role: "status" }, "Looking…");
+  const lead = h("p", { class: "soft", role: "status" }, "Loading…");
   const table = h("table", { class: "runs of-calls", hidden: true },
     h("caption", { class: "hidden" }, `Calls of ${name}, newest first`),
     h("thead", null, h("tr", null, COLUMNS.map((title) => h("th", { scope: "col" }, title)))),
@@ -84,12 +84,12 @@ const FOR_PERCENTILES = 20; // calls: of fewer, "95 %" would say more than is kn
 /** @param {{calls: any, failed: any, timed: any, p50_ms: any, p95_ms: any}} summary */
 function sentence({ calls, failed, timed, p50_ms, p95_ms }) {
   const [of, bad, timed_, p50, p95] = [calls, failed, timed, p50_ms, p95_ms].map(number);
-  if (!of) return "No run has called this tool yet.";
-  const ended = of === 1 ? `One call, which ${bad ? "failed" : "did not fail"}.` : `The last ${of} calls: ${bad || "none"} failed.`;
+  if (!of) return "Runs have not called this tool yet.";
+  const ended = of === 1 ? bad ? "The only call failed." : "The only call did not fail." : `${bad || "None"} of the last ${of} calls failed.`;
   if (!timed_ || p50 === null || p95 === null) return ended;
-  if (timed_ === 1) return `${ended} ${of === 1 ? "It" : "The one that was sent"} took ${duration(p50)}.`;
-  if (timed_ < FOR_PERCENTILES) return `${ended} Half of those that were sent took ${duration(p50)} or less.`;
-  return `${ended} Half of those that were sent took ${duration(p50)} or less, 95 % took ${duration(p95)} or less.`;
+  if (timed_ === 1) return `${ended} ${of === 1 ? "It" : "The call that was sent"} took ${duration(p50)}.`;
+  if (timed_ < FOR_PERCENTILES) return `${ended} 50 % of the sent calls took ${duration(p50)} or less.`;
+  return `${ended} 50 % of the sent calls took ${duration(p50)} or less, and 95 % took ${duration(p95)} or less.`;
 }
 
 /** @param {any} call @param {number} slow milliseconds that fill the bar. */

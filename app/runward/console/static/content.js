@@ -35,5 +35,5 @@ function fileView(part) {
 export function answerView(output, parsed) {
   if (parsed !== null && typeof parsed === "object") return rows(parsed, "output");
   if (typeof output !== "string") return rows(output, "output");
-  return output ? markdown(output) : h("p", { class: "soft" }, "The answer is empty.");
+  return output ? markdown(output) : h("p", { class: "soft" }, "The output is empty.");
 }

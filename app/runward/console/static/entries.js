@@ -103,7 +103,7 @@ function argumentsView(call, key, around) {
   const preview = cut ? size(call.bytes ?? 0) : call.raw === undefined ? brief(call.arguments) : brief(call.raw);
   const inside = cut ? whole(call.id, key, around, (found) => rows(found.arguments, `args ${key}`))
     : call.raw === undefined ? rows(call.arguments ?? {}, `args ${key}`)
-      : h("div", null, h("p", { class: "soft small" }, "This is not a JSON object:"), one(call.raw, `args ${key}`));
+      : h("div", null, h("p", { class: "soft small" }, "The arguments are not a JSON object:"), one(call.raw, `args ${key}`));
   return h("details", { class: "io", "data-key": `args ${key}` }, h("summary", null, "Arguments ", h("span", { class: "soft" }, text(preview))), inside);
 }
 
@@ -115,7 +115,7 @@ function endView(call, key, around) {
   return h("details", { class: "io", "data-key": `out ${key}`, open: end.is_error === true || call.state === "outcome_unknown" },
     h("summary", null, end.is_error ? "Result that the model received" : "Result", why, " ", h("span", { class: "soft preview" }, text(brief(output)))),
     h("div", { class: "io-body" }, words(output, `out ${key}`),
-      end.truncated ? h("p", { class: "soft small" }, "The value is shortened here. ", whole(call.id, key, around, (found) => words(found.output ?? null, `whole ${key}`))) : null,
+      end.truncated ? h("p", { class: "soft small" }, "Only the beginning and the end are shown. ", whole(call.id, key, around, (found) => words(found.output ?? null, `whole ${key}`))) : null,
       end.detail ? h("p", { class: "soft small" }, text(end.detail)) : null));
 }
 
@@ -146,11 +146,11 @@ function decision(call, { nameOf }) {
 }
 
 /** @type {Record<string, string>} */
-const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with edited arguments", responded: "Response given instead of the tool", expired: "Approval expired", cancelled: "Cancelled, since the run ended", superseded: "Superseded, because the tool was updated" };
+const SAID = { approved: "Approved", approve: "Approved", rejected: "Rejected", reject: "Rejected", edited: "Approved with edited arguments", responded: "A person responded, so the tool was not called", expired: "Approval expired", cancelled: "Cancelled because the run ended", superseded: "Superseded, because the tool was updated" };
 
 /** @param {"del" | "ins"} tag @param {any} value */
 function side(tag, value) {
-  return value === undefined ? h("span", { class: "soft" }, tag === "del" ? "not there" : "removed") : h(tag, null, text(brief(value)));
+  return value === undefined ? h("span", { class: "soft" }, tag === "del" ? "not set" : "removed") : h(tag, null, text(brief(value)));
 }
 
 /** @param {any} value */
@@ -173,11 +173,11 @@ function noticeView(entry, key, raw, around) {
 /** @param {string} type @param {any} data */
 function noticed(type, data) {
   switch (type) {
-    case "handoff.completed": return ["Handed over ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
-    case "input.received": return Number(data.messages) === 1 ? "A message arrived" : `${data.messages} messages arrived`;
+    case "handoff.completed": return ["Handed off ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
+    case "input.received": return Number(data.messages) === 1 ? "The run received a message" : `The run received ${data.messages} messages`;
     case "state.updated": return "The state of the session was updated";
-    case "model.setting_dropped": return [text(data.model), " cannot be told ", h("strong", null, text(data.what)), ", so it is left out: ", text(data.why)];
-    default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is asked again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
+    case "model.setting_dropped": return [text(data.model), " does not support ", h("strong", null, text(data.what)), ", so Runward did not send it: ", text(data.why)];
+    default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is called again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }
 }
 

@@ -187,7 +187,7 @@ function labelled(form, path, name, given, value, { needed, beside }) {
   const help = [schema.description ? h("p", { class: "help" }, text(schema.description)) : null, rules ? h("p", { class: "limits" }, text(rules)) : null];
   const body = h("div", { class: "value" }, field?.element);
   const leave = h("button", { type: "button", class: "quiet small" });
-  const offer = () => fill(leave, shown ? "Leave out" : field ? "Put back" : "Add", h("span", { class: "hidden" }, ` ${name}`));
+  const offer = () => fill(leave, shown ? "Remove" : field ? "Restore" : "Add", h("span", { class: "hidden" }, ` ${name}`));
   leave.addEventListener("click", () => {
     shown = shown ? null : (field ?? fieldOf(form, path, given, undefined));
     fill(body, shown?.element);
@@ -280,7 +280,7 @@ function textField(form, path, schema, value) {
   // A field of one line drops line breaks, and every field drops carriage returns: until somebody types, it is what it was.
   let read = value;
   const unseen = h("p", { class: "small unseen" });
-  const look = () => fill(unseen, split(read ?? "").some((part) => part.mark) ? ["With invisible characters: ", text(read)] : null);
+  const look = () => fill(unseen, split(read ?? "").some((part) => part.mark) ? ["The text contains invisible characters: ", text(read)] : null);
   input.addEventListener("input", () => {
     read = input.value === "" && value === undefined ? undefined : input.value;
     look();

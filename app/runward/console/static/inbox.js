@@ -32,7 +32,7 @@ export function inbox(main, { watch, who }) {
   /** What was settled here, until the list knows it too. @type {Set<string>} */
   const mine = new Set();
   const list = h("div", { class: "cards" });
-  const lead = h("p", { class: "soft" }, "Looking…");
+  const lead = h("p", { class: "soft" }, "Loading…");
   const stale = h("p", { class: "stale", role: "status" });
   const told = h("p", { class: "hidden", role: "status" });
   const more = h("button", { type: "button", class: "quiet", hidden: true });
@@ -57,7 +57,7 @@ export function inbox(main, { watch, who }) {
   const onKey = (/** @type {KeyboardEvent} */ event) => step(event, main, list);
   main.addEventListener("keydown", onKey);
   const nothing = h("div", { class: "nothing", hidden: true }, icon("M2 9l2-6h8l2 6v4H2zM2 9h3.5a2.5 2.5 0 0 0 5 0H14"), h("strong", null, "No calls are waiting for you."),
-    h("p", null, "Calls that require approval appear here automatically. Each tool defines when its calls require approval with ", h("a", { href: "#/tools" }, "tool"), "."));
+    h("p", null, "Calls that require approval appear here automatically. The field approval of a ", h("a", { href: "#/tools" }, "tool"), " defines which calls require approval."));
   fill(main, h("h1", null, "Inbox"), stale, lead, told, list, nothing, more);
 
   /** @param {any} approval */
@@ -71,7 +71,7 @@ export function inbox(main, { watch, who }) {
   /** @param {any} approval */
   function say(approval) {
     const by = approval.decided_by === null ? "" : approval.decided_by === who.key.id ? " with your key" : [" by ", text(approval.decider?.name ?? shortId(approval.decided_by))];
-    note([approval.late ? "Too late: " : null, text(approval.tool), ` was ${OUTCOMES[approval.status] ?? approval.status}`, by, ". ", h("a", { href: `#/runs/${approval.run_id}` }, "See the run")]);
+    note([approval.late ? "Already decided: " : null, text(approval.tool), ` was ${OUTCOMES[approval.status] ?? approval.status}`, by, ". ", h("a", { href: `#/runs/${approval.run_id}` }, "Open the run")]);
   }
 
   /** Tells what has gone without this window's doing. Behind a cut list it may only be farther down.
@@ -129,7 +129,7 @@ export function inbox(main, { watch, who }) {
     const settled = () => {
       mine.add(key);
       drop(key);
-      note([text(action.tool), " is settled. ", h("a", { href: `#/runs/${action.run_id}` }, "See the run")]);
+      note([text(action.tool), " is settled. ", h("a", { href: `#/runs/${action.run_id}` }, "Open the run")]);
       watch.poke();
     };
     const since = h("span", { title: moment(action.requested_at) });
@@ -234,7 +234,7 @@ function sentence({ counts, more }) {
     resolve ? `${resolve === 1 ? "One outcome is" : `${resolve} outcomes are`} unknown.` : null,
     approval ? `${approval === 1 ? "One call waits" : `${approval} calls wait`} for a decision.` : null,
     tool_result ? `${tool_result === 1 ? "One call waits" : `${tool_result} calls wait`} for a result from the client.` : null,
-    more ? `The ${MOST} most urgent calls are listed.` : null,
+    more ? `This page lists the ${MOST} most urgent calls.` : null,
   ].filter((one) => one !== null);
   return parts.length ? parts.join(" ") : null;
 }

@@ -26,7 +26,7 @@ export function keys(main, { who }) {
   const body = h("tbody");
   const made = h("div", { "aria-live": "polite" });
   const name = h("input", { id: "key-name", type: "text", required: true, maxlength: "200", autocomplete: "off" });
-  const days = h("select", { id: "key-days" }, [["", "Never"], ["1", "In a day"], ["30", "In 30 days"], ["365", "In a year"]].map(([value, label]) => h("option", { value }, label)));
+  const days = h("select", { id: "key-days" }, [["", "Never"], ["1", "After one day"], ["30", "After 30 days"], ["365", "After one year"]].map(([value, label]) => h("option", { value }, label)));
   const scopes = SCOPES.map(([scope, about]) => ({ scope, box: h("input", { type: "checkbox", value: scope }), about }));
   const wrong = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { class: "primary", type: "submit" }, "Create the key");
@@ -56,7 +56,7 @@ export function keys(main, { who }) {
     const own = key.id === who.key.id;
     const ways = h("div", { class: "actions" });
     const revoke = h("button", { type: "button", class: "quiet small danger", "aria-label": `Revoke ${key.name}` }, "Revoke");
-    const sure = h("button", { type: "button", class: "small danger" }, own ? "Revoke your own key" : "Confirm revocation");
+    const sure = h("button", { type: "button", class: "small danger" }, own ? "Revoke the key that you are using" : "Revoke the key");
     const keep = h("button", { type: "button", class: "quiet small" }, "Keep the key");
     fill(ways, revoke);
     revoke.addEventListener("click", () => {

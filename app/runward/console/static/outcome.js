@@ -9,9 +9,9 @@ import { OVER } from "./timeline.js";
 /** What to do about it, by the code of an error or the reason of an incomplete run.
  * @type {Record<string, string>} */
 const ADVICE = {
-  unknown_model: "Name a model as provider:name. This deployment must have a key for the provider.",
+  unknown_model: "Write the model as provider:name. The deployment or the project must have a key for this provider.",
   model_not_found: "The provider has no model with this name. Correct the name, then start the run again.",
-  model_misconfigured: "The provider's key or address is missing. The operator must set it.",
+  model_misconfigured: "The provider's key or address is missing. The operator must set the missing value.",
   model_unauthorized: "The provider rejects the key. The operator must replace the key.",
   model_rate_limited: "The provider limits the number of requests. Start the run again later, or add a fallback model.",
   model_unavailable: "The provider failed in every attempt. Start the run again later, or add a fallback model.",
@@ -19,17 +19,17 @@ const ADVICE = {
   model_timeout: "The model did not respond in time. Start the run again, or increase the model setting timeout_seconds.",
   model_stream_broken: "The provider's response was interrupted in every attempt. Start the run again.",
   model_refused_request: "The provider rejected the request. Correct the problem in the message above, then start the run again.",
-  hook_failed: "A hook did not return a valid response. Check its log, then start the run again.",
+  hook_failed: "A hook did not return a valid response. Check the log of the hook's service, then start the run again.",
   guardrail: "A guardrail stopped the run. Change the input or the guardrail.",
-  step_failed: "An agent of this workflow failed. Check its run above.",
+  step_failed: "One of the workflow's agents failed. Open the failed run above to see the error.",
   refusal: "The model refused to answer. Change the input, then start the run again.",
-  output_schema: "The output did not match the schema, even after retries. Simplify the schema, or allow more output_retries.",
-  repeated_calls: "The model repeated the same call. Change the instructions or the results of the tool.",
-  max_turns: "Continue the run with more turns, or start it again with a larger limit max_turns.",
-  max_tool_calls: "Continue the run, or start it again with a larger limit max_tool_calls.",
-  max_tokens: "Start the run again with a larger limit max_tokens.",
-  max_cost_usd: "Start the run again with a larger limit max_cost_usd.",
-  deadline: "Continue the run, or start it again with a larger limit deadline_seconds.",
+  output_schema: "The output did not match the schema, even after retries. Simplify the schema, or increase output_retries.",
+  repeated_calls: "The model repeated the same call. Change the instructions of the agent or the results of the tool.",
+  max_turns: "Continue the run with more turns, or increase the limit max_turns and start the run again.",
+  max_tool_calls: "Continue the run, or increase the limit max_tool_calls and start the run again.",
+  max_tokens: "Increase the limit max_tokens, then start the run again.",
+  max_cost_usd: "Increase the limit max_cost_usd, then start the run again.",
+  deadline: "Continue the run, or increase the limit deadline_seconds and start the run again.",
 };
 
 /**
@@ -67,13 +67,13 @@ function figures(line, run) {
 /** @param {any} output */
 function copying(output) {
   const button = h("button", { type: "button", class: "quiet small", "data-key": "copy output" }, "Copy");
-  button.addEventListener("click", () => navigator.clipboard.writeText(typeof output === "string" ? output : JSON.stringify(output, null, 2)).then(() => note("Copied."), () => note("The browser does not allow copying.", "error")));
+  button.addEventListener("click", () => navigator.clipboard.writeText(typeof output === "string" ? output : JSON.stringify(output, null, 2)).then(() => note("Copied."), () => note("The browser did not allow the console to copy the text.", "error")));
   return button;
 }
 
 /** A form that makes the run that goes on from this one. @param {string} id @param {(to: string) => void} go */
 function continuing(id, go) {
-  const turns = h("input", { id: "continue-turns", type: "text", inputmode: "numeric", "data-key": "continue turns", placeholder: "the same number as before", autocomplete: "off" });
+  const turns = h("input", { id: "continue-turns", type: "text", inputmode: "numeric", "data-key": "continue turns", placeholder: "the same number as this run", autocomplete: "off" });
   const input = h("textarea", { id: "continue-input", rows: "2", "data-key": "continue input" });
   const wrong = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Continue");
@@ -82,7 +82,7 @@ function continuing(id, go) {
     h("p", { class: "soft small" }, "This starts a new run with the conversation and the tool results of this run."),
     h("div", { class: "pair" },
       h("div", { class: "field" }, h("label", { for: "continue-turns" }, "More turns ", h("span", { class: "soft" }, "optional")), turns),
-      h("div", { class: "field" }, h("label", { for: "continue-input" }, "Message (optional) ", h("span", { class: "soft" }, "optional")), input)),
+      h("div", { class: "field" }, h("label", { for: "continue-input" }, "Message ", h("span", { class: "soft" }, "optional")), input)),
     wrong, h("div", { class: "actions" }, button));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

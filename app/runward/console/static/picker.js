@@ -16,7 +16,7 @@ export function picker(called, signal) {
   const find = h("input", { type: "search", "aria-label": `Find ${called}`, placeholder: `Find ${called}`, autocomplete: "off", hidden: true });
   const picks = h("div");
   const scroller = h("div", { class: "picks" }, picks);
-  const said = h("p", { class: "soft small", "aria-live": "polite" }, "Looking…");
+  const said = h("p", { class: "soft small", "aria-live": "polite" }, "Loading…");
   const element = h("div", { class: "picker" }, find, scroller, said);
   /** @type {Map<string, {box: HTMLInputElement, row: HTMLElement, words: string}>} */
   const rows = new Map();
@@ -30,7 +30,7 @@ export function picker(called, signal) {
     const shown = fitting.length;
     list.show(fitting);
     const names = chosen();
-    fill(said, word && shown === names.length ? `No other of the ${rows.size} ${called} fits. ` : "", names.length ? [`${names.length} chosen: `, names.map((name, at) => [at ? ", " : "", text(name)])] : "None chosen.");
+    fill(said, word && shown === names.length ? `No other ${called} match. ` : "", names.length ? [`${names.length} chosen: `, names.map((name, at) => [at ? ", " : "", text(name)])] : "None chosen.");
   }
   find.addEventListener("input", draw);
   find.addEventListener("keydown", (event) => event.key === "Enter" && !event.ctrlKey && event.preventDefault());

@@ -26,8 +26,8 @@ const TILE_PX = 96;
 export function registered(main, kind, query) {
   const leaving = new AbortController();
   const at = location.hash.split("?")[0];
-  const find = h("input", { id: "find", type: "search", value: query.get("q") ?? "", placeholder: "A name or a word", autocomplete: "off" });
-  const lead = h("p", { class: "soft", role: "status" }, "Looking…");
+  const find = h("input", { id: "find", type: "search", value: query.get("q") ?? "", placeholder: "Search by name or text", autocomplete: "off" });
+  const lead = h("p", { class: "soft", role: "status" }, "Loading…");
   const place = h("ul", { class: "tiles plain" });
   fill(main,
     h("div", { class: "view-head" }, h("h1", null, kind.title), kind.add && h("a", { class: "button primary", href: kind.add.href }, kind.add.label)),

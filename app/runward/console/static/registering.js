@@ -7,22 +7,22 @@ import { Unfit, drawn, mustBeObject } from "./plainform.js";
 import { shownOnce } from "./secret.js";
 
 const MOST = 1000;
-const NAME = /** @type {const} */ ({ name: "name", label: "Name", about: "A letter, then letters, digits, _ and -. Models read the name.", kind: "line" });
+const NAME = /** @type {const} */ ({ name: "name", label: "Name", about: "The first character is a letter. The others are letters, digits, _ or -. Models see the name.", kind: "line" });
 const SCHEMA = { type: "object", properties: { amount: { type: "number", description: "In euros." } }, required: ["amount"], additionalProperties: false };
 /** @type {import("./plainform.js").Field[]} */
 const TOOL = [
   NAME,
-  { name: "description", label: "Description", about: "What the tool does and when to use it. Models read the description.", optional: "optional", kind: "text" },
-  { name: "url", label: "URL", about: "Runward sends the calls to this address with POST. They are signed with a secret that is shown once.", optional: "of a webhook", kind: "line" },
+  { name: "description", label: "Description", about: "State what the tool does and when to use it. Models see the description.", optional: "optional", kind: "text" },
+  { name: "url", label: "URL", about: "Runward sends each call to this address with POST and signs it. The console shows the signing secret once.", optional: "required for webhook tools", kind: "line" },
   { name: "parameters", label: "Parameters", about: "The JSON Schema of the arguments.", kind: "json", first: JSON.stringify(SCHEMA, null, 2) },
-  { name: "timeout_seconds", label: "Times out after", about: "Seconds that one call may take. If empty, the limit of the run or of this deployment applies.", optional: "optional", kind: "number" },
-  { name: "approval_expires_seconds", label: "An approval expires after", about: "Seconds. After that, the call is not sent, and the model reads that the approval expired. Default: 7 days. Maximum: 365 days.", optional: "optional", kind: "number" },
+  { name: "timeout_seconds", label: "Timeout", about: "Maximum duration of one call, in seconds. If empty, the limit of the run or of this deployment applies.", optional: "optional", kind: "number" },
+  { name: "approval_expires_seconds", label: "Approval expires after", about: "Time to decide, in seconds. After this time, Runward does not send the call and informs the model. Default: 7 days. Maximum: 365 days.", optional: "optional", kind: "number" },
 ];
 /** @type {import("./plainform.js").Field[]} */
 const AGENT = [
   NAME,
-  { name: "description", label: "Description", about: "For people, and for agents that can hand over to this agent.", optional: "optional", kind: "text" },
-  { name: "model", label: "Model", about: "provider:name. offline:rules needs no key.", optional: "of all but workflows", kind: "line", first: "offline:rules" },
+  { name: "description", label: "Description", about: "People see the description, and so do agents that can hand off to this agent.", optional: "optional", kind: "text" },
+  { name: "model", label: "Model", about: "Format: provider:name. The model offline:rules needs no API key.", optional: "required unless the agent is a workflow", kind: "line", first: "offline:rules" },
   { name: "instructions", label: "Instructions", about: "Instructions for the model.", optional: "optional", kind: "text" },
 ];
 
@@ -33,14 +33,14 @@ const AGENT = [
  */
 export function newTool(main, { who }) {
   const when = h("select", { id: "tool-approval" }, h("option", { value: "never" }, "Never"), h("option", { value: "always", selected: true }, "Before every call"), h("option", { value: "rule" }, "If a rule requires it"));
-  const rule = drawn({ name: "rule", label: "The rule, in CEL", about: "Such as args.amount > 100.0", kind: "line" });
+  const rule = drawn({ name: "rule", label: "The rule, in CEL", about: "For example: args.amount > 100.0", kind: "line" });
   rule.element.hidden = true;
   when.addEventListener("change", () => (rule.element.hidden = when.value !== "rule"));
   const again = h("input", { type: "checkbox" });
   registering(main, who, {
     title: "Register a tool",
     back: ["#/tools", "Tools"],
-    about: "Your HTTP endpoint that models may call.",
+    about: "A webhook tool is an HTTP endpoint of yours that models can call.",
     path: "v1/tools",
     fields: TOOL.map((field) => drawn(field, field.name === "parameters" ? notASchema : undefined)),
     more: [
@@ -50,8 +50,8 @@ export function newTool(main, { who }) {
     ],
     asked: () => ({ approval: when.value === "rule" ? { when: rule.read() } : when.value, idempotent: again.checked }),
     rule,
-    rest: "Such as headers, retry, on_timeout, output_schema; or a type other than webhook: {\"type\": \"agent\", \"agent\": \"clerk\"}.",
-    made: (tool) => shownOnce("Registered", "Runward signs the calls with this secret. The secret is not shown again.", tool.secret, h("a", { class: "button", href: `#/tools/${tool.name}` }, "To the tool")),
+    rest: "For example headers, retry, on_timeout or output_schema. You can also register another type of tool: {\"type\": \"agent\", \"agent\": \"clerk\"}.",
+    made: (tool) => shownOnce("Registered", "Runward signs the calls with this secret. The secret is not shown again.", tool.secret, h("a", { class: "button", href: `#/tools/${tool.name}` }, "Open the tool")),
   });
   return () => {};
 }
@@ -77,12 +77,12 @@ export function newAgent(main, { who }) {
     path: "v1/agents",
     fields: AGENT.map((field) => drawn(field)),
     more: [
-      h("fieldset", null, h("legend", null, "Tools that it may call"), tools.element),
-      h("fieldset", null, h("legend", null, "Agents that it may hand over to"), agents.element),
+      h("fieldset", null, h("legend", null, "Tools that the agent can call"), tools.element),
+      h("fieldset", null, h("legend", null, "Agents that the agent can hand off to"), agents.element),
     ],
     asked: () => ({ tools: tools.chosen(), handoffs: agents.chosen() }),
-    rest: "Such as limits, output_schema, model_settings, guardrails; or a workflow: {\"kind\": \"sequential\", \"agents\": [\"clerk\"]}.",
-    made: (agent) => h("div", { class: "outcome good", tabindex: "-1" }, h("h2", null, "Registered"), h("div", { class: "actions" }, h("a", { class: "button", href: `#/agents/${agent.name}` }, "To the agent"))),
+    rest: "For example limits, output_schema, model_settings or guardrails. You can also register a workflow: {\"kind\": \"sequential\", \"agents\": [\"clerk\"]}.",
+    made: (agent) => h("div", { class: "outcome good", tabindex: "-1" }, h("h2", null, "Registered"), h("div", { class: "actions" }, h("a", { class: "button", href: `#/agents/${agent.name}` }, "Open the agent"))),
   });
   return () => leaving.abort();
 }
@@ -116,7 +116,7 @@ function offered(called, path, leaving) {
 function registering(main, who, { title, back, about, path, fields, more, asked, rule, rest, made }) {
   const head = [h("p", { class: "crumbs" }, h("a", { href: back[0] }, back[1])), h("h1", null, title)];
   if (!who.scopes.includes("tools:write")) {
-    fill(main, head, h("p", { class: "soft" }, "This API key cannot register tools or agents. Registering requires the scope tools:write."));
+    fill(main, head, h("p", { class: "soft" }, "This API key cannot register tools or agents. Registration requires the scope tools:write."));
     return;
   }
   const wrong = h("p", { class: "wrong", role: "alert" });

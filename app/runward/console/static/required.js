@@ -12,8 +12,8 @@ import { argumentRows, words } from "./values.js";
 /** What each type is called, what it says, and the scope of those who may settle it.
  * @type {Record<string, {title: string, lead: string, scope: string}>} */
 const TYPES = {
-  resolve: { title: "Outcome unknown", lead: "The call was sent, but no complete response arrived. The call may or may not have taken effect. Check the other system, then record what happened.", scope: "approvals:decide" },
-  tool_result: { title: "Result required", lead: "The client that started the run executes this tool. You can submit the result instead.", scope: "runs:write" },
+  resolve: { title: "Outcome unknown", lead: "Runward sent the call, but received no complete response. The call may or may not have taken effect. Check the system that the tool changes, then record the outcome.", scope: "approvals:decide" },
+  tool_result: { title: "Result required", lead: "The client that started the run executes this tool. If the client cannot, you can submit the result here.", scope: "runs:write" },
   asks: { title: "Input required", lead: "The tool needs an answer before it can continue.", scope: "runs:write" },
 };
 
@@ -64,7 +64,7 @@ export function requiredAction(action, { runId, may, done }) {
   };
   /** A panel that says what went wrong. @param {string} label @param {(message: string) => void} give */
   const failure = (label, give) => (/** @type {HTMLElement} */ back) => {
-    const field = wordsField(label, "the model reads it", 3);
+    const field = wordsField(label, "the model receives this text", 3);
     const button = h("button", { type: "button", class: "primary danger" }, "Report a failure");
     button.addEventListener("click", () => give(field.read()));
     return [field.element, h("div", { class: "actions" }, button, back)];
@@ -72,21 +72,21 @@ export function requiredAction(action, { runId, may, done }) {
 
   const ways = {
     resolve: [
-      { name: "done", label: "It took effect", panel: output("Output of the call", "the model reads it as the call's result", "Record as completed", (value) => void settle("resolve", { resolution: "completed", output: value })) },
-      { name: "failed", label: "It failed", kind: /** @type {const} */ ("danger"), panel: failure("Error message", (message) => void settle("resolve", { resolution: "failed", message })) },
-      { name: "retry", label: "Send it again", panel: (/** @type {HTMLElement} */ back) => {
+      { name: "done", label: "The call took effect", panel: output("Output of the call", "the model receives this output as the result of the call", "Record as completed", (value) => void settle("resolve", { resolution: "completed", output: value })) },
+      { name: "failed", label: "The call failed", kind: /** @type {const} */ ("danger"), panel: failure("Error message", (message) => void settle("resolve", { resolution: "failed", message })) },
+      { name: "retry", label: "Send again", panel: (/** @type {HTMLElement} */ back) => {
         const button = h("button", { type: "button", class: "primary danger" }, "Send the call again");
         button.addEventListener("click", () => void settle("resolve", { resolution: "retry" }));
         return [h("p", null, "Send the call again only if you know that the first call did not take effect. Otherwise, the effect happens twice."), h("div", { class: "actions" }, button, back)];
       } },
     ],
     tool_result: [
-      { name: "result", label: "Submit the result", panel: output("The result", "the model reads it", "Send this result", (value) => void settle("result", { output: value })) },
+      { name: "result", label: "Submit the result", panel: output("The result", "the model receives this result", "Send this result", (value) => void settle("result", { output: value })) },
       { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Error message", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
     ],
     asks: [
-      { name: "answer", label: "Answer", panel: output("The answer", "the tool receives it", "Send the answer", (value) => void settle("result", { output: value })) },
-      { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Why there is no answer", (message) => void settle("result", { error: message || "Nobody answered the request of the tool." })) },
+      { name: "answer", label: "Answer", panel: output("The answer", "the tool receives this answer", "Send the answer", (value) => void settle("result", { output: value })) },
+      { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Reason for the missing answer", (message) => void settle("result", { error: message || "The tool's request for input was not answered." })) },
     ],
   }[/** @type {"resolve" | "tool_result" | "asks"} */ (type)];
   const key = `${run} ${action.call_id}`;
@@ -94,8 +94,8 @@ export function requiredAction(action, { runId, may, done }) {
   const { actions, panel } = choosing(key, action.tool, ways);
   element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
     h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
-    type === "asks" ? [h("h3", null, "Request of the tool"), words(action.requests, `asks ${key}`)] : null,
-    h("div", null, h("h3", null, "Arguments"), action.arguments === null ? h("p", { class: "soft" }, "This API key cannot read the arguments. Reading them requires the scope ", h("code", null, "runs:read"), ".") : argumentRows(action, `required ${key}`, wholeArguments(action))),
-    allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "Submitting a result requires the scope ", h("code", null, scope), "."));
+    type === "asks" ? [h("h3", null, "Input that the tool requests"), words(action.requests, `asks ${key}`)] : null,
+    h("div", null, h("h3", null, "Arguments"), action.arguments === null ? h("p", { class: "soft" }, "This API key cannot read the arguments. To read arguments, a key requires the scope ", h("code", null, "runs:read"), ".") : argumentRows(action, `required ${key}`, wholeArguments(action))),
+    allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "To submit a result, an API key requires the scope ", h("code", null, scope), "."));
   return element;
 }

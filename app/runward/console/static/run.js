@@ -94,7 +94,7 @@ export function run(main, { id, who, go, watch }) {
 
   /** The card of an approval. @param {any} call @param {HTMLElement} place */
   async function ask(call, place) {
-    fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "The call is in the inbox")));
+    fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "Open the approval in the inbox")));
     const approval = await details({ approval_id: call.approval.id }, leaving.signal).catch(() => null);
     if (approval?.status !== "pending") return;
     fill(place, approvalCard(approval, { inRun: true, may: may.decide, decided: (now) => {
@@ -243,7 +243,7 @@ export function run(main, { id, who, go, watch }) {
     const lines_ = kept(`lines ${child.id}`, 0, () => h("div", { class: "timeline" }));
     const details = /** @type {HTMLDetailsElement} */ (kept(`child ${child.id}`, 0, () => {
       const made = h("details", { class: "child" }, h("summary"),
-        h("p", { class: "small" }, h("a", { href: `#/runs/${child.id}` }, "Open this run alone"), " ", h("code", { class: "soft" }, shortId(child.id))), lines_);
+        h("p", { class: "small" }, h("a", { href: `#/runs/${child.id}` }, "Open the page of this run"), " ", h("code", { class: "soft" }, shortId(child.id))), lines_);
       made.addEventListener("toggle", () => {
         if (!made.open) opened.delete(child.id);
         draw();
@@ -255,7 +255,7 @@ export function run(main, { id, who, go, watch }) {
     if (details.dataset.now !== now) {
       details.dataset.now = now;
       if (child.asking.size) opened.add(child.id);
-      fill(/** @type {Element} */ (details.firstElementChild), "Run of ", h("strong", null, text(child.created?.agent ?? "an agent")), " ", badge(child.status), h("span", { class: "soft small" }, ` ${child.done} ${child.done === 1 ? "turn" : "turns"}${calls ? `, ${calls} ${calls === 1 ? "call" : "calls"}` : ""}`));
+      fill(/** @type {Element} */ (details.firstElementChild), "Child run of agent ", h("strong", null, text(child.created?.agent ?? "an agent")), " ", badge(child.status), h("span", { class: "soft small" }, ` ${child.done} ${child.done === 1 ? "turn" : "turns"}${calls ? `, ${calls} ${calls === 1 ? "call" : "calls"}` : ""}`));
     }
     if (opened.has(child.id)) details.open = true;
     if (details.parentNode !== node) add(node, details);
@@ -287,7 +287,7 @@ export function run(main, { id, who, go, watch }) {
   function finish() {
     const line = timeline.line(id);
     const parent = line.created?.parent_call_id;
-    when(composer, !may.write || OVER.has(line.status) || line.created === null ? "none" : parent ? "child" : "open", () => (composer.dataset.now === "open" ? saying(id) : composer.dataset.now === "child" ? h("p", { class: "soft small" }, "Send messages to the parent run.") : null));
+    when(composer, !may.write || OVER.has(line.status) || line.created === null ? "none" : parent ? "child" : "open", () => (composer.dataset.now === "open" ? saying(id) : composer.dataset.now === "child" ? h("p", { class: "soft small" }, "A child run does not accept messages. Send the message to the parent run.") : null));
     when(end, OVER.has(line.status) ? `${line.status} ${shown?.status}` : "", () => outcome(line, shown, may.write, go));
   }
 

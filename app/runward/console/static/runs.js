@@ -17,7 +17,7 @@ const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "
 /** Several statuses under one name. @type {[string, string][]} */
 const GROUPS = [
   ["queued,in_progress,requires_action", "Open"],
-  ["failed,incomplete,expired", "Ended badly"],
+  ["failed,incomplete,expired", "Failed, incomplete or expired"],
 ];
 
 /** @param {string} status */
@@ -44,7 +44,7 @@ export function runs(main, { query, go }) {
   const leaving = new AbortController();
   let asking = new AbortController();
   const body = h("tbody");
-  const lead = h("p", { class: "soft", role: "status" }, "Looking…");
+  const lead = h("p", { class: "soft", role: "status" }, "Loading…");
   const table = h("table", { class: "runs of-runs", hidden: true },
     h("caption", { class: "hidden" }, "Runs, newest first"),
     h("thead", null, h("tr", null, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
@@ -94,7 +94,7 @@ export function runs(main, { query, go }) {
     history.replaceState(null, "", `#/runs${kept.size ? `?${kept}` : ""}`);
     known = nothing();
     lead.className = "soft";
-    fill(lead, "Looking…");
+    fill(lead, "Loading…");
     begin();
   }
 
@@ -145,7 +145,7 @@ export function runs(main, { query, go }) {
   /** @param {number} shown */
   function sentence(shown) {
     const { q, status: of, agent: by } = asked();
-    const back = known.beyond && q ? `; looked at those since ${moment(timeOf(known.reached))}` : "";
+    const back = known.beyond && q ? `. The search covers the runs since ${moment(timeOf(known.reached))}` : "";
     if (shown === 0) return q || of || by || session ? `No runs match${back}.` : "No runs yet. Start a run here or with POST /v1/runs.";
     const many = shown === 1 ? "One run" : `${shown} runs`;
     return known.beyond && !q ? `The newest ${many.toLowerCase()}.` : `${many}${back}.`;

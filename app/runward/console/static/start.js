@@ -28,7 +28,7 @@ class Unfit extends Error {
  */
 export function start(main, { go, query, who }) {
   const leaving = new AbortController();
-  const agent = h("select", { id: "start-agent" }, h("option", { value: "" }, "None: a model with tools"));
+  const agent = h("select", { id: "start-agent" }, h("option", { value: "" }, "No agent: choose a model and tools"));
   const about = h("p", { class: "help", id: "start-agent-about" });
   const model = h("input", { id: "start-model", type: "text", value: "offline:rules", list: "start-models", autocomplete: "off", spellcheck: "false" });
   const models = h("datalist", { id: "start-models" }, h("option", { value: "offline:rules" }));
@@ -113,8 +113,8 @@ export function start(main, { go, query, who }) {
     input.value = asJson.checked ? JSON.stringify(said.map((/** @type {any} */ { role, content }) => ({ role, content })), null, 2) : said[0].content;
     input.classList.toggle("code", asJson.checked);
     like.hidden = false;
-    fill(like, "Like ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",
-      gone ? ["Its agent ", text(made.agent), " no longer exists. "] : null,
+    fill(like, "Copied from ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",
+      gone ? ["The agent ", text(made.agent), " no longer exists. "] : null,
       missing.length ? ["These tools no longer exist: ", text(missing.join(", ")), ". "] : null,
       made.agent && !gone ? null : "The instructions, limits and model settings of the earlier run are not available. Enter them again.");
     choose();

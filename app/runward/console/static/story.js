@@ -35,10 +35,10 @@ export function story(approval) {
     fill(items, h("p", { class: "soft" }, "Loading…"));
     const page = await get(`v1/runs/${approval.run_id}/items`, { limit: LATEST, order: "desc" }).catch(() => null);
     if (page === null) {
-      fill(items, h("p", { class: "soft" }, "This API key cannot read the conversation. Reading it requires the scope ", h("code", null, "runs:read"), "."));
+      fill(items, h("p", { class: "soft" }, "This API key cannot read the conversation. To read a conversation, a key requires the scope ", h("code", null, "runs:read"), "."));
       return;
     }
-    fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items; `, h("a", { href: `#/runs/${approval.run_id}` }, "all of them"), ".") : null, page.data.reverse().map(item));
+    fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items. `, h("a", { href: `#/runs/${approval.run_id}` }, "Open the complete conversation")) : null, page.data.reverse().map(item));
   }
   place.addEventListener("toggle", () => place.open && void load(), { once: true });
   return h("section", { class: "story", "aria-label": "Context" },
@@ -47,7 +47,7 @@ export function story(approval) {
     h("p", { class: "soft small" }, chain(approval)),
     h("h3", null, "Requested"),
     input,
-    approval.model_message ? h("div", { class: "said" }, h("h3", null, "The model said"), markdown(approval.model_message)) : null,
+    approval.model_message ? h("div", { class: "said" }, h("h3", null, "Message of the model"), markdown(approval.model_message)) : null,
     place);
 }
 
@@ -61,7 +61,7 @@ function starter(run) {
 function chain(approval) {
   const path = [...approval.path];
   if (approval.agent && path.at(-1) !== approval.agent) path.push(approval.agent);
-  const names = path.length ? path.flatMap((name, at) => (at ? [" › ", text(name)] : [text(name)])) : "An inline run";
+  const names = path.length ? path.flatMap((name, at) => (at ? [" › ", text(name)] : [text(name)])) : "A run without a registered agent";
   const link = (/** @type {string} */ id) => h("a", { href: `#/runs/${id}` }, shortId(id));
   const root = approval.run?.id ?? approval.run_id;
   return [names, " · ", link(root), root === approval.run_id ? null : [" › ", link(approval.run_id)]];

@@ -7,7 +7,7 @@ import { duration } from "./format.js";
 /** @typedef {import("./timeline.js").Turn} Turn */
 
 /** @type {Record<string, string>} */
-const CALLED = { queue: "In the queue", model: "Model", retry: "Pause before a retry", tool: "Tools", wait: "Waiting for someone" };
+const CALLED = { queue: "In the queue", model: "Model", retry: "Pause before a retry", tool: "Tools", wait: "Waiting for a person or a client" };
 const MOST_PIECES = 240;
 const MOST_TICKS = 5;
 const TICK_PX = 80;
@@ -50,11 +50,11 @@ export function spent(line, now) {
 export function track(runId, turn, call) {
   const bars = [];
   const began = Math.min(...[...call.waits, ...call.attempts].map((one) => one.from));
-  if (began > call.at) bars.push(bar("queue", "Before the start", { from: call.at, to: began }));
+  if (began > call.at) bars.push(bar("queue", "Before the first attempt", { from: call.at, to: began }));
   for (const span of call.waits) bars.push(bar("wait", "Waited for a decision", span));
-  for (const span of call.attempts) bars.push(bar(span.again ? "again" : "attempt", span.again ? `Attempt ${span.number}, and the pause before the next` : `Attempt ${span.number}`, span));
+  for (const span of call.attempts) bars.push(bar(span.again ? "again" : "attempt", span.again ? `Attempt ${span.number} and the pause before the next attempt` : `Attempt ${span.number}`, span));
   const last = call.attempts.at(-1);
-  if (last?.to && call.ended > last.to) bars.push(bar("wait", "Waited for a review of the outcome", { from: last.to, to: call.ended }));
+  if (last?.to && call.ended > last.to) bars.push(bar("wait", "Waited for a person to record the outcome", { from: last.to, to: call.ended }));
   const shown = h("div", { class: "track", "aria-hidden": "true" }, bars);
   shown.dataset.run = runId;
   shown.dataset.turn = String(turn);

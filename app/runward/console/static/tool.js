@@ -20,18 +20,18 @@ const TRIALS = { completed: ["Completed", "good"], accepted: ["Accepted; the too
 export function tool(main, { id, who }) {
   const leaving = new AbortController();
   const head = [h("p", { class: "crumbs" }, h("a", { href: "#/tools" }, "Tools")), h("h1", null, text(id))];
-  fill(main, head, h("p", { class: "soft" }, "Looking…"));
+  fill(main, head, h("p", { class: "soft" }, "Loading…"));
   get(`v1/tools/${encodeURIComponent(id)}`, undefined, leaving.signal).then(
     (found) => {
       const tried = who.scopes.includes("tools:write") && !UNTRIED.includes(found.type);
       fill(main, head,
         found.description ? h("p", { class: "lead" }, text(found.description)) : null,
-        who.scopes.includes("runs:write") ? h("div", { class: "actions" }, h("a", { class: "button", href: `#/start?tool=${found.name}` }, "Start a run with it")) : null,
+        who.scopes.includes("runs:write") ? h("div", { class: "actions" }, h("a", { class: "button", href: `#/start?tool=${found.name}` }, "Start a run with this tool")) : null,
         about(found),
         tried ? trying(found) : null,
         recentCalls(found.name, leaving.signal),
-        h("details", { class: "card" }, h("summary", null, "Parameters: its JSON Schema"), json(found.parameters)),
-        h("details", { class: "card" }, h("summary", null, "All fields, as registered"), json(found)));
+        h("details", { class: "card" }, h("summary", null, "JSON Schema of the parameters"), json(found.parameters)),
+        h("details", { class: "card" }, h("summary", null, "All fields as JSON"), json(found)));
     },
     (error) => leaving.signal.aborted || fill(main, head, h("p", { class: "wrong" }, text(error.message))));
   return () => leaving.abort();
@@ -43,12 +43,12 @@ function about(found) {
   const rule = found.approval?.when ? [h("code", null, text(found.approval.when)), " in CEL"] : found.approval?.callable ? [h("code", null, text(found.approval.callable))] : null;
   /** @type {[string, import("./dom.js").Child][]} */
   const facts = [
-    ["Where", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
-    ["Approval is required", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["where ", rule], h("span", { class: "soft" }, `; unanswered after ${roughly(expires * 1000)}`)]],
-    ["Times out after", found.timeout_seconds === null ? "the limit of the run or of this deployment" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
+    ["Runs at", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
+    ["Approval is required", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["if ", rule], h("span", { class: "soft" }, `; an approval expires after ${roughly(expires * 1000)}`)]],
+    ["Timeout", found.timeout_seconds === null ? "the limit of the run or of this deployment" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
     ["Retried after a failure", found.idempotent ? "yes, because the tool is idempotent" : "only if the call was certainly not sent"],
-    ["Version", [String(found.version), h("span", { class: "soft", title: moment(found.updated_at) }, ` made ${ago(found.updated_at, Date.now())}`)]],
-    ["Enabled", found.enabled === true ? "yes" : found.enabled === false ? "no" : "by a rule"],
+    ["Version", [String(found.version), h("span", { class: "soft", title: moment(found.updated_at) }, ` updated ${ago(found.updated_at, Date.now())}`)]],
+    ["Enabled", found.enabled === true ? "yes" : found.enabled === false ? "no" : "depends on a rule"],
   ];
   return h("dl", { class: "rows about" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
@@ -84,7 +84,7 @@ function trying(found) {
     }
     button.disabled = false;
   });
-  return h("section", { class: "card", "aria-label": "Test the tool" }, h("h2", null, "Test the tool"), h("p", { class: "soft small" }, "Runward really calls the tool once, outside of any run, without approval. The call is not recorded."), made.element, h("div", { class: "actions" }, button), result);
+  return h("section", { class: "card", "aria-label": "Test the tool" }, h("h2", null, "Test the tool"), h("p", { class: "soft small" }, "Runward sends one real call to the tool, without a run and without approval. Runward does not record the call."), made.element, h("div", { class: "actions" }, button), result);
 }
 
 /** @param {any} trial */

@@ -10,7 +10,7 @@ import { registered } from "./registered.js";
 export function tools(main, { who, query }) {
   return registered(main, {
     title: "Tools",
-    about: "What models may call.",
+    about: "Tools are functions that models can call.",
     path: "v1/tools",
     none: "No tools are registered yet.",
     facts: (tool) => [tool.type, asks(tool.approval), tool.enabled === false ? "off" : null, host(tool.url)],

@@ -35,14 +35,13 @@ def ensure_same_origin(method: str, headers: Mapping[str, str]) -> None:
     https. Over http, they send it only to this machine. Raises ForbiddenError."""
     if headers.get("sec-fetch-site") != "same-origin":
         raise ForbiddenError(
-            "A console session is accepted only from the console's own page, over "
-            "https or on this machine (header `Sec-Fetch-Site: same-origin`). "
-            "Programs must send an API key in the header `Authorization: Bearer "
-            "rw_…`."
+            "Runward accepts a console session only in requests of the console's page, over https "
+            "or from this machine (header `Sec-Fetch-Site: same-origin`). Programs must send an "
+            "API key in the header `Authorization: Bearer rw_…`."
         )
     if method not in _READS and not headers.get(CSRF_HEADER.lower()):
         raise ForbiddenError(
-            f"Requests of the console that change data must send the header `{CSRF_HEADER}`."
+            f"A console request that changes data must contain the header `{CSRF_HEADER}`."
         )
 
 

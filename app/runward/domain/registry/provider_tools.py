@@ -25,13 +25,14 @@ _WHOLE: Final[JsonObject] = {"type": ["integer", "null"], "minimum": 1}
 
 EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
     "shell": ExecutorTool(
-        "Runs shell commands, one after the other, and answers with what each wrote to standard "
-        "output and standard error and how it ended.",
+        "Runs shell commands one after another. Returns the standard output, the standard error "
+        "and the exit status of each command.",
         closed_object(
             "commands",
             commands={"type": "array", "items": _TEXT, "minItems": 1},
-            timeout_ms=_WHOLE | {"description": "For each command."},
-            max_output_length=_WHOLE | {"description": "Characters kept of each output."},
+            timeout_ms=_WHOLE | {"description": "Timeout of each command in milliseconds."},
+            max_output_length=_WHOLE
+            | {"description": "Maximum number of characters that are returned of each output."},
         ),
     ),
     "apply_patch": ExecutorTool(
@@ -57,8 +58,8 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
         ),
     ),
     "computer": ExecutorTool(
-        "Does actions on a screen in their order (click, double_click, drag, keypress, move, "
-        "screenshot, scroll, type, wait), and answers with a picture of it.",
+        "Performs actions on a screen in the given order (click, double_click, drag, keypress, "
+        "move, screenshot, scroll, type, wait). Returns a screenshot.",
         closed_object(
             "actions",
             actions={
@@ -72,7 +73,8 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
             pending_safety_checks={
                 "type": ["array", "null"],
                 "items": {"type": "object"},
-                "description": "What the vendor wants a person to look at first.",
+                "description": "Safety checks of the provider. A person must acknowledge "
+                "them before the actions run.",
             },
         ),
     ),
@@ -81,7 +83,7 @@ EXECUTORS: Final[dict[ExecutorKind, ExecutorTool]] = {
 MCP_REQUEST: Final = closed_object(
     *("name", "arguments"),
     server_label=_TEXT | {"description": "The server's label."},
-    name=_TEXT | {"description": "The tool that the vendor is to call."},
+    name=_TEXT | {"description": "Name of the tool that the provider calls."},
     arguments={"type": "object"},
 )
 """The arguments of a call in which a provider requests permission to call a tool of a hosted MCP

@@ -25,7 +25,7 @@ DECLINED_BEFORE: Final = (
     "This call was not run, because an identical call was rejected earlier in this run."
 )
 NOBODY_ANSWERED: Final = (
-    "The approval request expired before anyone decided, so the tool was not run. "
+    "The approval request expired before a person decided, so the tool was not run. "
     "This is not a rejection."
 )
 TRUNCATED: Final = (

@@ -82,7 +82,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _refuse(constant: str) -> Never:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is not a JSON value")
 
 
 def _finite(digits: str) -> float:

@@ -144,7 +144,7 @@ async def _ask_until_complete(
         answers.append(answer)
         if answer.state != "suspended":
             return answers
-    raise invalid_response(f"it paused {MAX_PAUSES} times")
+    raise invalid_response(f"the provider paused the response {MAX_PAUSES} times")
 
 
 async def _ask_streaming(
@@ -176,7 +176,7 @@ async def _ask_whole(
         instrument=False,
     )
     if not has_ended(answer):
-        raise invalid_response("it has no reason for its end")
+        raise invalid_response("it does not state why it ended")
     return answer
 
 

@@ -44,7 +44,7 @@ class Vault:
 
     def __init__(self, secret_key: str) -> None:
         if len(secret_key) < MIN_KEY_CHARACTERS:
-            raise ValueError(f"the secret key needs {MIN_KEY_CHARACTERS} characters or more")
+            raise ValueError(f"the secret key must have at least {MIN_KEY_CHARACTERS} characters")
         self._root = secret_key.encode()
         self._cipher = AESGCM(self._derive(b"stored secrets"))
         self._pepper = self._derive(b"api keys")

@@ -138,8 +138,8 @@ def _check(
         raise e.ConflictError("A child run cannot be continued. Start a new run instead.")
     if state.config.kind != "llm" and reason == CallReason.LIMIT:
         raise e.ConflictError(
-            "A workflow that reached its maximum number of tool calls lost a step, "
-            "so it cannot be continued. Start a new run."
+            "This workflow skipped a step when it reached its maximum number of tool calls, so it "
+            "cannot be continued. Start a new run."
         )
     last = state.segments[-1] if state.segments else None
     answered = last and last.kind is SegmentKind.RESPONSE and not list_requested_calls(last)
@@ -180,5 +180,8 @@ async def copy_history(tx: Tx, new: NewRun) -> None:
         if (
             await tx.execute(_FIND_OPEN_CONTINUATION, {**values, "others": list(others)})
         ).one_or_none():
-            raise e.ConflictError("Another run already continues this run, and has not ended.")
+            raise e.ConflictError(
+                "Another run that continues this run has not ended. Wait until it ends, or cancel "
+                "it."
+            )
     await tx.execute(_COPY, values)

@@ -139,12 +139,12 @@ async def _apply_callback(
     if isinstance(callback, CallbackInputRequired):
         if call.phase is CallPhase.AWAITING_INPUT:
             raise e.ConflictError(
-                "This tool call already waits for another answer from the caller."
+                "This tool call already has an open input request. Wait for its answer."
             )
         if count_input_requests(call) >= MAX_INPUT_REQUESTS:
             raise e.ConflictError(
-                f"This tool call has already asked the caller {MAX_INPUT_REQUESTS} "
-                "times, which is the maximum."
+                f"This tool call has already sent {MAX_INPUT_REQUESTS} input requests, which is "
+                "the maximum."
             )
         check_room(callback, stored=state.stored_bytes)
     changes = Changes()

@@ -146,7 +146,8 @@ async def _resource_metadata(
             continue
         if not check_resource_allowed(resource_url_from_server_url(url), str(about.resource)):
             raise NotAuthorizedError(
-                f"{place[:300]} describes a different resource: {str(about.resource)[:300]}.",
+                f"The metadata at {place[:300]} is for a different resource: "
+                f"{str(about.resource)[:300]}.",
                 permanent=True,
             )
         return about
@@ -164,8 +165,8 @@ async def _server_metadata(
             except ValidationError:
                 continue
     raise NotAuthorizedError(
-        "The server does not name a token endpoint: there is no metadata at "
-        f"{', '.join(tried)[:600]}. Set `oauth.token_url`.",
+        "Runward found no token endpoint, because there is no valid OAuth metadata at {', "
+        "'.join(tried)[:600]}. Set `oauth.token_url`.",
         permanent=True,
     )
 
@@ -176,8 +177,8 @@ def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
         if client.issuer is None or issuers_match(one, client.issuer):
             return one
     raise NotAuthorizedError(
-        "The server does not name the issuer in `oauth.issuer`. It names these "
-        f"authorization servers: {', '.join(advertised)[:600]}.",
+        "The server's metadata does not list the issuer in `oauth.issuer`. It lists these "
+        "authorization servers: {', '.join(advertised)[:600]}.",
         permanent=True,
     )
 
@@ -188,8 +189,8 @@ def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) 
     for wanted in (expected, client.issuer or expected):
         if not issuers_match(metadata.issuer, wanted):
             raise NotAuthorizedError(
-                "The authorization server names the issuer "
-                f"{metadata.issuer[:300]}, but {wanted[:300]} is required.",
+                "The authorization server's metadata has the issuer {metadata.issuer[:300]}, but "
+                "Runward expected the issuer {wanted[:300]}.",
                 permanent=True,
             )
 
@@ -198,8 +199,8 @@ def _check_grant(metadata: ServerMetadata, client: OAuthClient) -> None:
     offered = metadata.grant_types_supported
     if client.grant == "client_credentials" and offered is not None and client.grant not in offered:
         raise NotAuthorizedError(
-            f"The authorization server {metadata.issuer[:300]} does not support the "
-            f"grant client_credentials, only {', '.join(offered)[:300]}. "
+            f"The authorization server {metadata.issuer[:300]} does not support the grant type "
+            f"client_credentials. It supports: {', '.join(offered)[:300]}. "
             f"{_NO_BROWSER}",
             permanent=True,
         )

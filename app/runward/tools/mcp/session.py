@@ -118,7 +118,7 @@ class McpSession:
             async with self._slots:
                 if self._lost:
                     raise McpUnreachableError(
-                        "The session ended while the call was waiting for it."
+                        "The session with the MCP server ended before Runward could send the call."
                     )
                 yield client
         finally:

@@ -173,8 +173,8 @@ class ToolContext:
         if agent not in self._handoffs:
             known = ", ".join(self._handoffs) or "none"
             raise ToolContextError(
-                f"this run cannot be handed over to {agent!r}; the handoffs of the "
-                f"agent are: {known}"
+                f"this run cannot be handed off to agent {agent!r}; the current agent can hand "
+                f"off only to: {known}"
             )
         self._wishes.transfer_to = agent
 

@@ -111,7 +111,10 @@ class Signature:
             elif parameter.kind is Parameter.VAR_KEYWORD:
                 repeated: list[str] = sorted(value.keys() & {*self.parameters, *named})
                 if repeated:
-                    raise ArgumentsError(f"{name}: repeats {', '.join(repeated)}")
+                    raise ArgumentsError(
+                        f"{name}: must not contain the names of other parameters: "
+                        f"{', '.join(repeated)}"
+                    )
                 named |= value
             elif parameter.kind in _BY_NAME:
                 named[name] = value
@@ -146,8 +149,8 @@ def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> 
         if _is_context(hint):
             if index > 0 or parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
                 raise PluginError(
-                    f"{where}: parameter '{name}' is a ToolContext, but only the "
-                    "first parameter may be one"
+                    f"{where}: parameter '{name}' is a ToolContext, but only the first parameter "
+                    "can be a ToolContext"
                 )
             context = name
             continue

@@ -56,7 +56,7 @@ def make_tool(item: Any) -> PluginTool:
         return _of_function(cast("FunctionTool[..., Any]", item))
     if inspect.isroutine(cast(object, item)):
         return _of_function(FunctionTool(cast(Callable[..., Any], item), {}))
-    raise PluginError(f"{item!r:.200} is not a tool: it is neither a function nor a BaseTool")
+    raise PluginError(f"{item!r:.200} is not a tool, because it is not a function or a BaseTool")
 
 
 def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
@@ -188,7 +188,10 @@ def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[
     own = contract["parameters"].get("properties", {})
     assert isinstance(wanted, dict)
     if own.keys() != wanted.keys():
-        raise PluginError(f"{where}: what implements '{kind}' takes {', '.join(wanted)}")
+        raise PluginError(
+            f"{where}: a function that implements '{kind}' must have exactly these parameters: "
+            f"{', '.join(wanted)}"
+        )
     description = contract["description"] or known.description
     return contract | {"parameters": known.parameters, "description": description}
 

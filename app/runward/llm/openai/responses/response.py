@@ -133,7 +133,7 @@ class ResponseMerge:
         """Return the response of a whole body, without a stream."""
         self._response = parse_object(body)
         if self._response.get("error") is None and "output" not in self._response:
-            raise invalid_response("it has no output")
+            raise invalid_response("it has no `output`")
         return self.result()
 
     def result(self) -> ModelResponse:
