@@ -63,9 +63,9 @@ def _check_base_url(value: str) -> str:
     if parts is None or not value.isascii() or re.search(r"[\s\x00-\x1f]", value):
         raise ValueError("must be an address such as https://example.com")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("must not have a user name, a query or a fragment")
+        raise ValueError("must not contain a user name, a query or a fragment")
     if parts.port == 0:
-        raise ValueError("must not have the port 0")
+        raise ValueError("must not contain the port 0")
     return value.rstrip("/")
 
 

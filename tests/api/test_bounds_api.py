@@ -89,5 +89,5 @@ def test_a_result_that_cannot_be_stored_leaves_its_sibling_s_alone(project: Proj
     results = [one for one in project.client.items(run["id"]) if one.get("type") == "tool_result"]
     [shown, found] = results
     assert [part["type"] for part in shown["content"]] == ["text", "text", "text"]
-    assert "was removed from this result: its URL is not" in shown["content"][1]["text"]
+    assert "was removed from this result: the URL is not" in shown["content"][1]["text"]
     assert found["output"] == {"found": 1}

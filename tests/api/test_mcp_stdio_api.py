@@ -33,7 +33,7 @@ ARGS = ["-m", "tests.support.mcp.process", "stdio"]
 """A server of the SDK."""
 PLAIN = [str(Path(plain.__file__))]
 
-LONG_LINE = "it wrote a line of more than 11534336 bytes to its standard output."
+LONG_LINE = "the server wrote a line of more than 11534336 bytes to its standard output."
 ENDLESS = """
 import sys
 while True:
@@ -119,7 +119,7 @@ def test_a_bad_byte_or_a_deep_schema_of_a_command_does_not_end_its_session(
     project: Project,
 ) -> None:
     made = register(project, approval="never", args=["-c", BAD_BYTES])
-    reason = "its schemas or annotations are nested more than 64 levels deep"
+    reason = "the schemas or annotations of the tool are nested more than 64 levels deep"
     assert made["tool_names"] == ["box_odd"]
     assert made["skipped"] == [{"tool": "deep", "reason": reason}]
     for _ in range(2):

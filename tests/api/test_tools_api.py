@@ -498,7 +498,9 @@ def test_a_tool_that_cannot_be_reached_has_surely_not_run(project: Project) -> N
         retry = {"max_attempts": 2, "initial_seconds": 0.01}
         project.client.register_tool("gone", url, retry=retry)
         run = project.run(calls(call(1, "gone")), text("ok"), tools=["gone"])
-    assert result_of(project.asked(), "c1") == "The tool could not be reached. It has not run."
+    assert (
+        result_of(project.asked(), "c1") == "The tool could not be reached. The tool has not run."
+    )
     [ledger] = project.client.tool_calls(run["id"])
     assert (ledger["reason"], ledger["attempt"]) == ("not_sent", 2)
 

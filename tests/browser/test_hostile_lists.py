@@ -76,7 +76,7 @@ def test_what_is_registered_tried_and_refused(project: Project, opens: Opens) ->
         assert read_all(page.locator(".tile p.clamp")) == [ONE]
         unharmed(window)
     window.go("#/agents/agent", "agent")
-    expect(page.get_by_text("Everything, as")).to_be_visible()
+    expect(page.get_by_text("All fields as JSON")).to_be_visible()
     assert read(page.locator("main > p.lead")) == ONE
     assert FOLDED in read_all(page.locator("dl.about > dd"))
     unfold(window, ".versions details")

@@ -265,7 +265,7 @@ def test_a_key_without_the_scope_looks_and_does_not_decide(project: Project, ope
     project.tool(ASKS, approval="always")
     waiting(project)
     window = opens("runs:read")
-    expect(card(window)).to_contain_text("This key may look, not decide")
+    expect(card(window)).to_contain_text("This API key cannot decide approvals")
     expect(card(window).get_by_role("button")).to_have_count(0)
 
 
@@ -278,7 +278,7 @@ def test_a_key_that_only_decides_sees_who_asked_but_not_the_conversation(
     window.allow("403")
     expect(card(window)).to_contain_text("Where is my money?")
     card(window).get_by_text("The conversation so far").click()
-    expect(card(window)).to_contain_text("cannot be read with this key")
+    expect(card(window)).to_contain_text("cannot read the conversation")
     card(window).get_by_role("button", name="Approve").click()
     expect(cards(window)).to_have_count(0)
     project.end(run)
@@ -369,7 +369,7 @@ def test_a_click_right_after_the_list_has_moved_is_not_taken(
     expect(cards(window).get_by_role("button", name="Approve")).to_have_count(2)
     window.page.evaluate(CLICK_WHAT_MOVED_UP)
     decide(project, first)
-    expect(window.page.get_by_text("The list has just moved")).to_be_visible()
+    expect(window.page.get_by_text("The list has just changed")).to_be_visible()
     expect(cards(window)).to_have_count(1)
     assert approval_of(project, second)["status"] == "pending"
 

@@ -28,10 +28,10 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
     page.get_by_role("link", name="Register a tool").click()
     register = page.get_by_role("button", name="Register a tool")
     register.click()
-    expect(page.get_by_text("is required")).to_be_visible()
+    expect(page.get_by_text("is required", exact=True)).to_be_visible()
     expect(page.get_by_label("Name")).to_be_focused()
     page.get_by_label("Name").fill("pay")
-    expect(page.get_by_text("is required")).not_to_be_visible()
+    expect(page.get_by_text("is required", exact=True)).not_to_be_visible()
     parameters = page.get_by_label("Parameters")
     for written, wrong in (
         ('{"type": ', "is not JSON yet"),
@@ -170,7 +170,7 @@ def test_what_has_no_field_is_registered_as_json(project: Project, opens: Opens)
 def test_a_form_that_is_sent_twice_makes_one_key(project: Project, opens: Opens) -> None:
     page = opens(*ALL_SCOPES, at="#/keys").page
     page.get_by_label("Name of the key").fill("twice")
-    page.get_by_role("checkbox", name="See runs").check()
+    page.get_by_role("checkbox", name="Read runs, tools and approvals").check()
     page.get_by_role("button", name="Create the key").evaluate(
         "(button) => { button.form.requestSubmit(); button.form.requestSubmit(); }"
     )
@@ -184,7 +184,7 @@ def test_a_key_is_made_shown_once_and_revoked(project: Project, opens: Opens) ->
     window = opens(*ALL_SCOPES, at="#/keys")
     page = window.page
     page.get_by_label("Name of the key").fill("night shift")
-    page.get_by_role("checkbox", name="See runs").check()
+    page.get_by_role("checkbox", name="Read runs, tools and approvals").check()
     page.get_by_role("button", name="Create the key").click()
     secret = page.locator("code.secret")
     expect(secret).to_have_text(re.compile("^rw_"))

@@ -61,7 +61,7 @@ def test_a_call_is_seen_while_the_model_writes_it_and_a_broken_answer_goes(
     again.release()
     expect(call_entry).to_have_count(0)
     expect(entry(window, "Waiting for a decision")).to_contain_text("seven")
-    expect(entry(window, "is asked again")).to_be_visible()
+    expect(entry(window, "is called again")).to_be_visible()
 
 
 def test_calls_of_one_turn_have_bars_over_the_same_time(project: Project, opens: Opens) -> None:
@@ -174,7 +174,7 @@ def test_a_run_at_its_limit_is_continued_from_its_end(project: Project, opens: O
     run = project.run(model=model, tools=["look"], limits={"max_turns": 1})
     window = watch(opens, run)
     window.allow("422")
-    expect(outcome(window)).to_contain_text("What to do: Continue it with more turns")
+    expect(outcome(window)).to_contain_text("What to do: Continue the run with more turns")
     window.page.get_by_label("More turns").fill("200")
     window.page.get_by_role("button", name="Continue").click()
     expect(outcome(window).get_by_role("alert")).to_contain_text("max_turns")
@@ -287,7 +287,7 @@ def test_a_key_that_may_only_read_is_offered_nothing_else(project: Project, open
     project.tool("pay", approval="always")
     run = project.start(calls(call(1, "pay")), text("Paid."), tools=["pay"])
     window = watch(opens, run, "runs:read")
-    expect(entry(window, "This key may look, not decide")).to_be_visible()
+    expect(entry(window, "This API key cannot decide approvals")).to_be_visible()
     expect(window.page.get_by_role("button", name="Cancel…")).to_have_count(0)
     expect(window.page.get_by_role("textbox")).to_have_count(0)
 

@@ -113,7 +113,7 @@ def test_from_the_start_through_a_decision_and_a_crash_to_the_end(
     ben = story.window(browser, story.key("Ben", ["runs:read", "approvals:decide"]), "#/inbox")
     for one in (ada, ben):
         one.allow("net::ERR_")  # while there is no server
-    expect(ben.page.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(ben.page.get_by_text("No calls are waiting for you")).to_be_visible()
 
     run_id = start_in_the_form(ada)
     written = ada.page.locator(".entry.message")

@@ -105,7 +105,7 @@ def test_a_run_is_started_edited_by_a_person_and_watched_to_its_end(
     assert re.search(r'^call_1 +pay +completed +\{"x": "5"\}', shown, re.M)
     assert runward.json("runs", "show", run_id)["tool_calls"][0]["outcome"] == "completed"
     assert [run["id"] for run in runward.json("runs", "list", "--status", "completed")] == [run_id]
-    assert "Nothing waits" in runward("approvals", "decide").err
+    assert "There are no pending approvals" in runward("approvals", "decide").err
 
 
 @pytest.mark.parametrize(

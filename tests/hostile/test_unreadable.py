@@ -35,4 +35,4 @@ def test_an_item_that_could_not_be_read_back_fails_its_run_alone(
     ended = project.end(project.client.start_run(model=model, tools=["pay"]))
     assert other.run(text("as ever"))["output"] == "as ever"
     assert (ended["status"], ended["error"]["code"]) == ("failed", "model_invalid_response")
-    assert "cannot be stored: it is nested deeper" in ended["error"]["message"]
+    assert "cannot be stored: the value is nested more than" in ended["error"]["message"]

@@ -219,7 +219,7 @@ def test_the_words_that_models_and_people_rely_on() -> None:
     assert texts.NOT_APPROVED == "Tool execution was not approved."
     assert "not a rejection" in texts.NOBODY_ANSWERED
     assert "may or may not have taken effect" in texts.INTERRUPTED
-    assert texts.NOT_SENT == "The tool could not be reached. It has not run."
+    assert texts.NOT_SENT == "The tool could not be reached. The tool has not run."
 
 
 # State and changes.

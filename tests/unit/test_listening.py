@@ -18,7 +18,7 @@ def test_a_free_port_is_left_free() -> None:
     ("host", "reason"),
     [
         ("no.such.host.invalid", "Name or service not known"),
-        ("x" * 70, "it is not a valid host name"),
+        ("x" * 70, "the host name is not valid"),
         ("192.0.2.1", "Cannot assign requested address"),
     ],
 )

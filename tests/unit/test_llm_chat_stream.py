@@ -267,7 +267,7 @@ def test_a_whole_body_is_the_same_response() -> None:
     assert [(c.call_id, c.arguments) for c in response.calls] == [("c1", "{}"), ("c1", "{}")]
     assert response.finish == "tool_calls"
     assert response.usage == Usage(9, 4, 3, 2)
-    with pytest.raises(ModelError, match="no choices"):
+    with pytest.raises(ModelError, match="has no `choices`"):
         ChatMerge(deltas.append).whole(b"{}")
 
 

@@ -304,8 +304,8 @@ def no_notes(ctx: ToolContext) -> None:
         ),
         (unknown_secret, FailureKind.ERROR, "the operator must set RUNWARD_SECRET_OTHER"),
         (late_state, FailureKind.INVALID_RESPONSE, "state['a'] cannot be converted to JSON"),
-        (odd_notes, FailureKind.INVALID_RESPONSE, "its metadata"),
-        (no_notes, FailureKind.INVALID_RESPONSE, "its metadata is not a dict"),
+        (odd_notes, FailureKind.INVALID_RESPONSE, "the metadata"),
+        (no_notes, FailureKind.INVALID_RESPONSE, "the metadata is not a dict"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

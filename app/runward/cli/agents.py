@@ -50,7 +50,7 @@ def show(
     name: Annotated[str, AGENTS.argument],
     version: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of an earlier version. Default: the current version."),
+        typer.Option(min=1, help="Version of the agent. Default: the current version."),
     ] = None,
     url: Url = None,
     key: KeyOption = None,

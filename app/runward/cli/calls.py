@@ -95,11 +95,12 @@ def resolve(
         str | None,
         typer.Option(
             metavar="MESSAGE",
-            help=("The call did not take effect. The model reads MESSAGE, which can be @FILE."),
+            help=("The call did not take effect. The model reads MESSAGE, which is text or @FILE."),
         ),
     ] = None,
     retry: Annotated[
-        bool, typer.Option("--retry", help="The call did not take effect. Send it again.")
+        bool,
+        typer.Option("--retry", help="The call did not take effect. Runward sends the call again."),
     ] = False,
     url: Url = None,
     key: KeyOption = None,
@@ -126,7 +127,7 @@ def give_result(
         str | None, typer.Option(help="Output of the tool, as JSON or @FILE.")
     ] = None,
     error: Annotated[
-        str | None, typer.Option(help="Error message for the model. Can be @FILE.")
+        str | None, typer.Option(help="Error message for the model, as text or @FILE.")
     ] = None,
     url: Url = None,
     key: KeyOption = None,

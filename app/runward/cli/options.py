@@ -126,7 +126,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the value is nested too deeply") from None
 
 
 def _refuse_constant(constant: str) -> NoReturn:
@@ -149,7 +149,7 @@ def read_yaml(path: Path) -> Any:
     try:
         problem = next(_find_non_json(found, ""), None)
     except RecursionError:
-        problem = "it is nested too deeply"
+        problem = "the value is nested too deeply"
     if problem is not None:
         fail(f"{path}: {problem}.", Exit.USAGE)
     return found

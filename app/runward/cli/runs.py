@@ -111,11 +111,11 @@ def start(
         ),
     ] = None,
     instructions: Annotated[
-        str | None, typer.Option(help="Instructions for the model. Can be @FILE.")
+        str | None, typer.Option(help="Instructions for the model, as text or @FILE.")
     ] = None,
     session: Session = None,
     context: Annotated[
-        str | None, typer.Option(help="JSON object that tools receive as context. Can be @FILE.")
+        str | None, typer.Option(help="Context for tools: a JSON object or @FILE.")
     ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Maximum number of turns.")] = None,
     file: Annotated[

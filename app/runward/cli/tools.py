@@ -76,7 +76,7 @@ Description: TypeAlias = Annotated[
     str | None, typer.Option(help="Description of the tool for models.")
 ]
 Parameters: TypeAlias = Annotated[
-    str | None, typer.Option(help="JSON Schema of the arguments. Can be @FILE.")
+    str | None, typer.Option(help="JSON Schema of the arguments, as JSON or @FILE.")
 ]
 Fields: TypeAlias = Annotated[
     Path | None, typer.Option("--file", "-f", help="YAML or JSON file with the fields of the tool.")
@@ -145,11 +145,11 @@ def update(
 def test(
     name: Annotated[str, TOOLS.argument],
     arguments: Annotated[
-        str, typer.Argument(metavar="ARGUMENTS", help="Arguments as JSON. Can be @FILE.")
+        str, typer.Argument(metavar="ARGUMENTS", help="Arguments of the call, as JSON or @FILE.")
     ] = "{}",
     context: Annotated[
         str | None,
-        typer.Option(help="JSON object that the tool receives as context. Can be @FILE."),
+        typer.Option(help="Context for the tool: a JSON object or @FILE."),
     ] = None,
     url: Url = None,
     key: KeyOption = None,

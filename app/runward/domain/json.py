@@ -63,9 +63,9 @@ def parse(text: str, *, max_depth: int = MAX_DEPTH) -> JsonValue:
     nesting deeper than `max_depth`."""
     value: JsonValue = from_json(text, allow_inf_nan=False)
     if text.count("[") + text.count("{") > max_depth and is_nested_deeper(value, max_depth):
-        raise ValueError(f"it is nested more than {max_depth} levels deep")
+        raise ValueError(f"the value is nested more than {max_depth} levels deep")
     if _may_hold_huge_number(text.encode(errors="replace")) and _has_huge_number(value):
-        raise ValueError("it contains a number that is too large")
+        raise ValueError("the value contains a number that is too large")
     return value
 
 
@@ -74,9 +74,9 @@ def clean_json(value: JsonValue) -> tuple[JsonValue, bool]:
     replaced. NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises UnstorableError
     for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
     if has_too_many_values(value):
-        raise UnstorableError(f"it contains more than {MAX_VALUES:,} values")
+        raise UnstorableError(f"the value contains more than {MAX_VALUES:,} values")
     if is_nested_deeper(value, MAX_DEPTH):
-        raise UnstorableError(f"it is nested more than {MAX_DEPTH} levels deep")
+        raise UnstorableError(f"the value is nested more than {MAX_DEPTH} levels deep")
     clean = _clean(value)
     return clean, clean != value
 

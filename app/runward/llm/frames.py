@@ -60,11 +60,11 @@ def parse_object(data: bytes) -> Frame:
         try:
             value = json.loads(data)
         except ValueError:
-            raise invalid_response("it is not JSON") from None
+            raise invalid_response("the data is not JSON") from None
         except RecursionError:
-            raise invalid_response("it is nested too deeply") from None
+            raise invalid_response("the data is nested too deeply") from None
     if not isinstance(value, dict):
-        raise invalid_response("it is not a JSON object")
+        raise invalid_response("the data is not a JSON object")
     return cast(Frame, value)
 
 

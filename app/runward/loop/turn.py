@@ -259,7 +259,7 @@ async def _attempt(
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
         known = isinstance(error, UnstorableError)
         refused = failures.unstorable(
-            str(error) if known else "it contains a value that is not JSON"
+            str(error) if known else "the output contains a value that is not JSON"
         )
         access.breakers.record_failure(key, refused)
         raise refused from None

@@ -33,4 +33,4 @@ def check_address(host: str, port: int) -> None:
 def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno or 0)
-    return getattr(error, "strerror", None) or "it is not a valid host name"
+    return getattr(error, "strerror", None) or "the host name is not valid"

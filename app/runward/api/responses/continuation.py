@@ -169,7 +169,7 @@ async def continue_run(
         check_continuation(body, config)
     if body.metadata and body.metadata != former.view.metadata:
         raise parameter_error(
-            "metadata", "must be omitted or equal to the value in the previous response"
+            "metadata", "must be omitted, or must have the same value as in the previous response"
         )
 
     async def act(tx: Tx) -> dict[str, str]:

@@ -259,4 +259,6 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
 
 
 def _changed_error(name: str) -> e.InvalidRequestError:
-    return parameter_error(name, "must be omitted or equal to the value in the previous response")
+    return parameter_error(
+        name, "must be omitted, or must have the same value as in the previous response"
+    )

@@ -69,7 +69,7 @@ export function recentCalls(name, leaving) {
       } catch (error) {
         if (leaving.aborted || !(error instanceof Problem)) return;
         lead.className = "wrong";
-        fill(lead, text(error.status === 403 ? "This API key cannot list runs, so it cannot list calls." : error.message));
+        fill(lead, text(error.status === 403 ? "This API key cannot list calls, because it does not have the scope runs:read." : error.message));
         if (error.status === 403 || error.status === 404) return;
       }
       await sleep(EVERY_MS, AbortSignal.any([waking.signal, leaving]));

@@ -38,7 +38,7 @@ export function story(approval) {
       fill(items, h("p", { class: "soft" }, "This API key cannot read the conversation. To read a conversation, a key requires the scope ", h("code", null, "runs:read"), "."));
       return;
     }
-    fill(items, page.has_more ? h("p", { class: "soft small" }, `The last ${LATEST} items. `, h("a", { href: `#/runs/${approval.run_id}` }, "Open the complete conversation")) : null, page.data.reverse().map(item));
+    fill(items, page.has_more ? h("p", { class: "soft small" }, `Only the last ${LATEST} items are shown. `, h("a", { href: `#/runs/${approval.run_id}` }, "Open the complete conversation")) : null, page.data.reverse().map(item));
   }
   place.addEventListener("toggle", () => place.open && void load(), { once: true });
   return h("section", { class: "story", "aria-label": "Context" },

@@ -149,13 +149,15 @@ def default_approval(tool: ListedTool) -> ApprovalPolicy:
 
 def _skip_reason(server: McpServerSpec, tool: ListedTool) -> str | None:
     if not 0 < len(tool.name) <= 256:
-        return "its name is empty or too long"
+        return "the name of the tool is empty or too long"
     if tool.too_deep:
-        return f"its schemas or annotations are nested more than {MAX_DEPTH} levels deep"
+        return (
+            f"the schemas or annotations of the tool are nested more than {MAX_DEPTH} levels deep"
+        )
     if tool.only_as_task:
-        return "it can only be called as an MCP task, which Runward does not support"
+        return "the tool requires MCP tasks, which Runward does not support"
     if is_reserved(registry_name(server, tool.name)):
-        return "its name in Runward would be reserved for a built-in tool"
+        return "the name that the tool would have in Runward is reserved for a built-in tool"
     return _schema_problem(tool)
 
 

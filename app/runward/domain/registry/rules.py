@@ -149,7 +149,9 @@ def _parts(message: bytes) -> Iterator[tuple[int, bytes]]:
             case 5:
                 at += 4
             case kind:
-                raise ValueError(f"the parsed rule has a field of wire type {kind}")
+                raise ValueError(
+                    f"the parsed rule contains a field of the unknown wire type {kind}"
+                )
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

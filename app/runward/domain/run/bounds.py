@@ -114,14 +114,17 @@ def bounded_response(response: ModelResponse) -> ModelResponse:
     if has_too_many_values(
         [value for one in response.output for value in _list_native_values(one)]
     ):
-        raise UnstorableError(f"it contains more than {MAX_VALUES:,} values")
+        raise UnstorableError(f"the value contains more than {MAX_VALUES:,} values")
     output = tuple(_bounded_output(one) for one in response.output)
     size = count_json_bytes(output)
     if size > MAX_RESPONSE_BYTES:
-        raise UnstorableError(f"it has {size} bytes, and the limit is {MAX_RESPONSE_BYTES}")
+        raise UnstorableError(
+            f"the response has {size} bytes, and the limit is {MAX_RESPONSE_BYTES} bytes"
+        )
     if _argument_values(output) > MAX_ARGUMENT_VALUES:
         raise UnstorableError(
-            f"the arguments of its calls contain more than {MAX_ARGUMENT_VALUES:,} values"
+            f"the arguments of the response's calls contain more than {MAX_ARGUMENT_VALUES:,} "
+            "values"
         )
     return replace(response, output=output, usage=bounded_usage(response.usage))
 
@@ -199,7 +202,9 @@ def _bounded_done(done: Done) -> Done:
     )
     size = count_json_bytes((kept.output, kept.parts, kept.metadata, kept.state))
     if size > MAX_RESULT_BYTES:
-        raise UnstorableError(f"it has {size} bytes, and the limit is {MAX_RESULT_BYTES}")
+        raise UnstorableError(
+            f"the result has {size} bytes, and the limit is {MAX_RESULT_BYTES} bytes"
+        )
     return kept
 
 
@@ -267,11 +272,11 @@ def _bounded_part(part: Part) -> Part:
 def _problem(part: MediaPart) -> str | None:
     """Return the reason why a model cannot read the part. None: it can."""
     if part.data is not None:
-        return None if _is_base64(part.data) else "its data is not valid base64"
+        return None if _is_base64(part.data) else "the data is not valid base64"
     url = part.url or ""
     if (inline := _DATA_URL.fullmatch(url)) is not None:
-        return None if _is_base64(inline[1]) else "its data is not valid base64"
-    return None if _is_url(url) else "its URL is not a valid http or https address"
+        return None if _is_base64(inline[1]) else "the data is not valid base64"
+    return None if _is_url(url) else "the URL is not a valid http or https address"
 
 
 def _is_base64(data: str) -> bool:

@@ -12,7 +12,7 @@ MAX_HOSTED: Final = 8192
 
 TOOL_ERROR: Final = "An error occurred while running the tool. Please try again."
 NOT_REACHED: Final = "The tool could not be reached."
-NOT_SENT: Final = f"{NOT_REACHED} It has not run."
+NOT_SENT: Final = f"{NOT_REACHED} The tool has not run."
 INVALID_RESPONSE: Final = "The tool returned an invalid result."
 UNKNOWN_OUTCOME: Final = "The call may or may not have taken effect. Check before you repeat it."
 INTERRUPTED: Final = f"The tool did not return a complete response. {UNKNOWN_OUTCOME}"

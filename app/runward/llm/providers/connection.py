@@ -176,7 +176,7 @@ async def _ask_whole(
         instrument=False,
     )
     if not has_ended(answer):
-        raise invalid_response("it does not state why it ended")
+        raise invalid_response("the response does not state why it ended")
     return answer
 
 

@@ -248,7 +248,7 @@ class _Reader:
                 self.output.append(Message("assistant", (media,), native=kept))
             case _:
                 raise invalid_response(
-                    f"it contains a part of the unsupported kind '{part.part_kind}'"
+                    f"the response contains a part of the unsupported kind '{part.part_kind}'"
                 )
 
 

@@ -142,4 +142,4 @@ def _find_unsupported(query: dict[str, str]) -> Iterator[str]:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise DatabaseUrlError(f"{problem}. Write it as {EXAMPLE_URL}")
+    raise DatabaseUrlError(f"{problem}. Write the address as {EXAMPLE_URL}")

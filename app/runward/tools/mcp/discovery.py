@@ -189,8 +189,8 @@ def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) 
     for wanted in (expected, client.issuer or expected):
         if not issuers_match(metadata.issuer, wanted):
             raise NotAuthorizedError(
-                "The authorization server's metadata has the issuer {metadata.issuer[:300]}, but "
-                "Runward expected the issuer {wanted[:300]}.",
+                f"The authorization server's metadata has the issuer {metadata.issuer[:300]}, but "
+                f"Runward expected the issuer {wanted[:300]}.",
                 permanent=True,
             )
 

@@ -62,7 +62,9 @@ class ListMeter:
         self._bytes += len(chunk)
         self._objects += chunk.count(b"{")
         if self._bytes > MAX_LIST_BYTES or self._objects > MAX_LIST_OBJECTS:
-            raise LongListError(f"it lists more than {MAX_TOOLS} tools, or the list is too large")
+            raise LongListError(
+                f"the server lists more than {MAX_TOOLS} tools, or the list is too large"
+            )
 
 
 class _ListStream(httpx2.AsyncByteStream):

@@ -57,7 +57,8 @@ class Lines:
     def _append(self, piece: bytes) -> None:
         if len(self._rest) + len(piece) > MAX_MESSAGE_BYTES:
             raise LongLineError(
-                f"it wrote a line of more than {MAX_MESSAGE_BYTES} bytes to its standard output."
+                f"the server wrote a line of more than {MAX_MESSAGE_BYTES} bytes to its standard "
+                "output."
             )
         self._rest += piece
 
@@ -152,7 +153,7 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415
 
     if holds_too_many_values(line):
-        raise LongLineError(f"it wrote {TOO_MANY_VALUES} to its standard output.")
+        raise LongLineError(f"the server wrote {TOO_MANY_VALUES} to its standard output.")
     try:
         text = line.decode(errors="replace")
         return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))

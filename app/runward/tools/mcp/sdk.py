@@ -118,11 +118,11 @@ async def list_all_tools(client: "Client") -> tuple[ListedTool, ...]:
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         if len(found) + len(page.tools) > MAX_TOOLS:
-            raise TooManyToolsError(f"it lists more than {MAX_TOOLS} tools")
+            raise TooManyToolsError(f"the server lists more than {MAX_TOOLS} tools")
         found += [_listed_tool(tool) for tool in page.tools]
         if (cursor := page.next_cursor) is None:
             return tuple(found)
-    raise TooManyToolsError(f"its list has more than {MAX_PAGES} pages")
+    raise TooManyToolsError(f"the server's list of tools has more than {MAX_PAGES} pages")
 
 
 async def listen(

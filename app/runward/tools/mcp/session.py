@@ -246,7 +246,7 @@ def _error_detail(error: BaseException) -> tuple[str, bool]:
         causes: tuple[BaseException, ...] = cast(Any, error).exceptions
         error = causes[0]
     if isinstance(error, TimeoutError):
-        return f"it did not answer within {CONNECT_SECONDS:g} seconds.", False
+        return f"the server did not answer within {CONNECT_SECONDS:g} seconds.", False
     if (said := sdk.rpc_error(error)) is not None:
         _, message, data = said
         return message[:500], isinstance(data, dict) and cast(Any, data).get("permanent") is True

@@ -189,9 +189,9 @@ def _metadata(ctx: ToolContext) -> JsonObject | None:
     try:
         metadata = jsonable(ctx.metadata)
     except ValueError as error:
-        raise ValueError(f"its metadata: {error}") from None
+        raise ValueError(f"the metadata: {error}") from None
     if not isinstance(metadata, dict):
-        raise ValueError("its metadata is not a dict")  # not the tool's own error
+        raise ValueError("the metadata is not a dict")  # not the tool's own error
     return metadata or None
 
 

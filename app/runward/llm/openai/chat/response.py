@@ -101,7 +101,7 @@ class ChatMerge:
         """Return the response of a whole body, without a stream."""
         choice = self._choice_of(parse_object(body))
         if choice is None:
-            raise invalid_response("it has no `choices`")
+            raise invalid_response("the response has no `choices`")
         message = as_mapping(choice.get("message"))
         self._take(message)
         self._take_calls(message, streamed=False)

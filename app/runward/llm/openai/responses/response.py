@@ -133,7 +133,7 @@ class ResponseMerge:
         """Return the response of a whole body, without a stream."""
         self._response = parse_object(body)
         if self._response.get("error") is None and "output" not in self._response:
-            raise invalid_response("it has no `output`")
+            raise invalid_response("the response has no `output`")
         return self.result()
 
     def result(self) -> ModelResponse:
@@ -143,7 +143,9 @@ class ResponseMerge:
             raise broken_stream()
         status = response.get("status")
         if response.get("error") or status in ("failed", "cancelled"):
-            raise reported_failure(response.get("error") or {"message": f"it was {status}"})
+            raise reported_failure(
+                response.get("error") or {"message": f"the response has the status {status}"}
+            )
         finish = "stop"
         if status == "incomplete":
             reason = as_mapping(response.get("incomplete_details")).get("reason")
