@@ -1,7 +1,7 @@
 """The commands of Runward. `runward --help` explains them.
 
-A command imports what it needs when it runs: those that ask a running Runward start at once.
-"""
+Each command imports its modules when it runs, so that the commands for a running service start
+fast."""
 
 import errno
 import gc
@@ -219,9 +219,9 @@ def openapi(
 
 
 def _check_days(days: float | None) -> float | None:
-    """Not by the option's limits, which let NaN through."""
+    """Check the value here, because the limits of an option accept NaN."""
     if days is not None and not 0 < days <= MAX_DAYS:
-        raise typer.BadParameter(f"must be more than 0 and at most {MAX_DAYS}")
+        raise typer.BadParameter(f"must be more than 0 and at most {MAX_DAYS} days")
     return days
 
 
@@ -351,7 +351,9 @@ def main() -> None:
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # otherwise Python writes again at exit
         typer.echo(f"Cannot write {error.filename or 'the output'}: {error.strerror}.", err=True)
         sys.exit(int(Exit.FAILED))
 

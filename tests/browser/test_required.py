@@ -31,7 +31,7 @@ def act(window: Window, name: str) -> Locator:
 
 def gone(window: Window) -> None:
     expect(card_of(window)).to_have_count(0)
-    expect(window.page.get_by_text("is settled")).to_be_visible()
+    expect(window.page.get_by_text("has a result now")).to_be_visible()
 
 
 def test_an_unknown_outcome_is_counted_and_settled_as_done(project: Project, opens: Opens) -> None:

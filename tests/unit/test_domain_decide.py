@@ -270,7 +270,7 @@ def test_tokens_are_counted_before_each_model_call(used: int, *, asks: bool) -> 
         assert action == Finish(
             RunStatus.INCOMPLETE,
             code="max_tokens",
-            message=f"The run reached its token limit: it used {used} tokens.",
+            message=f"The run reached its token limit: the model responses used {used} tokens.",
         )
 
 

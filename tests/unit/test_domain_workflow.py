@@ -226,7 +226,11 @@ def test_a_workflow_that_a_run_is_handed_over_to_begins_at_its_first_step() -> N
 
 
 SPENT: list[tuple[dict[str, Any], str, str]] = [
-    ({"max_tokens": 100}, "max_tokens", "The run reached its token limit: it used 110 tokens."),
+    (
+        {"max_tokens": 100},
+        "max_tokens",
+        "The run reached its token limit: the model responses used 110 tokens.",
+    ),
     (
         {"max_cost_usd": 0.5},
         "max_cost_usd",

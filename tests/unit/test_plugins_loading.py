@@ -141,7 +141,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "a name that no model takes": ("@tool\ndef _a() -> None: ...", "plug:_a: name: "),
     "a name with a space": ("@tool(name='a b')\ndef a() -> None: ...", "plug:a: name: "),
-    "a hint of nothing": ("@tool\ndef a(x: 'Nowhere') -> None: ...", "plug:a: its type hints"),
+    "a hint of nothing": ("@tool\ndef a(x: 'Nowhere') -> None: ...", "plug:a: the type hints"),
     "a type without a schema": (
         "import threading\n@tool\ndef a(ok: int, x: threading.Event) -> None: ...",
         "plug:a: parameter 'x': ",

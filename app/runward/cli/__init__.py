@@ -1,1 +1,1 @@
-"""The commands that ask a running Runward, over its public API and nothing else."""
+"""The commands for a running service. They use only the public API."""

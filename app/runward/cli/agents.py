@@ -25,7 +25,7 @@ ACTION_MARKS: Final = {
 }
 MAX_AGENTS: Final = 10_000
 MAX_LINE_CHARACTERS: Final = 80
-"""Characters of a change, before and after together."""
+"""Maximum number of characters of the old and the new value together."""
 
 
 AGENTS = ResourceKind(
@@ -155,7 +155,7 @@ def _print_plan(steps: list[PlanStep]) -> None:
 
 
 def _print_change(step: PlanStep, change: Change) -> None:
-    """In a line, or where that would be a long one, the lines that are others."""
+    """Print a change in one line, or only the changed lines if one line would be too long."""
     before, after = format_short(change.before), format_short(change.after)
     if step.action == "create":
         indented = after.rstrip().replace("\n", "\n" + " " * 6)
@@ -170,7 +170,7 @@ def _print_change(step: PlanStep, change: Change) -> None:
 def _apply_step(
     runward: Runward, step: PlanStep, bodies: Mapping[str, JsonBody], *, verbose: bool
 ) -> JsonBody:
-    """The agent as it is then, or that it is no more."""
+    """Return the updated agent, or `{"name": …, "deleted": true}` for a deleted agent."""
     match step.action:
         case "create":
             done = runward.post("/v1/agents", bodies[step.name])

@@ -1,4 +1,4 @@
-"""`runward approvals`: the inbox, and decisions with what a person has to know for them."""
+"""`runward approvals`: list approvals, show them, and decide them."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
@@ -163,7 +163,8 @@ def decide(
 
 
 def _fetch_approvals(runward: Runward, approval_id: str | None) -> list[JsonBody]:
-    """The one that is named; otherwise all, oldest first."""
+    """Return the approval with this ID. Without an ID, return all pending approvals, oldest
+    first."""
     if approval_id is not None:
         return [runward.get(build_path("approvals", approval_id))]
     found = runward.list_all("/v1/approvals", MAX_PENDING, status="pending", order="asc")
@@ -173,13 +174,14 @@ def _fetch_approvals(runward: Runward, approval_id: str | None) -> list[JsonBody
 
 
 def send_decision(runward: Runward, approval: JsonBody, body: JsonBody) -> JsonBody:
-    """Bound to the arguments that were shown: others are refused."""
+    """Send the digest of the shown arguments, so that Runward rejects the decision if they
+    changed."""
     sent = body | {"digest": approval["digest"]}
     return runward.post(build_path("approvals", approval["id"], "decision"), sent)
 
 
 def prompt_decision(runward: Runward, approval: JsonBody) -> JsonBody | None:
-    """Shows the call, and asks until there is a decision. None: not now."""
+    """Show the call and prompt for a decision. Return None if the person skips the approval."""
     print_approval(runward, approval)
     if approval["status"] != "pending":
         fail(f"This approval already has the status {approval['status']}.", Exit.REFUSED)
@@ -200,7 +202,7 @@ def prompt_decision(runward: Runward, approval: JsonBody) -> JsonBody | None:
 
 
 def print_approval(runward: Runward, approval: JsonBody) -> None:
-    """All that a decision depends on."""
+    """Print everything that a person needs to decide."""
     run = runward.get(build_path("runs", approval["run_id"]))
     starter: JsonBody | None = run["created_by"]
     started: JsonBody = approval["run"] or {}
@@ -260,7 +262,7 @@ def _confirm_edit(approval: JsonBody, arguments: Any) -> JsonBody | None:
 def _build_decision(
     approval: JsonBody, decision: str, arguments: str | None, output: str | None, *, yes: bool
 ) -> JsonBody | None:
-    """What the options say."""
+    """Return the body of the decision that the options describe."""
     body: JsonBody = {"decision": decision}
     if decision == "edit":
         new = (

@@ -1,5 +1,5 @@
-"""`runward runs calls|resolve|result`: the ledger of a run's calls, and what someone outside has to
-say about one of them."""
+"""`runward runs calls|resolve|result`: list the tool calls of a run, record an unknown outcome,
+and submit a result."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -26,7 +26,7 @@ def _format_output(call: JsonBody) -> str:
 
 
 def _format_seconds(call: JsonBody) -> str:
-    """From when it was sent last."""
+    """Return the seconds between the last attempt's start and the end of the call."""
     if call["started_at"] is None or call["ended_at"] is None:
         return ""
     begun, ended = (datetime.fromisoformat(call[one]) for one in ("started_at", "ended_at"))

@@ -1,4 +1,4 @@
-"""The HTTP client of the commands: where to, with which key, and what an error means."""
+"""The HTTP client of the commands: the address, the API key, and the handling of errors."""
 
 import os
 from collections.abc import Generator
@@ -14,25 +14,25 @@ from runward.cli.exits import Exit, fail
 JsonBody: TypeAlias = dict[str, Any]
 
 TIMEOUT: Final = httpx2.Timeout(70, connect=10)
-"""Seconds. `?wait=` holds an answer for up to 60."""
+"""In seconds. With `?wait=`, a response can take up to 60 seconds."""
 PAGE_SIZE: Final = 100
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 LOCAL_KEY_FILES: Final = (Path(".runward/api-key"), Path("/var/lib/runward/api-key"))
-"""Where `serve` on the embedded database keeps its key, for a user and for root."""
+"""Files in which `serve` stores its key with the embedded database: for a user, and for root."""
 SERVER_ERROR: Final = 500
 NOT_FOUND: Final = 404
 KEY_ADVICE: Final = (
-    "Set one with --key or RUNWARD_KEY. To create the first key, run on the "
-    "machine of the service: runward keys create NAME --on-database"
+    "Set an API key with --key or RUNWARD_KEY. To create the first key, run on the machine of the "
+    "service: runward keys create NAME --on-database"
 )
 START_ADVICE: Final = (
     "Start the service (make run), or set its address with --url or RUNWARD_URL. "
-    "`runward doctor` helps to find the cause."
+    "To find the cause, run `runward doctor`."
 )
 
 
 class Runward:
-    """Methods return the parsed answer; an error ends the command with what to do."""
+    """Sends requests. Methods return the parsed response. An error ends the command with advice."""
 
     def __init__(self, url: str, http: httpx2.Client) -> None:
         self.url = url
@@ -61,12 +61,12 @@ class Runward:
         return self._send("DELETE", path)
 
     def find(self, path: str) -> JsonBody | None:
-        """None: there is no such thing."""
+        """Return the resource, or None if it does not exist."""
         response = self._request("GET", path)
         return None if response.status_code == NOT_FOUND else self._parse(response)
 
     def list_all(self, path: str, limit: int, **params: Any) -> list[JsonBody]:
-        """Return up to `limit` items of a list, from as many pages as it takes."""
+        """Return up to `limit` items of a list. Request as many pages as necessary."""
         found: list[JsonBody] = []
         page: JsonBody = {"has_more": True, "last_id": None}
         while page["has_more"] and (left := limit - len(found)) > 0:
@@ -105,7 +105,7 @@ class Runward:
 
 
 def build_path(*parts: str) -> str:
-    """Below /v1, with names and ids as a person typed them."""
+    """Return a path below /v1. The names and IDs in `parts` are escaped."""
     if not all(parts):
         fail("The name or ID is empty.", Exit.USAGE)
     try:
@@ -118,7 +118,7 @@ def build_path(*parts: str) -> str:
 def connect(
     url: str | None, key: str | None, timeout: httpx2.Timeout = TIMEOUT
 ) -> Generator[Runward]:
-    """`url` and `key` as the options and the environment say; None where they say nothing."""
+    """Open a client. `url` and `key` are None if no option or environment variable sets them."""
     url, local = resolve_address(url)
     key = key or (read_local_key() if local else None)
     if key is None:
@@ -131,8 +131,8 @@ def connect(
 
 
 def resolve_address(url: str | None) -> tuple[str, bool]:
-    """Where Runward answers, and whether that is this machine, where no proxy is between and the
-    key that is kept here may be used: elsewhere it would be handed to a stranger."""
+    """Return the address of Runward and whether it is on this machine. Only on this machine may the
+    command bypass proxies and use the locally stored key."""
     url = (url or f"http://127.0.0.1:{os.environ.get('RUNWARD_PORT') or 8080}").rstrip("/")
     try:
         parts = httpx2.URL(url)
@@ -147,7 +147,7 @@ def resolve_address(url: str | None) -> tuple[str, bool]:
 
 
 def read_local_key() -> str | None:
-    """What `serve` on the embedded database made."""
+    """Return the key that `serve` created with the embedded database, or None."""
     data_dir = os.environ.get("RUNWARD_DATA_DIR")
     for path in (Path(data_dir).expanduser() / "api-key",) if data_dir else LOCAL_KEY_FILES:
         try:
@@ -176,9 +176,7 @@ def fail_with_problem(response: httpx2.Response, advice: str | None = None) -> N
             lines.append(f"The API key is not valid. {KEY_ADVICE}")
         case status if status >= SERVER_ERROR:
             code = Exit.UNREACHABLE
-            lines.append(
-                "Try again. If the error remains, `runward doctor` helps to find the cause."
-            )
+            lines.append("Try again. If the error remains, run `runward doctor` to find the cause.")
         case _:
             code = Exit.REFUSED
     if advice is not None:

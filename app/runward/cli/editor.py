@@ -1,4 +1,4 @@
-"""Arguments in the person's own editor, and what was changed of them."""
+"""Edit arguments in the user's editor, and show the changes."""
 
 import difflib
 import os
@@ -20,7 +20,8 @@ DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def edit_json(value: Any) -> Any:
-    """`value` as the editor left it; asks to go on where that is no JSON object."""
+    """Open `value` in the editor and return the edited object. If the text is not a JSON object,
+    offer to edit it again."""
     command = next((os.environ[name] for name in EDITOR_VARIABLES if os.environ.get(name)), "vi")
     with tempfile.TemporaryDirectory(prefix="runward-") as folder:
         path = Path(folder) / "arguments.json"
@@ -56,7 +57,7 @@ def edit_json(value: Any) -> Any:
 
 
 def print_difference(before: Any, after: Any) -> bool:
-    """As a unified diff. False: there is none."""
+    """Print a unified diff. Return False if the values are equal."""
     lines = list(diff_lines(before, after))
     for line in lines:
         print_text(line, DIFF_STYLES.get(line[:1], "none"))
@@ -64,7 +65,7 @@ def print_difference(before: Any, after: Any) -> bool:
 
 
 def print_changed_lines(before: Any, after: Any, indent: str) -> None:
-    """The same without a head, and with one line around what is another."""
+    """Print a diff without the header, with one line of context around each change."""
     for line in list(diff_lines(before, after, context=1))[2:]:
         if not line.startswith("@"):
             print_text(indent + line, DIFF_STYLES.get(line[:1], "none"))

@@ -1,25 +1,25 @@
-"""Text of models, tools and strangers, made safe for a terminal.
+"""Escape untrusted text, such as text of models and tools, for a terminal.
 
-A terminal obeys escape sequences, and a reader is misled by characters that turn the writing
-around or cannot be seen (Unicode TR 36). All of them are shown as `\\u202e` instead.
+Escape sequences control a terminal. Invisible characters and characters that change the writing
+direction mislead a reader (Unicode TR 36). All of them are printed as escapes such as `\\u202e`.
 """
 
 import unicodedata
 from typing import Final
 
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Controls, invisible formatting, half characters, and separators of lines."""
+"""Control characters, invisible formatting characters, lone surrogates, and line separators."""
 _BLANK: Final = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and marks that have no ink."""
+"""Letters and marks that are not visible."""
 
 
 def escape_text(text: str) -> str:
-    """Line feeds stay."""
+    """Escape a text of several lines. Line feeds are kept."""
     return "".join(one if _is_printable(one) else _escape_character(one) for one in text)
 
 
 def escape_line(text: str) -> str:
-    """In one line."""
+    """Escape a text and its line feeds, so that the result is one line."""
     return escape_text(text).replace("\n", "\\n")
 
 

@@ -1,4 +1,5 @@
-"""A run's events, told in a terminal: one line each, and what the model says as it comes."""
+"""Print a run's events in a terminal: one line for each event, and the model's text as it
+arrives."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from runward.cli.escaping import escape_line, escape_text
 from runward.cli.printing import create_console, format_short
 
 MAX_VALUE_CHARACTERS: Final = 2000
-"""Characters of arguments and outputs in a line; `runs show` has them whole."""
+"""Maximum number of characters of arguments and outputs. `runs show` prints them completely."""
 CALL_ENDINGS: Final = {
     "tool_call.completed": ("✓", "green", ""),
     "tool_call.failed": ("✗", "red", "failed: "),
@@ -21,7 +22,7 @@ CALL_ENDINGS: Final = {
     "tool_call.cancelled": ("✗", "dim", "cancelled "),
 }
 ENDING_COMMANDS: Final = {"tool_result": "result", "resolve": "resolve"}
-"""The command that ends a wait."""
+"""The command that performs each required action."""
 RUN_STATUSES: Final = {
     "run.started": ("started", "dim"),
     "run.resumed": ("resumed", "dim"),
@@ -34,14 +35,15 @@ RUN_STATUSES: Final = {
 
 
 class EventPrinter:
-    """Prints to standard output. Pieces of text are told once, also after a reconnect."""
+    """Prints events to standard output. Each piece of text is printed once, also after a
+    reconnect."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._out = create_console()
         self._tools: dict[str, str] = {}
         self._told = 0
-        """Characters of this turn's text that stand there already."""
+        """Number of characters of this turn's text that are already printed."""
 
     def print_event(self, event: JsonBody) -> None:
         data = event["data"]
@@ -59,7 +61,7 @@ class EventPrinter:
                 self._end_text()
                 self._print_stored(kind, event, data)
             case _:
-                pass  # pieces of reasoning and of arguments, which come whole later
+                pass  # deltas of reasoning and arguments: later events contain the complete values
 
     def _print_delta(self, run_id: str, data: JsonBody) -> None:
         if run_id != self._run_id:
@@ -110,7 +112,7 @@ class EventPrinter:
 
 
 def _format_event(kind: str, event: JsonBody, data: JsonBody) -> tuple[str, str] | None:
-    """Text and style; None: nothing a watcher needs."""
+    """Return the text and its style, or None if the event is not printed."""
     make = _FORMATS.get(kind)
     if make is None or (kind == "tool_call.progress" and not _read_progress(data)):
         return None
@@ -124,7 +126,7 @@ def _format_waiting(event: JsonBody, data: JsonBody) -> str:
 
 
 def _format_requirement(run_id: str, requirement: JsonBody) -> str:
-    """And what ends the wait; approvals have said so already."""
+    """Return the requirement and the command for it. Approvals printed their command earlier."""
     what = f"{requirement['type']} of {requirement['tool']}"
     if requirement["type"] not in ENDING_COMMANDS:
         return what

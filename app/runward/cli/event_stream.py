@@ -1,4 +1,4 @@
-"""A run's events as they happen, taken up again where the connection broke."""
+"""Stream a run's events, and resume the stream after a lost connection."""
 
 import json
 import time
@@ -21,14 +21,14 @@ FINAL_EVENTS: Final = frozenset(
     {"run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"}
 )
 NO_CONTENT: Final = 204
-"""The run is over, and all of it was told."""
+"""The run has ended, and the client has received all events."""
 TOO_MANY: Final = 429
 SILENCE_SECONDS: Final = 45.0
-"""The service sends a comment every 15 seconds."""
+"""Read timeout. The service sends a comment every 15 seconds."""
 STEADY_SECONDS: Final = 15.0
-"""A connection that held for so long was a good one, also if nothing happened to the run."""
+"""A connection that was open for this long resets the retry delays, even without events."""
 DELAYS: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0)
-"""Seconds before each try to come back; then it is given up."""
+"""Seconds before each reconnect. After the last one, the command fails."""
 
 
 def follow_run(
@@ -39,10 +39,10 @@ def follow_run(
     until_idle: bool = False,
     children: bool = False,
 ) -> Iterator[JsonBody]:
-    """Stored and transient events, to the run's last; `until_idle`: or until it waits for someone.
-    Comes back after a break with the last id it got, so that no stored event is missed or
-    doubled; of transient ones the pieces of the turn come again (`offset` says which). While the
-    key has too many streams open it tries again; then the error says how to follow the run."""
+    """Yield the stored and transient events until the run ends. With `until_idle`, also stop when
+    the run requires an action. After a lost connection, resume after the last received ID, so that
+    each stored event is yielded once. Deltas of the current turn are repeated, with their `offset`.
+    If the key has too many open streams, retry. The final error explains how to follow the run."""
     asked = {"until": "idle" if until_idle else None, "include": "children" if children else None}
     params = {name: value for name, value in asked.items() if value is not None}
     patience = _RetrySchedule(runward.url, run_id)
@@ -60,12 +60,12 @@ def follow_run(
         except _NoMoreEventsError:
             return
         except httpx2.TransportError:
-            pass  # it comes back below
+            pass  # reconnect below
         patience.wait()
 
 
 class _RetrySchedule:
-    """How long to come back to a service that does not answer."""
+    """Determines the delays between reconnects, and when to give up."""
 
     def __init__(self, url: str, run_id: str) -> None:
         self._url = url
@@ -79,14 +79,15 @@ class _RetrySchedule:
         self._refused = None
 
     def refused(self, response: httpx2.Response) -> None:
-        """The key has too many streams open; one may end in a moment."""
+        """Remember a response that rejected the stream because the key has too many open
+        streams."""
         self._refused = response
 
     def renew(self) -> None:
         self._delays = iter(DELAYS)
 
     def wait(self) -> None:
-        """Wait before the next try, and end the command if there is none."""
+        """Wait before the next attempt. End the command if no attempts are left."""
         if time.monotonic() - self._begun > STEADY_SECONDS:
             self.renew()
         delay = next(self._delays, None)
@@ -99,13 +100,14 @@ class _RetrySchedule:
 
 
 class _NoMoreEventsError(Exception):
-    """The run is over, and there is nothing behind the last event."""
+    """The run has ended, and no event follows the last received event."""
 
 
 def _stream(
     runward: Runward, run_id: str, params: dict[str, str], after: str, schedule: _RetrySchedule
 ) -> Iterator[tuple[str | None, JsonBody]]:
-    """One connection. Ends where it ends, also where the service cannot serve just now."""
+    """Yield the events of one connection. Return if the connection ends or the service is
+    temporarily unavailable."""
     with runward.http.stream(
         "GET",
         build_path("runs", run_id, "events"),
@@ -127,8 +129,8 @@ def _stream(
 
 
 def split_lines(chunks: Iterable[str]) -> Iterator[str]:
-    """Split a stream where its frames do. `str.splitlines`, and with it `iter_lines`, also splits
-    at U+0085, U+2028 and U+2029, which stand unescaped in JSON texts."""
+    """Split a stream at line feeds only. `str.splitlines` and `iter_lines` also split at U+0085,
+    U+2028 and U+2029, which JSON strings can contain unescaped."""
     begun: list[str] = []
     for chunk in chunks:
         first, *others = chunk.split("\n")
@@ -139,7 +141,8 @@ def split_lines(chunks: Iterable[str]) -> Iterator[str]:
 
 
 def parse_frames(lines: Iterable[str]) -> Iterator[tuple[str | None, JsonBody]]:
-    """The events of a stream (HTML standard, 9.2.6), with their ids; comments are left out."""
+    """Yield the ID and the data of each event of a stream (HTML standard, 9.2.6). Ignore
+    comments."""
     fields: dict[str, str] = {}
     for line in lines:
         if line.startswith(":"):
@@ -155,6 +158,6 @@ def parse_frames(lines: Iterable[str]) -> Iterator[tuple[str | None, JsonBody]]:
 
 
 def _is_waiting(runward: Runward, run_id: str) -> bool:
-    """A stream ends when the run waits, and also when its server is stopped."""
+    """Return whether the run requires an action. A stream also ends when its server stops."""
     response = runward.http.get(build_path("runs", run_id))
     return response.is_success and response.json()["status"] == "requires_action"

@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do what was asked."""
+"""Exit codes of the commands."""
 
 from enum import IntEnum
 from typing import NoReturn
@@ -9,20 +9,21 @@ from runward.cli.escaping import escape_text
 
 
 class Exit(IntEnum):
-    """`docs/reference/cli.md` lists the same."""
+    """The exit codes that docs/reference/cli.md documents."""
 
     OK = 0
     FAILED = 1
-    """The run failed, the thing does not exist, a check failed."""
+    """The run failed, the resource does not exist, or a check failed."""
     USAGE = 2
-    """The command line or a file is not right; with `agents apply --check` there are changes."""
+    """The command line or a file is not valid. With `agents apply --check`: the plan has
+    changes."""
     UNREACHABLE = 3
-    """Runward, or its database, does not answer."""
+    """Runward or its database did not answer."""
     REFUSED = 4
-    """Runward understood and refused: the key, its scopes, the request, or who was first."""
+    """Runward rejected the request: because of the key, its scopes, the request, or a conflict."""
 
 
 def fail(message: str, code: Exit) -> NoReturn:
-    """Says why on standard error and ends the command. Raises typer.Exit."""
+    """Print the message to standard error and end the command. Raises typer.Exit."""
     typer.echo(escape_text(message), err=True)
     raise typer.Exit(int(code))

@@ -1,4 +1,4 @@
-"""`runward keys`, over the API. `runward.operating.keys` makes the first one on the database."""
+"""`runward keys`, over the API. `runward.operating.keys` creates the first key in the database."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -45,7 +45,7 @@ def create_key(
     project: str | None,
     as_json: bool,
 ) -> None:
-    """`project`: of the operator's key alone."""
+    """Create an API key. `project` is allowed only with an operator's key."""
     body: dict[str, object] = {"name": name, "scopes": scopes}
     if expires_in_days is not None:
         body["expires_at"] = (datetime.now(UTC) + timedelta(days=expires_in_days)).isoformat()
@@ -56,7 +56,7 @@ def create_key(
 
 
 def print_created(made: JsonBody, *, as_json: bool) -> None:
-    """The secret alone on standard output, for a variable of a shell."""
+    """Print only the secret to standard output, so that a shell can assign it to a variable."""
     if as_json:
         print_json(made)
         return

@@ -1,5 +1,4 @@
-"""The options that every command has, what a shell completes in them, and values that are given as
-text or as a file."""
+"""Options that all commands share, their shell completion, and values that are text or files."""
 
 import io
 import json
@@ -20,17 +19,17 @@ from runward.cli.connection import connect
 from runward.cli.exits import Exit, fail
 
 TIMEOUT: Final = httpx2.Timeout(2)
-"""Seconds: somebody is typing."""
+"""In seconds. Short, because a user waits for the completion while typing."""
 MAX_SUGGESTED: Final = 100
 SAFE_WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
-"""What a shell may be given, which evaluates it."""
+"""Words that are safe to return to a shell, because a shell evaluates completions."""
 
 Completion = Callable[[typer.Context, str], list[str]]
 
 
 def complete_from(path: str, field: str = "name", **params: str) -> Completion:
-    """The `field` of the things at `path`. Nothing where Runward cannot be asked: a shell has no
-    place for the reason, and the command itself will say it."""
+    """Return a completion with the `field` of the resources at `path`. Suggest nothing if the
+    request fails, because a completion cannot show an error. The command itself reports it."""
 
     def suggest(ctx: typer.Context, incomplete: str) -> list[str]:
         with redirect_stderr(io.StringIO()), suppress(typer.Exit):
@@ -78,12 +77,12 @@ Limit: TypeAlias = Annotated[
 
 
 def format_examples(*lines: str) -> str:
-    """The end of a command's help."""
+    """Return the examples at the end of a command's help."""
     return "\b\n" + escape("\n  ".join(["Examples:", *lines]))
 
 
 def read_text(value: str) -> str:
-    """`-` is standard input, `@file` a file, anything else itself."""
+    """Return standard input for `-`, the content of a file for `@file`, or the value itself."""
     if value == "-":
         return read_stdin()
     if value.startswith("@"):
@@ -113,7 +112,7 @@ def _decode(content: bytes, source: str) -> str:
 
 
 def read_json(value: str, source: str) -> Any:
-    """Parse JSON that is given in a form that `read_text` accepts."""
+    """Parse JSON from a value in one of the forms of `read_text`."""
     text = read_text(value)
     try:
         return parse_json(text)
@@ -122,7 +121,7 @@ def read_json(value: str, source: str) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Raises ValueError, for NaN and Infinity too."""
+    """Parse JSON. Raises ValueError, also for NaN and Infinity."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -138,7 +137,7 @@ def read_object(value: str, source: str) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> Any:
-    """JSON is YAML too. Only values that JSON has are taken; dates are text."""
+    """Parse a YAML or JSON file. Only JSON values are accepted. Dates are strings."""
     text = read_file(path)
     try:
         found = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
@@ -156,7 +155,7 @@ def read_yaml(path: Path) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Without dates, which JSON does not have."""
+    """Loads dates as strings, because JSON has no dates."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # never changed
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
@@ -165,7 +164,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _find_non_json(value: Any, location: str) -> Iterator[str]:
-    """Where a value of YAML is none of JSON."""
+    """Yield a message for each part of a YAML value that JSON cannot represent."""
     match value:
         case dict():
             for key, one in value.items():  # pyright: ignore[reportUnknownVariableType]
@@ -190,13 +189,13 @@ def _find_non_json(value: Any, location: str) -> Iterator[str]:
 
 
 def read_fields(file: Path | None, **named: Any) -> dict[str, Any]:
-    """What the file says, if there is one, and what options say, whose word counts."""
+    """Return the fields of the file, overridden by the options that are set."""
     found = _ensure_object(read_yaml(file), str(file)) if file else {}
     return found | {name: value for name, value in named.items() if value is not None}
 
 
 def parse_approval(value: str | None) -> Any:
-    """As the API takes it."""
+    """Return the approval setting in the form of the API."""
     return value if value in {None, "never", "always"} else {"when": value}
 
 

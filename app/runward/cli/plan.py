@@ -1,7 +1,7 @@
-"""What `agents apply` would do, field by field: pure, from the file, the agents that are there,
-and the contract of the Runward that is asked.
+"""Plan the changes of `agents apply`, field by field. The functions are pure: their inputs are the
+file, the existing agents, and the OpenAPI document of the service.
 
-The file is the whole agent: a field that it does not name has its default.
+The file defines each agent completely. A field that is missing has its default value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ JSON_TYPES: Final[dict[type[Any], str]] = {
     int: "integer",
     float: "number",
 }
-"""What JSON Schema calls them."""
+"""Names of the types in JSON Schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PlanStep:
     changes: tuple[Change, ...]
 
     def as_json(self) -> JsonBody:
-        """The changes that `apply --json` prints."""
+        """Return the step as `apply --json` prints it."""
         changes = [
             {"field": one.field, "before": one.before, "after": one.after} for one in self.changes
         ]
@@ -42,7 +42,7 @@ class PlanStep:
 
 
 class AgentSchema:
-    """The schema of a field-by-field complete agent, from /openapi.json."""
+    """The schema of an agent, from /openapi.json."""
 
     def __init__(self, openapi: JsonBody) -> None:
         self._schemas: JsonBody = openapi["components"]["schemas"]
@@ -53,7 +53,7 @@ class AgentSchema:
         return [field for field in self._agent["properties"] if field != "name"]
 
     def problems(self, declared: JsonBody) -> Iterator[str]:
-        """What a file says that no agent has."""
+        """Yield a message for each field of the file that agents do not have."""
         name = declared.get("name")
         if not isinstance(name, str) or not name:
             yield "An agent has no name. Add the field `name`."
@@ -65,7 +65,7 @@ class AgentSchema:
                 )
 
     def complete(self, declared: JsonBody) -> JsonBody:
-        """With every default, as Runward would show it."""
+        """Return the agent with all defaults, as Runward would show it."""
         return {
             field: self._complete(schema, declared.get(field, _default(schema)))
             for field, schema in self._agent["properties"].items()
@@ -90,7 +90,7 @@ class AgentSchema:
         }
 
     def _fitting(self, schema: JsonBody, value: Any) -> JsonBody:
-        """Of several schemas the one that is meant."""
+        """Return the alternative of the schema that matches the value."""
         if "$ref" in schema:
             return self._fitting(self._schemas[schema["$ref"].rpartition("/")[2]], value)
         for one in schema.get("anyOf", schema.get("oneOf", ())):
@@ -103,8 +103,8 @@ class AgentSchema:
 def plan_changes(
     declared: list[JsonBody], found: Mapping[str, JsonBody | None], contract: AgentSchema
 ) -> list[PlanStep]:
-    """`found`: the agents that are there, as Runward shows them; those that are not declared are
-    to be deleted."""
+    """Return the steps of the plan. `found`: the existing agents, as Runward shows them. Agents in
+    `found` that are not declared are deleted."""
     steps = [_plan_step(one, found[one["name"]], contract) for one in declared]
     gone = found.keys() - {one["name"] for one in declared}
     return steps + [PlanStep(name, "delete", ()) for name in sorted(gone)]
@@ -123,7 +123,8 @@ def _plan_step(declared: JsonBody, former: JsonBody | None, contract: AgentSchem
 
 
 def _default(schema: JsonBody) -> Any:
-    """An object or a list of nothing where the contract leaves the default to its factory."""
+    """Return the default value. For an object without a declared default, return an empty
+    object."""
     if "default" in schema:
         return schema["default"]
     return {} if schema.get("type") == "object" else None

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs. Colours on a terminal alone, and not
+"""Print results: tables for people, JSON for programs. Colors are used only on a terminal, and not
 with NO_COLOR (https://no-color.org)."""
 
 import json
@@ -17,13 +17,13 @@ from runward.cli.connection import JsonBody
 from runward.cli.escaping import escape_line, escape_text
 
 Columns: TypeAlias = Mapping[str, Callable[[JsonBody], str]]
-"""Of a table: a title, and what stands below it of each thing."""
+"""The columns of a table: the title, and a function that returns the cell of a resource."""
 MAX_UNWRAPPED: Final = 20
-"""Characters."""
+"""Maximum length in characters of a cell that is never wrapped."""
 UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-"""Of times in tables, in seconds."""
+"""Units of times in tables: the seconds and the name."""
 PIPED_WIDTH: Final = 160
-"""Columns of a table that no terminal bounds."""
+"""Width of a table in characters if the output is not a terminal."""
 STYLES: Final = {
     "completed": "green",
     "approved": "green",
@@ -57,7 +57,7 @@ def create_console(*, stderr: bool = False) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """In one line. ASCII alone, so that nothing in it can reach the terminal's controls."""
+    """Print JSON in one line, in ASCII only, so that no value can control the terminal."""
     typer.echo(json.dumps(value))
 
 
@@ -74,7 +74,7 @@ def print_list(
 
 
 def print_table(columns: Columns, found: Iterable[JsonBody]) -> None:
-    """A row each. The first column and short ones are not broken; the others keep all they say."""
+    """Print one row for each resource. The first column and short cells are never wrapped."""
     rows = [[escape_line(cell(one)) for cell in columns.values()] for one in found]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for at, title in enumerate(columns):
@@ -86,7 +86,7 @@ def print_table(columns: Columns, found: Iterable[JsonBody]) -> None:
 
 
 def print_resource(resource: JsonBody, *, as_json: bool) -> None:
-    """Every field that has a value."""
+    """Print all fields that have a value."""
     if as_json:
         print_json(resource)
     else:
@@ -104,7 +104,7 @@ def print_result(result: Any, text: str, *, as_json: bool) -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one a line; what is longer stands below its name."""
+    """Print one name and value per line. A value of several lines is printed below its name."""
     found = [(name, escape_text(value)) for name, value in fields if value]
     width = max((len(name) for name, _ in found), default=0)
     out = create_console()
@@ -115,41 +115,41 @@ def print_fields(fields: Iterable[tuple[str, str]]) -> None:
 
 
 def print_text(text: str, style: str = "none") -> None:
-    """A line for people, wrapped by the terminal alone."""
+    """Print a line for people. Only the terminal wraps the line."""
     create_console().print(Text(escape_text(text), style=style), soft_wrap=True)
 
 
 def show_spinner(text: str) -> AbstractContextManager[object]:
-    """A sign on a terminal, while something is slow, that it goes on."""
+    """Show a spinner on a terminal during a slow operation."""
     return create_console(stderr=True).status(Text(escape_line(text)))
 
 
 def format_json(value: Any) -> str:
-    """JSON to read, in several lines."""
+    """Return indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def format_short(value: Any) -> str:
-    """JSON in one line, text as it is."""
+    """Return a string unchanged, and other values as JSON in one line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def format_value(value: Any) -> str:
-    """A field's value to read; empty where there is none."""
+    """Return a field's value as text. None becomes an empty string."""
     if value is None or value in ({}, []):
         return ""
     return format_json(value) if isinstance(value, dict | list) else format_short(value)
 
 
 def format_time(moment: str | None) -> str:
-    """A time of the API, in the local zone and to the second."""
+    """Return a time of the API in the local time zone, in seconds."""
     if moment is None:
         return ""
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_age(moment: str | None) -> str:
-    """The same for a table, roughly: `5 min ago`, `in 23 h`."""
+    """Return the approximate age of a time for a table, such as `5 min ago` or `in 23 h`."""
     if moment is None:
         return ""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()

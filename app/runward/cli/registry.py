@@ -1,4 +1,4 @@
-"""What the commands of everything that is registered by name or id have in common."""
+"""Shared commands for resources that have a name or an ID: list, show and delete."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,8 +13,8 @@ from runward.cli.printing import Columns, print_list, print_resource, print_resu
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """`path`: below /v1. `empty_text` is printed if there is none, and `delete_warning` before one
-    is deleted."""
+    """A kind of resource. `path` is below /v1. `empty_text` is printed if a list is empty.
+    `delete_warning` is printed before a resource is deleted."""
 
     path: str
     noun: str
@@ -22,7 +22,7 @@ class ResourceKind:
     empty_text: str
     delete_warning: str = ""
     id_field: str = "name"
-    """What it is called by."""
+    """The field that identifies a resource in commands."""
 
     @property
     def argument(self) -> object:

@@ -293,7 +293,7 @@ def _print_or_watch(
 def _watch_run(
     runward: Runward, run_id: str, after: str, *, until_idle: bool, children: bool, as_json: bool
 ) -> None:
-    """Ends with the run's exit code."""
+    """Follow the run and end with the exit code for its status."""
     teller = EventPrinter(run_id)
     for event in follow_run(runward, run_id, after=after, until_idle=until_idle, children=children):
         if as_json:

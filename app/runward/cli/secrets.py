@@ -1,4 +1,4 @@
-"""`runward secrets`: values that other things refer to by name."""
+"""`runward secrets`: encrypted values that other resources refer to by name."""
 
 import sys
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`runward sessions`: conversations across runs."""
+"""`runward sessions`: conversations of several runs."""
 
 from typing import Annotated, Literal
 
@@ -87,7 +87,7 @@ add_delete_command(app, SESSIONS)
 
 
 def _format_item(item: JsonBody) -> tuple[str, str]:
-    """Who, and what."""
+    """Return the author of the item and its text."""
     match item:
         case {"role": role, "content": content}:
             return role, _format_content(content)

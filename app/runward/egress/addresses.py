@@ -217,6 +217,7 @@ def _address(host: str) -> Address | None:
         raise TargetError("The host of the URL must be a DNS name or an IP address.")
     if _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         raise TargetError(
-            "The host of the URL looks like an IP address. Write it as four numbers (a.b.c.d)."
+            "The host of the URL looks like an IP address. Write an IP address as four numbers "
+            "(a.b.c.d)."
         )
     return None

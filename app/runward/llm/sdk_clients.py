@@ -28,7 +28,10 @@ async def limit_body(response: httpx2.Response) -> None:
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     inflates = encoding in ("gzip", "x-gzip", "deflate")
     if not inflates and encoding not in ("", "identity"):
-        raise invalid_response(f"the content encoding is {encoding[:50]!r}")
+        raise invalid_response(
+            f"the response has the content encoding {encoding[:50]!r}, which Runward did not "
+            "request"
+        )
     response.stream = _LimitedStream(stream, inflates=inflates)
 
 

@@ -167,7 +167,10 @@ def _check_reference(pointer: Pointer, node: JsonObject) -> None:
             f"has a $ref that is not a definition of the schema: {reference[:MAX_DESCRIBED_CHARS]}",
         )
     if beside := sorted(node.keys() & _KEYWORDS_REFUSED_WITH_REF):
-        raise UnenforceableError(pointer, f"has {', '.join(beside)} together with $ref")
+        raise UnenforceableError(
+            pointer,
+            f"has keywords that strict mode does not allow together with $ref: {', '.join(beside)}",
+        )
 
 
 def _parts(node: JsonObject) -> Iterator[tuple[Pointer, JsonValue]]:

@@ -1,1 +1,1 @@
-"""The commands of whoever runs Runward: they read the settings and touch the database."""
+"""The operator's commands. They read the environment variables and use the database directly."""

@@ -1,4 +1,4 @@
-"""`runward demo`: a run that waits for a person, told in a terminal, on a Runward of its own."""
+"""`runward demo`: start a temporary service and show a run that waits for a person."""
 
 import os
 import shutil
@@ -31,12 +31,12 @@ STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.1
 ROOT: Final = Path(__file__).parents[3]
 SETTINGS: Final = ("RUNWARD_", "DATABASE_URL", "NATS_URL")
-"""Not handed on: the demo is the same on every machine."""
+"""Environment variables that the demo ignores, so that it is the same on every machine."""
 
 
 def run_demo(*, yes: bool) -> None:
     yes = yes or not sys.stdin.isatty()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # the latter as its terminal is closed
+    for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal was closed
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     if find_package() is None:
@@ -70,7 +70,7 @@ def run_demo(*, yes: bool) -> None:
 
 
 def _start_run(runward: Runward) -> tuple[str, str]:
-    """The run's id and the number of the last event told."""
+    """Return the ID of the run and the sequence number of the last printed event."""
     _print_title("2. Start a run")
     print_text(
         "The model `offline:rules` needs no key. It makes the tool calls that are "
@@ -104,7 +104,7 @@ def _decide_approvals(runward: Runward, run_id: str, *, yes: bool) -> None:
 
 
 def _print_events(runward: Runward, run_id: str, *, after: str, until_idle: bool) -> str:
-    """The number of the last event."""
+    """Print the events and return the sequence number of the last one."""
     teller = EventPrinter(run_id)
     for event in follow_run(runward, run_id, after=after, until_idle=until_idle):
         teller.print_event(event)
@@ -114,9 +114,11 @@ def _print_events(runward: Runward, run_id: str, *, after: str, until_idle: bool
 
 @contextmanager
 def _serve() -> Generator[tuple[str, str]]:
-    """A Runward of its own: its address and its key."""
+    """Start a temporary service. Yield its address and its API key."""
     folder = Path(tempfile.mkdtemp(prefix="runward-demo-"))
-    folder.chmod(0o711)  # as root PostgreSQL runs under an account that has to pass through
+    folder.chmod(
+        0o711
+    )  # if root runs the demo, PostgreSQL's account must be able to enter the folder
     data_dir, log = folder / "data", folder / "log"
     port = _find_free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
@@ -130,7 +132,7 @@ def _serve() -> Generator[tuple[str, str]]:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                start_new_session=True,  # Ctrl-C is for the demo, which then stops it
+                start_new_session=True,  # only the demo receives Ctrl-C, and then stops the service
             )
         try:
             url = f"http://127.0.0.1:{port}"

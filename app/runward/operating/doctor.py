@@ -1,4 +1,4 @@
-"""`runward doctor`: look at a set-up as its processes would find it, and say what to do."""
+"""`runward doctor`: check the configuration of this machine and explain how to correct it."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ UNAUTHORIZED: Final = 401
 
 
 def run_doctor(url: str | None, key: str | None, *, as_json: bool) -> None:
-    """Prints each finding when it is there; ends with 1 if one of them failed."""
+    """Print each finding as soon as its check ends. The exit code is 1 if a check failed."""
     findings: list[Finding] = []
 
     def found(finding: Finding) -> None:
@@ -65,7 +65,7 @@ async def _collect_findings(settings: Settings, found: Callable[[Finding], None]
 
 
 def _check_api(url: str | None, key: str | None) -> Finding:
-    """Whether it answers, and knows the key, if there is one."""
+    """Check that the API answers, and that it accepts the key if a key is set."""
     where, local = resolve_address(url)
     key = key or (read_local_key() if local else None)
     try:

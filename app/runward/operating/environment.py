@@ -1,4 +1,4 @@
-"""The settings, the log and the end of a command that works on this machine."""
+"""The settings, the log, and the end of a command that runs on this machine."""
 
 import asyncio
 import logging
@@ -31,11 +31,11 @@ from runward.tools.plugin.context import PluginError
 _TIMEDELTA: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
 DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)
 THREAD_SECONDS: Final = 1.0
-"""How long threads may take to end once the command is done and everything is closed."""
+"""Seconds that threads have to end after the command has finished and closed all resources."""
 
 
 def read_settings() -> Settings:
-    """Ends the command where the environment is not valid."""
+    """Read the settings from the environment. End the command if they are not valid."""
     try:
         if unknown := find_unknown_variables(os.environ):
             stop(
@@ -54,14 +54,14 @@ def read_settings() -> Settings:
 
 
 def list_problems(error: ValidationError) -> list[str]:
-    """A line for each variable."""
+    """Return one line for each variable with an error."""
     return [
         f"  {_variable_name(str(one['loc'][0]))}: {_format_problem(one)}" for one in error.errors()
     ]
 
 
 def _format_problem(problem: ErrorDetails) -> str:
-    """Pydantic's message, without the words that only its programmers know."""
+    """Return Pydantic's message without Pydantic's terms."""
     message = problem["msg"].removeprefix("Value error, ").replace("Input should", "must")
     return _TIMEDELTA.sub(_format_seconds, message)
 
@@ -75,7 +75,8 @@ def _variable_name(field: str) -> str:
 
 
 def ensure_secret_key(settings: Settings) -> Settings:
-    """Where several processes share a database they must share the secret key too."""
+    """Return the settings if they have a secret key. Otherwise end the command, because all
+    processes that share a database must have the same secret key."""
     if settings.secret_key is None:
         stop(
             "RUNWARD_SECRET_KEY is missing. Set the same value of 32 characters or "
@@ -95,7 +96,8 @@ def read_database_url(settings: Settings) -> str:
 
 
 def read_migration_url(settings: Settings) -> str:
-    """The database's own address: migrations need a session, which PgBouncer does not give."""
+    """Return the direct address of the database. Migrations need a database session, which
+    PgBouncer does not provide in transaction mode."""
     if not settings.pgbouncer:
         return read_database_url(settings)
     if settings.listen_url is None:
@@ -112,10 +114,9 @@ def stop(message: str) -> NoReturn:
 
 
 def run_command(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run a command's work on uvloop. Expected failures are a sentence instead of a traceback.
+    """Run a command on uvloop. Print a sentence instead of a traceback for expected failures.
 
-    A thread that does not end, for example one that waits for a provider's answer, does not keep
-    the process from ending.
+    The process ends even if a thread does not, for example a thread that waits for a provider.
     """
     try:
         _run_on_loop(coroutine)
@@ -131,15 +132,15 @@ def run_command(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 class _UnawaitedExecutor(ThreadPoolExecutor):
-    """The event loop waits for the threads of its executor when it is closed. Not for these."""
+    """An executor for whose threads the event loop does not wait when it closes."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001
         super().shutdown(wait=False, cancel_futures=True)
 
 
 def _end_with_threads(code: int, error: Exception | None = None) -> None:
-    """Return if no thread is left that Python would wait for. Otherwise print the stack of the
-    unexpected error, if there is one, and end the process."""
+    """Return if Python has no running thread to wait for. Otherwise print the traceback of an
+    unexpected error, if any, and end the process."""
     ends = time.monotonic() + THREAD_SECONDS
     for thread in _list_blocking_threads():
         thread.join(max(0.0, ends - time.monotonic()))
@@ -209,13 +210,13 @@ class LibraryLog(logging.Handler):
             structlog.get_logger().log(
                 record.levelno, "library_log", **about, exc_info=record.exc_info
             )
-        except Exception:  # as every handler: no record ends what logs it
+        except Exception:  # like every handler: a record that cannot be logged must not raise
             self.handleError(record)
 
 
 class LogFile:
-    """Standard error, without its failures: a closed terminal, a broken pipe or a full disk loses
-    the log, and nothing else. None: the process was started without one."""
+    """Standard error that ignores write errors: a closed terminal, a broken pipe or a full disk
+    loses only log lines. None: the process was started without standard error."""
 
     def __init__(self, out: TextIO | None) -> None:
         self._out = out
@@ -234,7 +235,7 @@ class LogFile:
     def _ignore_failures(self, out: TextIO) -> Generator[None]:
         try:
             yield
-        except BrokenPipeError:  # for good, and Python writes the rest when it ends
+        except BrokenPipeError:  # permanent: otherwise Python would write the rest at exit
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, out.fileno())
             os.close(null)
@@ -243,7 +244,8 @@ class LogFile:
 
 
 def _build_renderers(*, text: bool) -> list[Any]:
-    """Tracebacks without local variables: those hold keys, prompts and arguments."""
+    """Return the renderers of the log. Tracebacks omit local variables, because these can contain
+    keys, prompts and arguments."""
     if text:
         plain = structlog.dev.plain_traceback
         return [

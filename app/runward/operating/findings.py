@@ -1,5 +1,5 @@
-"""What `doctor` finds in the settings and in the database: is it there, migrated, in time, and this
-key's; and whether the tools that it knows answer."""
+"""The checks of `doctor`: the settings; the database, its migrations, its clock and its secret key;
+and whether the registered tools answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -43,16 +43,16 @@ Status = Literal["ok", "warn", "fail"]
 METADATA_ADDRESSES: Final = tuple(
     ip_address(one) for one in ("169.254.169.254", "168.63.129.16", "fd00:ec2::254")
 )
-"""Where clouds hand out a machine's credentials."""
+"""Addresses at which clouds provide a machine's credentials."""
 MIN_PREFIX_LENGTHS: Final = {4: 8, 6: 32}
-"""A network with a shorter prefix is more than somebody's own."""
+"""A shorter prefix is wider than one organization's private network."""
 WEB_PORTS: Final = frozenset({80, 443})
 SYSTEM_PORTS: Final = range(1, 1024)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`remedy`: what to do; empty where all is well."""
+    """The result of a check. `remedy` is the advice, and empty if the check succeeded."""
 
     check: str
     status: Status
@@ -68,7 +68,7 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
 
 
 def check_secret_key(settings: Settings) -> Finding:
-    """As it is given. Whether it is the right one, the database knows."""
+    """Check the form of the key. A later check compares the key with the database."""
     if settings.secret_key is None:
         return Finding(
             "secret key",
@@ -148,7 +148,7 @@ def _is_dangerous(network: Network) -> bool:
 
 
 def _check_plugins(settings: Settings) -> Iterator[Finding]:
-    """Loads them, as a worker does at its start."""
+    """Load the plugins in the same way as a worker at startup."""
     try:
         plugins = load_plugins(settings.plugins)
     except PluginError as error:
@@ -194,7 +194,8 @@ def _check_models(settings: Settings) -> Finding:
 
 WARN_SECONDS: Final = 2.0
 FAIL_SECONDS: Final = 60.0
-"""A tool's library refuses a signature that is minutes old."""
+"""Clock difference that fails the check. Webhook libraries reject signatures that are minutes
+old."""
 MAX_TOOLS: Final = 200
 MAX_CONCURRENT: Final = 20
 TOOL_SECONDS: Final = 5.0
@@ -306,7 +307,7 @@ async def _check_secret_key(settings: Settings, tx: Tx) -> Finding:
         await readiness.check_database(tx, Vault(settings.secret_key.get_secret_value()))
     except WrongSecretKeyError as error:
         return _create_failure("secret key", error)
-    except UnmigratedDatabaseError:  # no process has been started on it yet
+    except UnmigratedDatabaseError:  # no process has used this database yet
         pass
     if settings.database_url is None:
         return Finding(
@@ -326,7 +327,7 @@ async def _check_tools(
             allow_private=settings.allow_private_targets, allowed_ports=settings.allowed_ports
         )
     except ValueError:
-        return  # said of the ports already
+        return  # the check of the ports has reported this
     turn = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def ask(tool: WebhookToolAddress) -> Finding | None:
@@ -347,7 +348,8 @@ async def _check_tools(
 
 
 async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | None:
-    """OPTIONS is safe (RFC 9110, 9.2.1): it does nothing there. Any answer will do. None: fine."""
+    """Send OPTIONS, which is safe (RFC 9110, section 9.2.1). Return None if the tool answers in any
+    way."""
     answer = await egress.send(
         "OPTIONS", tool.url, {}, b"", seconds=TOOL_SECONDS, max_response_bytes=1024
     )
@@ -376,11 +378,11 @@ async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | Non
 
 
 def _create_failure(check: str, error: OperatorError) -> Finding:
-    """Its first sentence is the detail, and what follows is the remedy."""
+    """Return a failure: the error's first sentence is the detail, and the rest is the remedy."""
     detail, _, remedy = str(error).partition(". ")
     return Finding(check, "fail", detail, remedy)
 
 
 def describe_error(error: BaseException) -> str:
-    """Its first line. Some errors, such as a TimeoutError, have no text."""
+    """Return the error's first line, or its type if it has no text, such as a TimeoutError."""
     return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""`runward keys --on-database`: an API key where there is none yet to ask the API with."""
+"""`runward keys --on-database`: manage API keys before a key for the API exists."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -62,7 +62,7 @@ def create_key(
 
 
 def list_keys(*, project: str, limit: int, as_json: bool) -> None:
-    """Without their secrets."""
+    """List the keys without their secrets."""
 
     async def listed() -> None:
         async with _open_database(read_settings()) as (tx, _):
@@ -75,7 +75,7 @@ def list_keys(*, project: str, limit: int, as_json: bool) -> None:
 
 
 def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
-    """It stops working within five seconds, everywhere."""
+    """Revoke the key. All processes reject it within five seconds."""
 
     async def revoke() -> None:
         wanted = parse_id(Prefix.KEY, key_id)
@@ -92,8 +92,8 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
 
 @asynccontextmanager
 async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
-    """A transaction on the database that `serve`, or DATABASE_URL, would use. The embedded one may
-    be in use by `serve` at the same time."""
+    """Open a transaction on the database in DATABASE_URL or on the embedded database. `serve` may
+    use the embedded database at the same time."""
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
             data_dir = embedded.resolve_data_dir(settings.data_dir)
@@ -106,7 +106,7 @@ async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]
         assert secret is not None
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
-        await check_safety(database)  # and say in a sentence why there is no connection
+        await check_safety(database)  # its error explains why the connection fails
         tx = await stack.enter_async_context(database.pool.begin())
         vault = Vault(secret.get_secret_value())
         await readiness.prepare_database(tx, vault)
@@ -114,7 +114,7 @@ async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]
 
 
 def _encode_key(key: keys.Key) -> JsonBody:
-    """As the API shows it."""
+    """Return the key as the API shows it."""
     return Key.from_row(key).model_dump(mode="json")
 
 

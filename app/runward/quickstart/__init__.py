@@ -1,1 +1,1 @@
-"""`python -m runward serve`: everything for a first run, from an empty folder."""
+"""`runward serve`: set up everything for a first run, starting from an empty folder."""

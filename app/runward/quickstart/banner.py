@@ -1,4 +1,4 @@
-"""What `serve` prints: its slow steps, and what a person needs to see once the service answers."""
+"""The output of `serve`: its slow steps, and the addresses and commands for a first run."""
 
 import json
 import shlex
@@ -20,7 +20,8 @@ FIRST_INPUT = (
 
 
 def configured_providers(settings: Settings) -> tuple[str, ...]:
-    """The names of the providers that there are settings for, as models begin with them."""
+    """Return the names of the providers that are configured. A model's name begins with one of
+    them."""
     openai = settings.openai_api_key or settings.openai_base_url
     aws_key = settings.aws_access_key_id and settings.aws_secret_access_key
     given = {
@@ -35,8 +36,8 @@ def configured_providers(settings: Settings) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Banner:
-    """`address` without a slash at its end. The rest is there on the embedded database alone:
-    nothing is said about a server's keys."""
+    """The text that `serve` prints. `address` has no slash at the end. The other fields are set
+    only with the embedded database, because the keys of a server are not printed."""
 
     address: str
     api_key: str | None = None
@@ -44,7 +45,7 @@ class Banner:
     tools_url: str | None = None
     loopback_allowed: bool = False
     providers: tuple[str, ...] = ()
-    """Those that there are settings for."""
+    """The configured providers."""
 
     def format(self) -> str:
         facts = list(self._list_facts())
@@ -92,7 +93,7 @@ class Banner:
         ]
 
     def format_first_command(self) -> str:
-        """A command for a shell."""
+        """Return a shell command that starts the first run."""
         body = {
             "model": "offline:rules",
             "tools": ["lookup_order", "refund"],
@@ -140,6 +141,6 @@ class ProgressPrinter:
             self._begun = None
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody reads it
+        with suppress(OSError, ValueError):  # standard output is closed
             self._out.write(text)
             self._out.flush()

@@ -1,9 +1,8 @@
-"""The tools of `examples/tools`, served beside the service and registered in the project
-`default`, so that a first run has something to call.
+"""Serve the tools of `examples/tools` and register them in the project `default`, so that a first
+run has tools to call.
 
-Only tools that were registered here are touched: one of the same name that somebody made is left
-alone, and of ours only the address is ever changed.
-"""
+A tool of the same name that a user registered is not changed. Of the tools registered here, only
+the address is updated."""
 
 import asyncio
 import fcntl
@@ -33,19 +32,19 @@ from runward.tools import signing
 _INSTALLED: Final = Path(__file__).parents[1] / "_examples" / "tools"
 _CHECKOUT: Final = Path(__file__).parents[3] / "examples" / "tools"
 FOLDER: Final = _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
-"""Not in the container image."""
+"""The folder of the examples. The container image does not include it."""
 TOOL_NAMES: Final = ("lookup_order", "refund")
 METADATA_MARK: Final = "runward_example"
-"""In a tool's metadata: it is ours."""
+"""Marks, in a tool's metadata, a tool that was registered here."""
 
 
 @asynccontextmanager
 async def serve_example_tools(
     database_url: str, secret_key: SecretStr, data_dir: Path, *, prefer_port: int
 ) -> AsyncGenerator[str | None]:
-    """The server's address; None: every name was taken by somebody's own tool, or another process
-    on the data folder serves the tools. Calls that wait for approval go to the address that was
-    shown, so the port of the last time is tried first."""
+    """Yield the address of the tool server. Yield None if users registered tools with all of these
+    names, or if another process on the same data folder serves the tools. The previous port is
+    tried first, because approved calls are sent to the address that the approver saw."""
     with _lock_folder(data_dir) as first:
         if not first:
             yield None
@@ -56,7 +55,7 @@ async def serve_example_tools(
 
 @contextmanager
 def _lock_folder(data_dir: Path) -> Generator[bool]:
-    """Whether no other process serves the tools on this data folder."""
+    """Yield whether this process holds the lock, so that only one process serves the tools."""
     lock = os.open(data_dir / "examples.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +137,7 @@ def _list_ports(tools: Iterable[RegisteredTool | None]) -> list[int]:
 
 
 def _listen(secrets: Mapping[str, Iterable[str]], ports: Iterable[int]) -> ThreadingHTTPServer:
-    """On the first of the ports that is free; 0 always is."""
+    """Listen on the first free port of `ports`. Port 0 is always free."""
     make_server = _load_example().make_server
     for port in ports:
         try:
@@ -151,7 +150,7 @@ def _listen(secrets: Mapping[str, Iterable[str]], ports: Iterable[int]) -> Threa
 
 
 def _load_example() -> Any:
-    """The example itself, which is no part of this package."""
+    """Import the example, which is not part of this package."""
     path = FOLDER / "python" / "server.py"
     spec = importlib.util.spec_from_file_location("runward_example_tools", path)
     assert spec is not None and spec.loader is not None

@@ -1,4 +1,4 @@
-"""Secrets that are made once and kept in the data folder."""
+"""Secrets that are created once and stored in the data folder."""
 
 import os
 import secrets
@@ -15,13 +15,13 @@ MIN_CHARACTERS: Final = 32
 
 
 def load_secret_key(data_dir: Path) -> SecretStr:
-    """The embedded database's own secret key; made where there is none yet."""
+    """Return the secret key of the embedded database. Create the key if it does not exist."""
     return load_or_create_secret(data_dir / "secret-key", partial(secrets.token_hex, 32))
 
 
 def load_or_create_secret(path: Path, create: Callable[[], str]) -> SecretStr:
-    """The file's text; if there is no file, one is made that its owner alone may read. Of several
-    processes at once the first one's counts."""
+    """Return the text of the file. If the file does not exist, create it with permissions for its
+    owner only. If several processes create it at once, all return the text of the first."""
     if not path.exists():
         with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as fresh:
             fresh.write(create() + "\n")
@@ -32,8 +32,8 @@ def load_or_create_secret(path: Path, create: Callable[[], str]) -> SecretStr:
     value = path.read_text().strip()
     if len(value) < MIN_CHARACTERS:
         raise SystemExit(
-            f"{path} does not contain a key of {MIN_CHARACTERS} characters or more. "
-            "Restore the file. If you delete it, Runward creates a new key, and "
-            "secrets that the old key encrypted are lost."
+            f"{path} does not contain a key of {MIN_CHARACTERS} characters or more. Restore the "
+            "file. If you delete the file, Runward creates a new key, and secrets that the old "
+            "key encrypted are lost."
         )
     return SecretStr(value)

@@ -1,9 +1,8 @@
-"""What `serve` does before it serves, with every slow step shown.
+"""The setup of `serve` before the service starts. Each slow step is printed.
 
-Without DATABASE_URL it is one person's machine: the embedded PostgreSQL, a secret key and an API
-key kept beside its data, tools on this machine allowed, and the tools of `examples/` served and
-registered. With DATABASE_URL it is somebody's server: that is migrated, and nothing is made up.
-"""
+Without DATABASE_URL, `serve` is for development on one machine: it starts the embedded PostgreSQL,
+stores a secret key and an API key in the data folder, allows tools on this machine, and serves and
+registers the tools of `examples/`. With DATABASE_URL, it only migrates that database."""
 
 import asyncio
 import signal
@@ -25,7 +24,7 @@ from runward.store.access import keys
 from runward.store.postgres import embedded
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-"""What tools may reach on the embedded database, unless the operator says something else."""
+"""Private addresses of tools that are allowed by default with the embedded database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Preparation:
 
 
 async def serve_everything(settings: Settings, *, examples: bool) -> None:
-    """Until SIGTERM or SIGINT; then what was started here is stopped again."""
+    """Serve until SIGTERM or SIGINT. Then stop everything that was started here."""
     check_address(settings.host, settings.port)  # before anything slow
     async with _exit_on_signals(), AsyncExitStack() as stack:
         with ProgressPrinter(sys.stdout) as progress:
@@ -105,7 +104,9 @@ async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinte
             "To create a value, run: openssl rand -hex 32"
         )
     direct = settings.listen_url.get_secret_value() if settings.listen_url else url
-    if direct != url or not settings.pgbouncer:  # PgBouncer gives no session to migrate in
+    if (
+        direct != url or not settings.pgbouncer
+    ):  # migrations need a session, and PgBouncer provides none
         progress.start_step("Migrating the database")
         variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
         secret = settings.secret_key.get_secret_value()
@@ -115,23 +116,23 @@ async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinte
 
 
 def _load_run_process() -> "Callable[..., Awaitable[None]]":
-    # A second of imports, which comes after the first lines of progress.
+    # These imports take a second, so the first progress lines are printed before.
     from runward.serve import run_process  # noqa: PLC0415
 
     return run_process
 
 
 def _print_banner(banner: Banner, _: object) -> None:
-    with suppress(OSError, ValueError):  # nobody reads it, and the service runs all the same
+    with suppress(OSError, ValueError):  # standard output is closed; the service still runs
         sys.stdout.write(banner.format())
         sys.stdout.flush()
 
 
 @asynccontextmanager
 async def _exit_on_signals() -> AsyncGenerator[None]:
-    """While starting. Once it serves, `run_process` has its own way to stop.
+    """Handle signals during startup. Later, `run_process` handles them.
 
-    The second signal does nothing: the first one's cleanup stops the embedded PostgreSQL.
+    A second signal is ignored, because the cleanup of the first stops the embedded PostgreSQL.
     """
     task = asyncio.current_task()
     assert task is not None

@@ -52,12 +52,12 @@ class FamilyPosition:
             floor = _LONG_AGO + timedelta(milliseconds=milliseconds)
         except (ValueError, struct.error, OverflowError):
             raise cursor.make_error(
-                "must be the `last_id` of a page of this run's events that was requested with "
+                "must be the `last_id` of an earlier page of the same events, also requested with "
                 "include=children"
             ) from None
         if any(number >= 2**31 for number in seen.values()):
             raise cursor.make_error(
-                "must be the `last_id` of a page of this run's events that was requested with "
+                "must be the `last_id` of an earlier page of the same events, also requested with "
                 "include=children"
             )
         return cls(seen, floor)

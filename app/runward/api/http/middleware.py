@@ -145,7 +145,7 @@ class AllowedHosts:
             if len(hosts) != 1 or not self._allows(normalize_host(hosts[0].decode("latin-1"))):
                 raise BadRequestError(
                     "The `Host` header of this request does not name this service. "
-                    "To allow this host, add it to RUNWARD_ALLOWED_HOSTS."
+                    "To allow this host, add the host to RUNWARD_ALLOWED_HOSTS."
                 )
         await self.app(scope, receive, send)
 

@@ -164,7 +164,7 @@ async def delete_tool(
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
             raise e.ConflictError(
                 f"Tool '{name}' comes from {whence} and cannot be deleted. To "
-                'disable it, send PATCH with {"enabled": false}.'
+                'disable the tool, send PATCH with {"enabled": false}.'
             )
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
             raise e.ToolNotFoundError

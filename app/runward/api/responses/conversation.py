@@ -64,8 +64,8 @@ def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[It
         case inputs.ResponseInputMcpApprovalResponse():
             raise parameter_error(
                 f"{at}",
-                "has no approval request to answer; set previous_response_id to "
-                "the response with the approval request",
+                "answers an approval request that is not part of the conversation; set "
+                "previous_response_id to the response that contains the approval request",
             )
         case _:
             assert_never(item)

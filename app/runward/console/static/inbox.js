@@ -129,7 +129,7 @@ export function inbox(main, { watch, who }) {
     const settled = () => {
       mine.add(key);
       drop(key);
-      note([text(action.tool), " is settled. ", h("a", { href: `#/runs/${action.run_id}` }, "Open the run")]);
+      note([text(action.tool), " has a result now. ", h("a", { href: `#/runs/${action.run_id}` }, "Open the run")]);
       watch.poke();
     };
     const since = h("span", { title: moment(action.requested_at) });

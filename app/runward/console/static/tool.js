@@ -43,7 +43,7 @@ function about(found) {
   const rule = found.approval?.when ? [h("code", null, text(found.approval.when)), " in CEL"] : found.approval?.callable ? [h("code", null, text(found.approval.callable))] : null;
   /** @type {[string, import("./dom.js").Child][]} */
   const facts = [
-    ["Runs at", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
+    ["Location", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
     ["Approval is required", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["if ", rule], h("span", { class: "soft" }, `; an approval expires after ${roughly(expires * 1000)}`)]],
     ["Timeout", found.timeout_seconds === null ? "the limit of the run or of this deployment" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
     ["Retried after a failure", found.idempotent ? "yes, because the tool is idempotent" : "only if the call was certainly not sent"],

@@ -252,7 +252,8 @@ def _check_budget(state: RunState) -> Finish | None:
     limits, usage = state.config.limits, state.usage
     if limits.max_tokens is not None and usage.total >= limits.max_tokens:
         return _incomplete(
-            "max_tokens", f"The run reached its token limit: it used {usage.total} tokens."
+            "max_tokens",
+            f"The run reached its token limit: the model responses used {usage.total} tokens.",
         )
     if limits.max_cost_usd is not None and usage.cost >= limits.max_cost_usd:
         return _incomplete(

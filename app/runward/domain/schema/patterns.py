@@ -53,7 +53,8 @@ class _Pattern:
         if not self.size:
             most = f"{PATTERN_BYTES // 1_048_576} MiB"
             raise PatternError(
-                f"{source[:80]!r} is not a valid regular expression, or needs more than {most}"
+                f"{source[:80]!r} is not a valid regular expression, or needs more than {most} of "
+                "memory"
             )
         self.states = self.size // _STATE_BYTES
         self._validator = _compiled(source, self.size)
@@ -109,7 +110,8 @@ class Patterns:
             if self._bytes > PATTERNS_BYTES:
                 most = f"{PATTERNS_BYTES // 1_048_576} MiB"
                 raise PatternError(
-                    f"the patterns need more than {most} in total; use fewer or smaller repetitions"
+                    f"the patterns of the schema need more than {most} of memory in total; use "
+                    "fewer or smaller repetitions"
                 )
             self._kept[source] = pattern
         return self._kept[source]

@@ -196,7 +196,10 @@ def _size(schema: JsonObject, patterns: Patterns) -> int:
     try:
         return expanded_size(schema, patterns)
     except LongChainError:
-        text = f"the schema has a chain of more than {MAX_CHAIN} references; refer to the target directly"
+        text = (
+            f"the schema has a chain of more than {MAX_CHAIN} references; refer to the last one "
+            "directly"
+        )
     except LookupError as error:
         text = f"the schema refers to {_shortened(str(error))}, which does not exist"
     raise SchemaError(text)

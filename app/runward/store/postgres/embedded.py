@@ -189,7 +189,7 @@ class Cluster:
         for mode in ("fast", "immediate"):
             if self._pg_ctl("stop", "--mode", mode).returncode == 0 or self._read_pid() is None:
                 return
-        raise EmbeddedError(f"PostgreSQL did not stop. See its log: {self.log}.")
+        raise EmbeddedError(f"PostgreSQL did not stop. See the log {self.log}.")
 
     # PostgreSQL's programs hand paths to a shell, so those of the data folder are relative to it.
 

@@ -49,9 +49,9 @@ def ensure_service_account() -> pwd.struct_passwd | None:
         return pwd.getpwnam(ACCOUNT)
     except KeyError:
         raise EmbeddedError(
-            f"PostgreSQL does not run as root, and the account {ACCOUNT} could not "
-            f"be created. Run `{shlex.join(command)}`, run Runward as another user, "
-            "or set DATABASE_URL."
+            "PostgreSQL does not run as root, and Runward could not create the account "
+            f"{ACCOUNT}. Create the account with `{shlex.join(command)}`, start Runward as "
+            "another user, or set DATABASE_URL."
         ) from None
 
 

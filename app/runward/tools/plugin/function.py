@@ -141,7 +141,7 @@ def read_signature(function: Callable[..., Any], docstring: ParsedDocstring) -> 
         parameters = inspect.signature(function).parameters
         hints = get_type_hints(function, include_extras=True)
     except (TypeError, ValueError, NameError, AttributeError) as error:
-        raise PluginError(f"{where}: its type hints cannot be read: {error}") from None
+        raise PluginError(f"{where}: the type hints cannot be read: {error}") from None
     context: str | None = None
     fields: dict[str, Any] = {}
     for index, (name, parameter) in enumerate(parameters.items()):
@@ -176,7 +176,9 @@ def return_schema(function: Callable[..., Any]) -> JsonObject:
         adapter: TypeAdapter[Any] = TypeAdapter(readable_hint(hint))
         made = adapter.json_schema(mode="serialization", schema_generator=_Schema)
     except (PydanticUserError, SchemaError) as error:
-        raise PluginError(f"{where}: its return annotation: {_reason(error)}") from None
+        raise PluginError(
+            f"{where}: the return annotation is not valid: {_reason(error)}"
+        ) from None
     return without_titles(made)
 
 
