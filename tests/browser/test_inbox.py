@@ -219,7 +219,9 @@ def test_what_is_shown_is_said_to_be_old_while_the_service_cannot_be_reached(
     expect(window.page.get_by_text("The data shown may be out of date")).to_be_visible()
     expect(card(window)).to_be_visible()
     card(window).get_by_role("button", name="Approve").click()
-    expect(window.page.get_by_text("Not decided. The server cannot be reached.")).to_be_visible()
+    expect(
+        window.page.get_by_text("The decision was not stored. The server cannot be reached.")
+    ).to_be_visible()
     window.page.context.set_offline(False)
     expect(window.page.get_by_text("The data shown may be out of date")).to_have_count(0)
     expect(window.page.locator(".stale")).to_be_hidden()

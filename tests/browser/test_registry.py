@@ -50,7 +50,7 @@ def test_a_tool_is_registered_with_a_form_that_says_what_is_wrong(
     page.get_by_label("All other fields, as JSON").fill('{"retry": {"max_attempts": 2}}')
     register.click()
     expect(page.locator("#f-rule-wrong")).not_to_be_empty()
-    expect(page.locator("#f-url-wrong")).to_contain_text("needed")
+    expect(page.locator("#f-url-wrong")).to_contain_text("is required")
     page.get_by_label("URL").fill(project.tools.tool(project.tool_key("pay")))
     page.get_by_label("The rule, in CEL").fill("args.x == 'much'")
     register.click()
@@ -109,7 +109,7 @@ def test_a_key_that_may_not_see_runs_sees_the_tool_alone(project: Project, opens
     project.tool("pay")
     window = opens("tools:write", at="#/tools/pay")
     window.allow(REFUSED)
-    expect(window.page.get_by_text("This API key cannot list runs")).to_be_visible()
+    expect(window.page.get_by_text("This API key cannot list calls")).to_be_visible()
     expect(window.page.get_by_role("region", name="Test the tool")).to_be_visible()
 
 

@@ -60,7 +60,7 @@ def test_filters_and_search_stand_in_the_address(project: Project, opens: Opens)
     shown(with_link, by_clerk)
     expect(with_link.get_by_label("Agent")).to_have_value("clerk")
     page.get_by_label("Find").fill("nowhere")
-    expect(page.get_by_text("No run fits.")).to_be_visible()
+    expect(page.get_by_text("No runs match.")).to_be_visible()
     shown(page)
     page.get_by_label("Agent").select_option("Any agent")
     page.get_by_label("Find").fill(waiting["id"][:30])
@@ -84,7 +84,7 @@ def test_the_shown_runs_stay_while_others_are_looked_for(project: Project, opens
     for route in held:
         route.continue_()
     page.unroute("**/v1/runs?*")
-    expect(page.get_by_text("No run fits.")).to_be_visible()
+    expect(page.get_by_text("No runs match.")).to_be_visible()
 
 
 def test_older_runs_are_loaded_when_asked_for(project: Project, opens: Opens) -> None:

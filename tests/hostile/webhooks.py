@@ -94,7 +94,7 @@ def fails(name: str, script: Script, said: str) -> None:
 
 
 def stays_unknown(name: str, script: Script) -> None:
-    BEHAVIORS[name] = Behavior(script, "tool_call.outcome_unknown", "no complete answer")
+    BEHAVIORS[name] = Behavior(script, "tool_call.outcome_unknown", "complete response")
 
 
 def times_out(name: str, script: Script) -> None:
@@ -252,7 +252,7 @@ completes("duplicate_keys", typed(b'{"a":1,"a":2}'), output={"a": 2})
 completes("number_that_no_double_holds", typed(b'{"a":1e999}'), output={"a": None})
 fails("number_of_a_million_digits", typed(b"9" * 1_000_000), "not valid JSON")
 fails("nested_100_000_deep", typed(b"[" * 100_000 + b"]" * 100_000), "JSON")
-fails("nested_65_deep", typed(b"[" * 66 + b"]" * 66), "nested deeper")
+fails("nested_65_deep", typed(b"[" * 66 + b"]" * 66), "nested more than")
 fails("json_that_is_none", typed(b"{fine: true}"), "not valid JSON")
 completes("image_as_text", typed(b"PNG", "image/png"), output="PNG")
 completes("page_for_people", typed(b"<h1>Hi</h1>", "text/html"), output="<h1>Hi</h1>")
@@ -309,5 +309,5 @@ completes("end_of_a_kept_connection", ends_what_it_keeps, output=1)
 
 stays_unknown("tls_alert", says(b"\x15\x03\x01\x00\x02\x02\x46", closes=True))
 BEHAVIORS["https_without_tls"] = Behavior(
-    answers_early, "tool_call.failed", "no connection", secure=True, connections=3
+    answers_early, "tool_call.failed", "could not connect", secure=True, connections=3
 )
