@@ -109,30 +109,19 @@ def decide(
     ] = None,
     message: Annotated[
         str | None,
-        typer.Option(
-            "--message",
-            "-m",
-            help="Reason for the decision. The model reads the reason for a rejection.",
-        ),
+        typer.Option("--message", "-m", help="Reason. The model reads the reason for a rejection."),
     ] = None,
     arguments: Annotated[
         str | None,
-        typer.Option(help="For the decision `edit`: all arguments of the call, as JSON or @FILE."),
+        typer.Option(help="For `edit`: all new arguments of the call, as JSON or @FILE."),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            help="For the decision `respond`: the output that the model receives, as JSON or @FILE."
-        ),
+        typer.Option(help="For `respond`: the output that the model receives, as JSON or @FILE."),
     ] = None,
     remember: Annotated[
         Literal["run", "session"] | None,
-        typer.Option(
-            help=(
-                "Also apply the decision to later calls of the same tool, in the same run or in "
-                "the same session."
-            )
-        ),
+        typer.Option(help="Also apply the decision to later calls of this tool."),
     ] = None,
     yes: Yes = False,
     url: Url = None,
