@@ -14,7 +14,7 @@ from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.api.openapi.descriptions import VERSION
 from runward.domain import errors as e
-from runward.domain.registry.guards import HookPoint, RunGuardrailStage, ToolGuardrailStage
+from runward.domain.registry.guards import HookPoint, Stage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
@@ -97,7 +97,7 @@ class Capabilities(ResponseModel):
     """Names of the built-in tools."""
     agent_kinds: list[AgentKind]
     """Kinds of agents that can be registered."""
-    guardrail_stages: list[ToolGuardrailStage | RunGuardrailStage]
+    guardrail_stages: list[Stage]
     """Stages at which guardrails can be called."""
     hooks: list[HookPoint]
     """Points at which hooks can be called."""
@@ -175,7 +175,7 @@ async def get_capabilities(principal: AnyKey, registry: RegistryDep) -> Capabili
         tool_types=sorted(registry.executors),
         builtin_tools=sorted(BUILTINS),
         agent_kinds=list(get_args(AgentKind)),
-        guardrail_stages=[*get_args(ToolGuardrailStage), *get_args(RunGuardrailStage)],
+        guardrail_stages=list(get_args(Stage)),
         hooks=list(get_args(HookPoint)),
         plugins=LoadedPlugins(
             tools=sorted(spec.name for spec in plugins.specs),

@@ -408,7 +408,7 @@ class Capabilities(TypedDict):
     """Names of the built-in tools."""
     agent_kinds: list[AgentKind]
     """Kinds of agents that can be registered."""
-    guardrail_stages: list[ToolGuardrailStage | RunGuardrailStage]
+    guardrail_stages: list[GuardrailStage]
     """Stages at which guardrails can be called."""
     hooks: list[HookPoint]
     """Points at which hooks can be called."""
@@ -711,7 +711,7 @@ class GuardrailRequest(TypedDict):
     """The request to a guardrail. Its fields depend on `stage`."""
     type: Literal['guardrail']
     """Always `guardrail`."""
-    stage: ToolGuardrailStage | RunGuardrailStage
+    stage: GuardrailStage
     """Stage at which Runward calls the guardrail."""
     run_id: str
     """ID of the run."""
@@ -1569,7 +1569,7 @@ class PendingCounts(TypedDict):
 
 class PluginGuardrail(TypedDict):
     """A guardrail that is a function of a plugin."""
-    stage: ToolGuardrailStage | RunGuardrailStage
+    stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -1584,7 +1584,7 @@ class PluginGuardrail(TypedDict):
 
 class PluginGuardrailInput(TypedDict):
     """A guardrail that is a function of a plugin."""
-    stage: ToolGuardrailStage | RunGuardrailStage
+    stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -4667,7 +4667,7 @@ class UsageUpdatedEvent(TypedDict):
 class WebhookGuardrail(TypedDict):
     """A guardrail that Runward calls with a signed POST request. The response contains the
     verdict."""
-    stage: ToolGuardrailStage | RunGuardrailStage
+    stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -4683,7 +4683,7 @@ class WebhookGuardrail(TypedDict):
 class WebhookGuardrailInput(TypedDict):
     """A guardrail that Runward calls with a signed POST request. The response contains the
     verdict."""
-    stage: ToolGuardrailStage | RunGuardrailStage
+    stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
     (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
     and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
@@ -5109,6 +5109,9 @@ GuardrailInput: TypeAlias = 'WebhookGuardrailInput | PluginGuardrailInput'
 GuardrailResponse: TypeAlias = 'GuardrailAllow | GuardrailReject | GuardrailFail'
 """The verdict of a guardrail."""
 
+GuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output', 'run_input', 'run_output']"
+"""Stage at which a guardrail checks a tool call or a run. Later versions may add values."""
+
 Hook: TypeAlias = 'WebhookHook | PluginHook'
 """A callback that Runward sends before or after a model request or a tool call. It can
 replace data. Later versions may add types. Ignore those that you do not know."""
@@ -5215,10 +5218,6 @@ ResponseToolKind: TypeAlias = "Literal['function', 'mcp']"
 RunErrorCode: TypeAlias = "Literal['model_unreachable', 'model_timeout', 'model_stream_broken', 'model_unavailable', 'model_rate_limited', 'model_circuit_open', 'model_unauthorized', 'model_not_found', 'model_misconfigured', 'model_refused_request', 'model_invalid_response', 'model_response_too_large', 'model_failed', 'unknown_model', 'call_id_reused', 'tool_error', 'invalid_arguments', 'tool_timeout', 'guardrail', 'hook_failed', 'max_turns', 'step_failed', 'crash_loop', 'run_unreadable', 'internal_error']"
 """Stable code of the error that a run failed with. Later versions may add values."""
 
-RunGuardrailStage: TypeAlias = "Literal['run_input', 'run_output']"
-"""Stage at which a guardrail checks a run: its input or its final output. Later versions may
-add values."""
-
 RunItem: TypeAlias = 'RunMessageItem | RunToolCallItem | RunToolResultItem | RunReasoningItem | RunHostedCallItem'
 """An item of a conversation. Later versions may add types. Ignore those that you do not
 know."""
@@ -5250,10 +5249,6 @@ never stored. Later versions may add types. Ignore those that you do not know.""
 ToolChoiceMode: TypeAlias = "Literal['auto', 'none', 'required']"
 """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later
 versions may add values."""
-
-ToolGuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output']"
-"""Stage at which a guardrail checks a tool call: before its approval, before the call, or
-after it. Later versions may add values."""
 
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
 """A request to a webhook tool. Later versions may add types. Ignore those that you do not

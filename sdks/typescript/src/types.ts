@@ -2156,7 +2156,7 @@ export interface components {
             /** @description Kinds of agents that can be registered. */
             agent_kinds: components["schemas"]["AgentKind"][];
             /** @description Stages at which guardrails can be called. */
-            guardrail_stages: (components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"])[];
+            guardrail_stages: components["schemas"]["GuardrailStage"][];
             /** @description Points at which hooks can be called. */
             hooks: components["schemas"]["HookPoint"][];
             plugins: components["schemas"]["LoadedPlugins"];
@@ -2699,7 +2699,7 @@ export interface components {
              */
             type: "guardrail";
             /** @description Stage at which Runward calls the guardrail. */
-            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
+            stage: components["schemas"]["GuardrailStage"];
             /** @description ID of the run. */
             run_id: string;
             /**
@@ -2731,6 +2731,11 @@ export interface components {
         };
         /** @description The verdict of a guardrail. */
         GuardrailResponse: components["schemas"]["GuardrailAllow"] | components["schemas"]["GuardrailReject"] | components["schemas"]["GuardrailFail"];
+        /**
+         * @description Stage at which a guardrail checks a tool call or a run. Later versions may add values.
+         * @enum {string}
+         */
+        GuardrailStage: "pre_approval" | "input" | "output" | "run_input" | "run_output";
         /** @description Data of a `handoff.completed` event. */
         HandoffCompletedData: {
             /** @description Name of the agent that executed the run before the handoff. Null if the run was started without a registered agent. */
@@ -4064,7 +4069,7 @@ export interface components {
         /** @description A guardrail that is a function of a plugin. */
         PluginGuardrail: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
+            stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -4081,7 +4086,7 @@ export interface components {
         /** @description A guardrail that is a function of a plugin. */
         PluginGuardrailInput: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
+            stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -6530,11 +6535,6 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunEndedData"];
         };
-        /**
-         * @description Stage at which a guardrail checks a run: its input or its final output. Later versions may add values.
-         * @enum {string}
-         */
-        RunGuardrailStage: "run_input" | "run_output";
         /** @description A call of a hosted tool, which the model's provider ran, and its result. */
         RunHostedCallItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
@@ -8482,11 +8482,6 @@ export interface components {
             deny?: string[];
         };
         /**
-         * @description Stage at which a guardrail checks a tool call: before its approval, before the call, or after it. Later versions may add values.
-         * @enum {string}
-         */
-        ToolGuardrailStage: "pre_approval" | "input" | "output";
-        /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
          * @example {
@@ -9065,7 +9060,7 @@ export interface components {
          */
         WebhookGuardrail: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
+            stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -9085,7 +9080,7 @@ export interface components {
          */
         WebhookGuardrailInput: {
             /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
-            stage: components["schemas"]["ToolGuardrailStage"] | components["schemas"]["RunGuardrailStage"];
+            stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -9506,6 +9501,7 @@ export type GuardrailInput = components['schemas']['GuardrailInput'];
 export type GuardrailReject = components['schemas']['GuardrailReject'];
 export type GuardrailRequest = components['schemas']['GuardrailRequest'];
 export type GuardrailResponse = components['schemas']['GuardrailResponse'];
+export type GuardrailStage = components['schemas']['GuardrailStage'];
 export type HandoffCompletedData = components['schemas']['HandoffCompletedData'];
 export type HandoffCompletedEvent = components['schemas']['HandoffCompletedEvent'];
 export type Health = components['schemas']['Health'];
@@ -9688,7 +9684,6 @@ export type RunError = components['schemas']['RunError'];
 export type RunErrorCode = components['schemas']['RunErrorCode'];
 export type RunExpiredEvent = components['schemas']['RunExpiredEvent'];
 export type RunFailedEvent = components['schemas']['RunFailedEvent'];
-export type RunGuardrailStage = components['schemas']['RunGuardrailStage'];
 export type RunHostedCallItem = components['schemas']['RunHostedCallItem'];
 export type RunIncompleteEvent = components['schemas']['RunIncompleteEvent'];
 export type RunItem = components['schemas']['RunItem'];
@@ -9757,7 +9752,6 @@ export type ToolCallTimedOutEvent = components['schemas']['ToolCallTimedOutEvent
 export type ToolChoiceMode = components['schemas']['ToolChoiceMode'];
 export type ToolFilter = components['schemas']['ToolFilter'];
 export type ToolFilterInput = components['schemas']['ToolFilterInput'];
-export type ToolGuardrailStage = components['schemas']['ToolGuardrailStage'];
 export type ToolList = components['schemas']['ToolList'];
 export type ToolRequest = components['schemas']['ToolRequest'];
 export type ToolResultAction = components['schemas']['ToolResultAction'];

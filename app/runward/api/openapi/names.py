@@ -21,8 +21,7 @@ from runward.domain.registry.guards import (
     Guardrail,
     Hook,
     HookPoint,
-    RunGuardrailStage,
-    ToolGuardrailStage,
+    Stage,
 )
 from runward.domain.registry.mcp_auth import AuthMethod
 from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolType, UnknownOutcomeMode
@@ -108,6 +107,10 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["commentary", "final_answer"],
         "Whether a message is the final answer or an intermediate comment.",
     ),
+    "GuardrailStage": (
+        Stage,
+        "Stage at which a guardrail checks a tool call or a run.",
+    ),
     "HookPoint": (
         HookPoint,
         "Point at which a hook is called: before or after a model request, or before or after a "
@@ -152,10 +155,6 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         "Kind of a tool: a function that the client runs, or a registered tool (`mcp`).",
     ),
     "MessageRole": (MessageRole, "Role of a message's author."),
-    "RunGuardrailStage": (
-        RunGuardrailStage,
-        "Stage at which a guardrail checks a run: its input or its final output.",
-    ),
     "ResponseTextPartType": (
         Literal["input_text", "output_text"],
         "Kind of a text part: `input_text` for text sent to the model, `output_text` for text of "
@@ -168,11 +167,6 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "ResponseTool": (
         ResponseTool,
         "A function that the client runs, or registered tools, in OpenAI's format.",
-    ),
-    "ToolGuardrailStage": (
-        ToolGuardrailStage,
-        "Stage at which a guardrail checks a tool call: before its approval, before the call, or "
-        "after it.",
     ),
     "ToolType": (ToolType, "How Runward executes a tool."),
     "ToolUseMode": (

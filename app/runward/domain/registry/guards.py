@@ -13,7 +13,7 @@ from runward.domain.json import JsonObject
 
 ToolGuardrailStage: TypeAlias = Literal["pre_approval", "input", "output"]
 RunGuardrailStage: TypeAlias = Literal["run_input", "run_output"]
-Stage: TypeAlias = ToolGuardrailStage | RunGuardrailStage
+Stage: TypeAlias = Literal[ToolGuardrailStage, RunGuardrailStage]
 HookPoint: TypeAlias = Literal["before_model", "after_model", "before_tool", "after_tool"]
 
 PluginName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
