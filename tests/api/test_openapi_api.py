@@ -66,6 +66,18 @@ def test_every_success_with_a_body_has_a_shape(operations: list[Operation]) -> N
                 assert "X-Request-Id" in response["headers"], (operation.id, status)
 
 
+def test_no_union_consists_of_named_enumerations(running: Running) -> None:
+    """Else the output of orval does not compile."""
+    schemas: Json = running.contract.document["components"]["schemas"]
+    enumerations = [
+        {"$ref": f"#/components/schemas/{name}"} for name in schemas if "enum" in schemas[name]
+    ]
+    for name, schema in schemas.items():
+        for field, shape in schema.get("properties", {}).items():
+            union = shape.get("items", shape).get("anyOf", [])
+            assert len([one for one in union if one in enumerations]) < 2, (name, field)
+
+
 def test_every_example_fits_its_schema(running: Running) -> None:
     document = running.contract.document
     examples = 0
