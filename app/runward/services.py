@@ -19,6 +19,7 @@ from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog, Models
+from runward.llm.prices import Prices
 from runward.loop.engine import Engine
 from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
@@ -81,6 +82,7 @@ class Registry:
     toolbox: Toolbox
     policies: PolicyCache
     models: ProjectModels
+    prices: Prices
     plugins: PluginHost
     mcp: McpInvoker
     executors: Mapping[str, ToolInvoker]

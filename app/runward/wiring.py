@@ -146,6 +146,7 @@ def _build_registry(engine: Engine, mcp: McpInvoker, egress: Egress) -> Registry
         toolbox=tools.toolbox,
         policies=engine.guards.policies,
         models=engine.models.models,
+        prices=engine.models.prices,
         plugins=tools.policies.plugins,
         mcp=mcp,
         executors=tools.invokers,

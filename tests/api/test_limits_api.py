@@ -207,12 +207,55 @@ def test_a_run_says_what_it_cost(project: Project) -> None:
     assert costs == [pytest.approx(ANSWER_COSTS), pytest.approx(2 * ANSWER_COSTS)]
 
 
-def test_a_model_without_a_price_is_not_stopped_by_a_budget_of_money(project: Project) -> None:
-    project.tool("pay")
-    run = project.run(
-        calls(call(1, "pay")), text("done"), tools=["pay"], limits={"max_cost_usd": 0.000001}
+BUDGET: Final[Json] = {"max_cost_usd": 1}
+
+
+def test_a_budget_of_money_is_refused_for_a_model_without_a_price(project: Project) -> None:
+    priced, free = project.script(text("done"), name="priced"), project.script(text("done"))
+    agent = {"name": "clerk", "model": [priced, free], "limits": BUDGET}
+    run = {"model": free, "input": "go", "limits": BUDGET}
+    for path, body in [("/v1/agents", agent), ("/v1/runs", run)]:
+        problem = project.client.refused(422, "invalid_request", "POST", path, body)
+        [error] = problem["errors"]
+        assert error["path"] == "limits.max_cost_usd"
+        assert f"no price for '{free}'" in error["message"]
+        assert "RUNWARD_MODEL_PRICES" in error["message"]
+    project.client.call("POST", "/v1/agents", {**agent, "model": priced})
+    for patch in ({"model": free}, {"model": [priced, free]}):
+        project.client.refused(422, "invalid_request", "PATCH", "/v1/agents/clerk", patch)
+    project.client.call("POST", "/v1/agents", {"name": "free", "model": free})
+    handed = {"model": priced, "input": "go", "limits": BUDGET, "handoffs": ["free"]}
+    project.client.refused(422, "invalid_request", "POST", "/v1/runs", handed)
+    assert project.run(model=free)["usage"]["cost_usd"] == 0
+
+
+def test_a_child_run_whose_model_has_no_price_fails_where_its_parent_has_a_budget_of_money(
+    project: Project,
+) -> None:
+    project.client.call(
+        "POST", "/v1/agents", {"name": "free", "model": project.script(text("done"))}
     )
-    assert (run["status"], run["usage"]["cost_usd"]) == ("completed", 0)
+    workflow = {"name": "line", "kind": "sequential", "agents": ["free"], "limits": BUDGET}
+    project.client.call("POST", "/v1/agents", workflow)
+    run = project.settle(project.client.start_run_of("line"))
+    assert run["status"] == "failed"
+    [child] = project.client.call("GET", "/v1/runs", parent_run_id=run["id"])["data"]
+    assert (child["status"], child["error"]["code"]) == ("failed", "unknown_price")
+    assert "no price for" in child["error"]["message"]
+    assert project.asked() == []
+
+
+def test_a_child_run_costs_no_more_than_its_parent_may(project: Project) -> None:
+    project.tool("pay")
+    model = project.respond(next_call, name="priced")
+    agent = {"name": "clerk", "model": model, "tools": ["pay"]}
+    project.client.call("POST", "/v1/agents", {**agent, "limits": {"max_cost_usd": 5}})
+    budget = {"max_cost_usd": ANSWER_COSTS / 2}
+    workflow = {"name": "line", "kind": "sequential", "agents": ["clerk"], "limits": budget}
+    project.client.call("POST", "/v1/agents", workflow)
+    run = project.settle(project.client.start_run_of("line"))
+    [child] = project.client.call("GET", "/v1/runs", parent_run_id=run["id"])["data"]
+    assert (reason(child), child["turn"]) == ("max_cost_usd", 1)
 
 
 # -- time -----------------------------------------------------------------------------------------

@@ -122,6 +122,8 @@ async def test_tools_that_runward_can_run_and_agents_are_listed_by_name(
     assert tools["Zebra"].annotations is None
     assert tools["sometimes"].meta == {"runward/type": "webhook", "runward/approval": "rule"}
     assert tools["agent_pair"].meta == {"runward/type": "webhook", "runward/approval": "never"}
+    wait = tools["runward_result"].input_schema["properties"]["wait_seconds"]
+    assert (wait["maximum"], wait["default"]) == (300, 300)
     clerk = tools["agent_clerk"]
     assert clerk.meta == {"runward/type": "agent", "runward/agent": "clerk"}
     assert clerk.description == "Pays."

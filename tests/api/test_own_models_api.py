@@ -76,6 +76,22 @@ def test_an_address_that_may_not_be_called_is_refused_when_a_run_is_made(
     assert project.settle(project.client.start_run(model="offline:rules"))["status"] == "completed"
 
 
+@pytest.mark.parametrize("value", ["sk-own\nX-Other: 1", "sk-own\n", "sk-ключ", "sk-\x7f"])
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GEMINI_API_KEY"])
+def test_a_key_that_no_header_can_carry_is_refused_when_it_is_stored(
+    project: Project, name: str, value: str
+) -> None:
+    problem = project.client.refused(
+        422, "invalid_request", "PUT", f"/v1/secrets/{name}", {"value": value}
+    )
+    [error] = problem["errors"]
+    assert error["path"] == "value"
+    assert "Copy the key again" in error["message"]
+    assert value not in str(problem)
+    assert project.client.call("GET", "/v1/secrets")["data"] == []
+    put(project, "CRM_NOTE", value)
+
+
 def test_a_setting_that_none_of_the_models_has_is_refused(project: Project) -> None:
     put(project, "ANTHROPIC_API_KEY", OWN_KEY)
     asked: Json = {"model": "anthropic:claude", "model_settings": {"seed": 1}}

@@ -620,9 +620,9 @@ def test_an_agent_is_registered_read_changed_and_deleted(project: Project) -> No
 def test_agents_are_listed_by_name(project: Project) -> None:
     for name in ("b", "a", "c"):
         project.client.call("POST", "/v1/agents", {"name": name, "model": "offline:rules"})
-    page = project.client.call("GET", "/v1/agents", order="asc", limit=2)
+    page = project.client.call("GET", "/v1/agents", limit=2)
     assert [agent["name"] for agent in page["data"]] == ["a", "b"]
-    rest = project.client.call("GET", "/v1/agents", order="asc", after=page["last_id"])
+    rest = project.client.call("GET", "/v1/agents", after=page["last_id"])
     assert [agent["name"] for agent in rest["data"]] == ["c"]
 
 

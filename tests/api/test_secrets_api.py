@@ -48,12 +48,14 @@ def test_no_answer_shows_a_value(project: Project) -> None:
 def test_secrets_are_listed_by_name_page_by_page(project: Project) -> None:
     for name in ("b", "a", "c"):
         put(project, name)
-    first = project.client.call("GET", "/v1/secrets", order="asc", limit=2)
+    first = project.client.call("GET", "/v1/secrets", limit=2)
     assert [one["name"] for one in first["data"]] == ["a", "b"]
     assert (first["first_id"], first["last_id"], first["has_more"]) == ("a", "b", True)
-    rest = project.client.call("GET", "/v1/secrets", order="asc", after=first["last_id"])
+    rest = project.client.call("GET", "/v1/secrets", after=first["last_id"])
     assert [one["name"] for one in rest["data"]] == ["c"]
     assert not rest["has_more"]
+    back = project.client.call("GET", "/v1/secrets", order="desc")
+    assert [one["name"] for one in back["data"]] == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(

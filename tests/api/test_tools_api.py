@@ -199,10 +199,10 @@ def test_a_deleted_tool_is_gone_and_its_name_free(project: Project) -> None:
 def test_tools_are_listed_by_name(project: Project) -> None:
     for name in ("b", "a", "c"):
         registered(project, name=name)
-    page = project.client.call("GET", "/v1/tools", order="asc", limit=2)
+    page = project.client.call("GET", "/v1/tools", limit=2)
     assert [tool["name"] for tool in page["data"]] == ["a", "b"]
     assert page["has_more"]
-    rest = project.client.call("GET", "/v1/tools", order="asc", after=page["last_id"])
+    rest = project.client.call("GET", "/v1/tools", after=page["last_id"])
     assert [tool["name"] for tool in rest["data"]] == ["c"]
 
 

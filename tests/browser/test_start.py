@@ -84,8 +84,13 @@ def test_what_the_api_refuses_is_said_beside_its_field(project: Project, opens: 
     page.get_by_label("Maximum turns").fill("5000")
     start.click()
     expect(page.get_by_label("Maximum turns")).to_be_focused()
-    assert "max_turns" in wrong(page, "Maximum turns")
+    assert "50" in wrong(page, "Maximum turns")
     page.get_by_label("Maximum turns").fill("3")
+    page.get_by_label("Other limits").fill('{"max_tokens": 0}')
+    start.click()
+    expect(page.get_by_label("Other limits")).to_be_focused()
+    assert "max_tokens" in wrong(page, "Other limits")
+    page.get_by_label("Other limits").fill("")
     page.get_by_label("Context", exact=True).fill('{"tier": ')
     start.click()
     expect(page.get_by_label("Context", exact=True)).to_be_focused()
@@ -127,7 +132,10 @@ def test_a_run_goes_on_from_what_its_session_has(project: Project, opens: Opens)
 def test_a_run_is_run_again_with_changes(project: Project, opens: Opens) -> None:
     project.tool("look")
     model = project.script(calls(call(1, "look")), text("Seen."), text("Seen again."))
-    first = project.run(model=model, tools=["look"], input="Look here.", context={"tier": "gold"})
+    about = {"instructions": "Look.", "limits": {"max_turns": 7, "max_tokens": 5000}}
+    first = project.run(
+        model=model, tools=["look"], input="Look here.", context={"tier": "gold"}, **about
+    )
     window = opens(at=f"#/runs/{first['id']}")
     page = window.page
     page.get_by_role("link", name="Run again with changes").click()
@@ -135,12 +143,19 @@ def test_a_run_is_run_again_with_changes(project: Project, opens: Opens) -> None
     assert field(page, "Model") == model
     expect(page.get_by_role("checkbox", name="look")).to_be_checked()
     assert '"gold"' in field(page, "Context")
+    assert field(page, "Instructions") == "Look."
+    assert field(page, "Maximum turns") == "7"
     page.get_by_label("Input", exact=True).fill("Look there.")
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.locator(".entry").filter(has_text="Seen again.")).to_be_visible()
     again = project.client.get_run(page.url.rpartition("/")[2])
     assert again["id"] != first["id"]
     assert again["context"] == {"tier": "gold"}
+    configs = [
+        project.client.call("GET", f"/v1/runs/{one['id']}", include="config")["config"]
+        for one in (first, again)
+    ]
+    assert configs[0] | {"input": None} == configs[1] | {"input": None}
     assert project.asked()[-1].messages[-1]["content"] == "Look there."
 
 

@@ -23,7 +23,7 @@ FROM t"""
 
 async def listed(store: Store, cursor: str | None = None) -> JsonObject:
     storage: Any = SimpleNamespace(read=store.autocommit.connect)
-    return await listing.list_page(storage, PROJECT, cursor)
+    return await listing.list_page(storage, PROJECT, cursor, 300)
 
 
 def names(page: Any) -> list[str]:

@@ -140,10 +140,21 @@ def test_an_address_that_may_not_be_called_leaves_no_way_to_that_provider() -> N
 def test_a_project_s_key_that_cannot_stand_in_a_header_is_said_and_not_shown() -> None:
     own = of(catalog("sk-1"), ANTHROPIC_API_KEY="sk-secret\n")
     with pytest.raises(
-        ModelNotInCatalogError, match="characters that are not allowed in a key"
+        ModelNotInCatalogError, match="ANTHROPIC_API_KEY contains characters that are not allowed"
     ) as refused:
         at(own, "anthropic:x")
     assert "secret\n" not in str(refused.value)
+
+
+def test_a_key_that_cannot_stand_in_a_header_leaves_other_providers_as_they_are() -> None:
+    known = catalog("sk-1")
+    own = of(known, ANTHROPIC_API_KEY="sk-secret\n", GEMINI_API_KEY="own")
+    assert at(own, "openai:x") is at(known.environment, "openai:x")
+    assert at(own, "gemini:x").abilities.provider == "gemini"
+    own = of(known, OPENAI_API_KEY="ключ", GEMINI_API_KEY="own")
+    assert at(own, "gemini:x").abilities.provider == "gemini"
+    with pytest.raises(ModelNotInCatalogError, match="OPENAI_API_KEY contains characters"):
+        at(own, "openai-responses:x")
 
 
 async def test_what_projects_opened_is_closed_with_the_rest() -> None:

@@ -14,6 +14,7 @@ from runward.llm.openai.client import TransportFactory
 from runward.llm.openai.responses.responses_api import OpenAIResponses
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel, is_installed, missing_extra_message
+from runward.llm.sdk_clients import is_valid_key
 
 OFFLINE_MODELS: Final = frozenset({"rules"})
 MODEL_NAME_HELP: Final = (
@@ -35,6 +36,10 @@ PROJECT_SECRET_NAMES: Final = frozenset(
 MAX_PROJECT_MODELS: Final = 256
 """Sets of models that are kept for projects with their own secrets. Projects with equal secrets
 share one."""
+INVALID_KEY: Final = (
+    "contains characters that are not allowed in an API key, such as a line break or a letter "
+    "outside ASCII"
+)
 _MISSING: Final = "missing in the service's environment and in the project's secrets"
 _OPENAI_MISSING: Final = (
     f"OPENAI_API_KEY is {_MISSING} (or OPENAI_BASE_URL, for a server that needs no key)"
@@ -52,6 +57,8 @@ _KEY_NAMES: Final[Mapping[ProviderName, str]] = {
     "gemini": "GEMINI_API_KEY",
     "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
 }
+
+_PROJECT_KEYS: Final = PROJECT_SECRET_NAMES - {"OPENAI_BASE_URL"}
 
 ReachableModel: TypeAlias = OpenAIChat | OpenAIResponses | ProviderModel
 
@@ -154,15 +161,7 @@ class ModelCatalog:
             await one.aclose()
 
     def _build(self, own: Mapping[str, str], refused_url: str | None) -> Models:
-        by_provider = dict(self.environment.by_provider)
-        try:
-            by_provider |= self._project_models(own, refused_url)
-        except ValueError:
-            text = (
-                "one of the project's API keys for models contains characters that are "
-                "not allowed in a key"
-            )
-            by_provider = dict.fromkeys(_MISSING_KEYS, text)
+        by_provider = {**self.environment.by_provider, **self._project_models(own, refused_url)}
         known = self.environment.reachable.values()
         models = Models(by_provider)
         self._opened.update(one for one in models.reachable.values() if one not in known)
@@ -171,21 +170,34 @@ class ModelCatalog:
     def _project_models(
         self, own: Mapping[str, str], refused_url: str | None
     ) -> dict[str, ReachableModel | str]:
-        """Return the models that the project's secrets replace. Raises ValueError for a key that no
-        header can carry."""
+        """Return the models that the project's secrets replace. An invalid key affects only the
+        models of its own provider."""
         found: dict[str, ReachableModel | str] = {}
+        invalid = {
+            name: f"the project's {name} {INVALID_KEY}. Set the secret again"
+            for name in own
+            if is_invalid_key(name, own[name])
+        }
         url = own.get("OPENAI_BASE_URL")
-        if refused_url is not None:
-            found |= dict.fromkeys(("openai", "openai-responses"), refused_url)
+        wrong = refused_url or invalid.get("OPENAI_API_KEY")
+        if wrong is not None:
+            found |= dict.fromkeys(("openai", "openai-responses"), wrong)
         elif url is not None:
             found |= _openai_models(own.get("OPENAI_API_KEY"), url, self._checked)
         elif "OPENAI_API_KEY" in own:
             found |= _openai_models(own["OPENAI_API_KEY"], self._openai_base_url)
         for provider, name in _KEY_NAMES.items():
-            if name in own:
+            if name in invalid:
+                found[provider] = invalid[name]
+            elif name in own:
                 former = self._providers.get(provider, ProviderAccess())
                 found[provider] = _provider(provider, replace(former, key=own[name], aws=None))
         return found
+
+
+def is_invalid_key(name: str, value: str) -> bool:
+    """Return whether a project's secret is a provider's API key that no header can carry."""
+    return name in _PROJECT_KEYS and not is_valid_key(value)
 
 
 def _openai_models(

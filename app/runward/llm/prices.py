@@ -64,6 +64,16 @@ class Prices:
         provider = _PROVIDERS.get(provider)
         return None if provider is None else self._listed(provider, name, usage)
 
+    def find_problem(self, model: str) -> str | None:
+        """Return why `max_cost_usd` cannot limit a run of this model, or None if it can."""
+        if self.cost_usd(model, Usage()) is not None:
+            return None
+        return (
+            f"needs a price for each model, and Runward knows no price for '{model}'. Ask the "
+            "operator to add the model to RUNWARD_MODEL_PRICES, or use max_tokens instead of "
+            "max_cost_usd"
+        )
+
     async def open(self) -> None:
         """Load the table now, so that the first answer does not wait for it. Optional."""
         await asyncio.to_thread(self._load)

@@ -77,12 +77,17 @@ class _Closable(Protocol):
 ClientT = TypeVar("ClientT", bound=_Closable)
 
 
+def is_valid_key(key: str) -> bool:
+    """Return whether a header can carry the key."""
+    return key.isascii() and key.isprintable()
+
+
 class LazyModel(ABC, Generic[ClientT]):
     """A model whose client is opened at first use."""
 
     def __init__(self, key: str) -> None:
         """Raises ValueError for a key that no header can carry."""
-        if not (key.isascii() and key.isprintable()):
+        if not is_valid_key(key):
             raise ValueError(
                 "The API key of the model provider contains characters that are not "
                 "allowed in a key."

@@ -42,9 +42,13 @@ def related_changes(
 
 def _build_child_run(state: RunState, child: ChildRun) -> NewRun:
     config = child.member.config
+    costs = (config.limits.max_cost_usd, state.config.limits.max_cost_usd)
+    limits: dict[str, float | None] = {
+        "max_cost_usd": min((one for one in costs if one is not None), default=None)
+    }
     if child.deadline_seconds is not None:
-        limits = config.limits.model_copy(update={"deadline_seconds": child.deadline_seconds})
-        config = config.model_copy(update={"limits": limits})
+        limits["deadline_seconds"] = child.deadline_seconds
+    config = config.model_copy(update={"limits": config.limits.model_copy(update=limits)})
     changes = Changes()
     add_run_created(changes, child.agent, config, {"parent_call_id": child.call_id})
     changes.segments.append(Segment(SegmentKind.INPUT, 0, child.agent, child.input))

@@ -206,6 +206,10 @@ async def _ask_one(
         model, provider_name = (await access.models.of(state.project_id)).resolve(name)
     except ModelNotInCatalogError as error:
         raise ModelError(RunErrorCode.UNKNOWN_MODEL, str(error), transient=False) from error
+    if state.config.limits.max_cost_usd is not None and (wrong := access.prices.find_problem(name)):
+        raise ModelError(
+            RunErrorCode.UNKNOWN_PRICE, f"The limit max_cost_usd {wrong}.", transient=False
+        )
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
     observer.lost(name, (*losses, *ready.losses))

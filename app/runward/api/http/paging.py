@@ -142,8 +142,10 @@ PageLimit = Annotated[
 
 
 AFTER: Final = "Return the page that follows this cursor. Use the `last_id` of a page."
-BEFORE: Final = "Return the page that precedes this cursor. Use the `first_id` of a page. Not "
-"allowed with `after`."
+BEFORE: Final = (
+    "Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with "
+    "`after`."
+)
 
 
 async def _read_page_params(
@@ -152,11 +154,20 @@ async def _read_page_params(
     before: Annotated[str | None, Query(max_length=128, description=BEFORE)] = None,
     order: Annotated[
         Literal["asc", "desc"],
-        Query(
-            description="Order of the list. `asc`: oldest first, or A to Z if the list is ordered "
-            "by name. `desc`: newest first, or Z to A if the list is ordered by name."
-        ),
+        Query(description="Order of the list. `asc`: oldest first. `desc`: newest first."),
     ] = "desc",
+) -> PageParams:
+    return PageParams(limit, after, before, order == "desc")
+
+
+async def _read_named_page_params(
+    limit: PageLimit = 20,
+    after: Annotated[str | None, Query(max_length=128, description=AFTER)] = None,
+    before: Annotated[str | None, Query(max_length=128, description=BEFORE)] = None,
+    order: Annotated[
+        Literal["asc", "desc"],
+        Query(description="Order of the list by name. `asc`: A to Z. `desc`: Z to A."),
+    ] = "asc",
 ) -> PageParams:
     return PageParams(limit, after, before, order == "desc")
 
@@ -175,6 +186,8 @@ async def _read_ordered_page_params(
 
 Pagination = Annotated[PageParams, Depends(_read_page_params)]
 """A handler's parameter: `limit`, `after`, `before` and `order`, newest first."""
+NamePagination = Annotated[PageParams, Depends(_read_named_page_params)]
+"""The same for a list that is ordered by name: from A to Z."""
 ChronologicalPagination = Annotated[PageParams, Depends(_read_ordered_page_params)]
 """The same parameter for lists of one run's items, which are ordered from oldest to newest."""
 

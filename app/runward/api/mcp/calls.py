@@ -128,7 +128,7 @@ class McpToolCall:
             run_id = parse_id(Prefix.RUN, str(arguments["run_id"]))
             if run_id is None:
                 raise e.RunNotFoundError
-            seconds = min(seconds, float(cast(float, arguments.get("wait_seconds", seconds))))
+            seconds = float(cast(float, arguments.get("wait_seconds", seconds)))
         else:
             declared = "outputSchema" in target.definition
             accepting = self._accept(

@@ -23,7 +23,6 @@ PAGE: Final = 100
 """Maximum number of tools in one response."""
 _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
 """Types of tools that run without the client or a model provider."""
-MAX_RESULT_WAIT: Final = 3600
 _HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
 _AGENT_INPUT: Final = closed_object(
@@ -35,24 +34,6 @@ _AGENT_INPUT: Final = closed_object(
         "description": "ID of the session (sess_…) whose conversation the agent continues.",
     },
 )
-_RESULT_TOOL: Final[JsonObject] = {
-    "name": RESULT_TOOL,
-    "description": (
-        "Waits for a run that an earlier call started and that has not ended yet. "
-        "Returns the result that the earlier call would have returned."
-    ),
-    "inputSchema": closed_object(
-        "run_id",
-        run_id={"type": "string", "description": "ID of the run (run_…)."},
-        wait_seconds={
-            "type": "number",
-            "minimum": 0,
-            "maximum": MAX_RESULT_WAIT,
-            "description": "Maximum number of seconds to wait. 0 returns at once.",
-        },
-    ),
-    "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +52,12 @@ class McpTarget:
         return schema
 
 
-async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None) -> JsonObject:
+async def list_page(
+    storage: Storage, project_id: ProjectId, cursor: str | None, max_wait: float
+) -> JsonObject:
     """Return a page, ordered by name in code point order. For other pages, only the names are read.
-    Raises McpRequestError if the cursor is invalid."""
+    `max_wait`: the longest wait of the result tool, in seconds. Raises McpRequestError if the
+    cursor is invalid."""
     after = "" if cursor is None else _decode_cursor(cursor)
     async with storage.read() as tx:
         of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {
@@ -92,16 +76,20 @@ async def list_page(storage: Storage, project_id: ProjectId, cursor: str | None)
             AGENT + one.name: _describe_agent(one)
             for one in await agents.find_agents(tx, project_id, asked)
         }
-    found |= {RESULT_TOOL: _RESULT_TOOL} | {one.spec.name: _describe_tool(one) for one in tools}
+    found |= {RESULT_TOOL: _describe_result_tool(max_wait)} | {
+        one.spec.name: _describe_tool(one) for one in tools
+    }
     listed: list[JsonValue] = [found[name] for name in shown if name in found]
     more: JsonObject = {"nextCursor": _encode_cursor(shown[-1])} if len(names) > PAGE else {}
     return {"tools": listed, **more}
 
 
-async def find_target(storage: Storage, project_id: ProjectId, name: str) -> McpTarget | None:
+async def find_target(
+    storage: Storage, project_id: ProjectId, name: str, max_wait: float
+) -> McpTarget | None:
     """Return the target with that name. None: the list contains no such name."""
     if name == RESULT_TOOL:
-        return McpTarget(_RESULT_TOOL)
+        return McpTarget(_describe_result_tool(max_wait))
     async with storage.read() as tx:
         if re.fullmatch(NAME_PATTERN, name):
             tool = await tool_registry.get_tool(tx, project_id, name)
@@ -112,6 +100,28 @@ async def find_target(storage: Storage, project_id: ProjectId, name: str) -> Mcp
             return None
         agent = await agents.get_agent(tx, project_id, of_agent)
     return None if agent is None else McpTarget(_describe_agent(agent), agent=agent)
+
+
+def _describe_result_tool(max_wait: float) -> JsonObject:
+    return {
+        "name": RESULT_TOOL,
+        "description": (
+            "Waits for a run that an earlier call started and that has not ended yet. "
+            "Returns the result that the earlier call would have returned."
+        ),
+        "inputSchema": closed_object(
+            "run_id",
+            run_id={"type": "string", "description": "ID of the run (run_…)."},
+            wait_seconds={
+                "type": "number",
+                "minimum": 0,
+                "maximum": max_wait,
+                "default": max_wait,
+                "description": "Maximum number of seconds to wait. 0 returns at once.",
+            },
+        ),
+        "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+    }
 
 
 def _is_runnable(spec: ToolSpec) -> bool:

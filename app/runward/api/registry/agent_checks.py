@@ -1,6 +1,6 @@
 """Check that an agent's configuration can be used by a run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -63,6 +63,22 @@ def check_agent(models: Models, config: AgentConfig) -> None:
     if isinstance(choice, NamedToolChoice) and choice.name not in config.tools:
         raise e.InvalidRequestError(
             errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
+        )
+
+
+async def check_prices(
+    registry: Registry, config: AgentConfig, team: Iterable[AgentConfig] = ()
+) -> None:
+    """Raises for a cost limit if one of the models has no price. `team`: agents that the run may be
+    handed over to. Child runs are checked when they start."""
+    if config.limits.max_cost_usd is None:
+        return
+    await registry.prices.open()
+    models = dict.fromkeys(model for one in (config, *team) for model in one.models)
+    problems = [wrong for model in models if (wrong := registry.prices.find_problem(model))]
+    if problems:
+        raise e.InvalidRequestError(
+            errors=[FieldError("limits.max_cost_usd", text) for text in problems]
         )
 
 

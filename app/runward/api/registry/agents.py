@@ -16,10 +16,10 @@ from runward.api.http.models import (
     make_optional,
     with_example,
 )
-from runward.api.http.paging import AFTER, BEFORE, Page, PageLimit, Pagination, make_window
+from runward.api.http.paging import AFTER, BEFORE, NamePagination, Page, PageLimit, make_window
 from runward.api.http.params import AgentPath
 from runward.api.http.routes import make_router
-from runward.api.registry.agent_checks import check_agent, check_hosted_tools
+from runward.api.registry.agent_checks import check_agent, check_hosted_tools, check_prices
 from runward.api.registry.guards import ensure_guards
 from runward.domain import errors as e
 from runward.domain.registry.tools import ToolName
@@ -124,6 +124,7 @@ async def register_agent(
     config = agent.to_config()
     check_agent(await registry.get_models(principal.project_id), config)
     await check_hosted_tools(registry, principal.project_id, config)
+    await check_prices(registry, config)
     await ensure_guards(registry, config.guardrails, config.hooks)
 
     async def register(tx: Tx) -> Agent:
@@ -150,7 +151,7 @@ async def register_agent(
 
 @routes.get("/agents")
 async def list_agents(
-    principal: ToolsReader, storage: StorageDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[Agent]:
     """List agents, ordered by name."""
     async with storage.read() as tx:
@@ -221,13 +222,14 @@ async def update_agent(
     use their version."""
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await registry.get_models(principal.project_id)
-    if not patch.model_fields_set.isdisjoint({"model", "tools"}):
+    if not patch.model_fields_set.isdisjoint({"model", "tools", "limits"}):
         async with storage.read() as tx:
             before = await agents.get_agent(tx, principal.project_id, name)
         if before is not None:  # If not, the check below rejects it.
             config = patch.apply_to(before.config)
             check_agent(models, config)
             await check_hosted_tools(registry, principal.project_id, config)
+            await check_prices(registry, config)
     async with storage.write() as tx:
         former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:

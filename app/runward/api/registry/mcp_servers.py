@@ -7,7 +7,7 @@ from fastapi import Response
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
-from runward.api.http.paging import Page, Pagination
+from runward.api.http.paging import NamePagination, Page
 from runward.api.http.params import McpServerPath
 from runward.api.http.routes import make_router
 from runward.api.registry.mcp_checks import (
@@ -75,7 +75,7 @@ async def register_mcp_server(
 
 @routes.get("/mcp_servers")
 async def list_mcp_servers(
-    principal: ToolsReader, storage: StorageDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[McpServer]:
     """List MCP servers, ordered by name."""
     async with storage.read() as tx:

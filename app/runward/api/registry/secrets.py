@@ -9,11 +9,13 @@ from pydantic import Field
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
-from runward.api.http.paging import Page, Pagination
+from runward.api.http.paging import NamePagination, Page
 from runward.api.http.params import NewSecretPath, SecretPath
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
+from runward.domain.errors import FieldError
+from runward.llm.catalog import INVALID_KEY, is_invalid_key
 from runward.store.access import secrets
 
 
@@ -68,7 +70,11 @@ async def put_secret(
     secret: PutSecret,
 ) -> Response:
     """Create a secret, or replace its value. All references to the secret use the new value from
-    now on."""
+    now on. Runward refuses a model provider's API key that contains characters other than
+    printable ASCII."""
+    if is_invalid_key(name, secret.value):
+        text = f"{INVALID_KEY}. Copy the key again, without spaces or line breaks around it"
+        raise e.InvalidRequestError(errors=[FieldError("value", text)])
     async with storage.write() as tx:
         stored = await secrets.put_secret(
             tx, storage.vault, principal.project_id, name, secret.value
@@ -82,7 +88,7 @@ async def put_secret(
 
 @routes.get("/secrets")
 async def list_secrets(
-    principal: ToolsReader, storage: StorageDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[Secret]:
     """List secrets, ordered by name, without their values."""
     async with storage.read() as tx:

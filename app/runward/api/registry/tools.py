@@ -8,7 +8,7 @@ from fastapi import Response
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
-from runward.api.http.paging import Page, Pagination
+from runward.api.http.paging import NamePagination, Page
 from runward.api.http.params import ToolPath
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import TOOL_STAGES, check_guards
@@ -85,7 +85,7 @@ async def register_tool(
 
 @routes.get("/tools")
 async def list_tools(
-    principal: ToolsReader, storage: StorageDep, pagination: Pagination
+    principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[Tool]:
     """List tools, ordered by name."""
     async with storage.read() as tx:

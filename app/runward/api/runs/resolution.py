@@ -4,7 +4,7 @@ the configuration of the run."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runward.api.registry.agent_checks import check_agent, check_hosted_tools
+from runward.api.registry.agent_checks import check_agent, check_hosted_tools, check_prices
 from runward.api.registry.guards import ensure_guards
 from runward.api.runs.request_models import StartRun
 from runward.domain import errors as e
@@ -65,6 +65,7 @@ async def resolve_agent(
         assert version is not None
         team[body.agent] = Member(config, version)
     await _check_tools(registry, project_id, config, team)
+    await check_prices(registry, config, (member.config for member in team.values()))
     return ResolvedAgent(config, version, team)
 
 

@@ -10,6 +10,7 @@ import { OVER } from "./timeline.js";
  * @type {Record<string, string>} */
 const ADVICE = {
   unknown_model: "Write the model as provider:name. The deployment or the project must have a key for this provider.",
+  unknown_price: "Start the run again without max_cost_usd, or ask the operator to set a price for the model in RUNWARD_MODEL_PRICES.",
   model_not_found: "The provider has no model with this name. Correct the name, then start the run again.",
   model_misconfigured: "The provider's key or address is missing. The operator must set the missing value.",
   model_unauthorized: "The provider rejects the key. The operator must replace the key.",

@@ -38,12 +38,13 @@ export function start(main, { go, query, who }) {
   const input = h("textarea", { id: "start-input", rows: "5" });
   const asJson = h("input", { type: "checkbox", id: "start-json" });
   const turns = h("input", { id: "start-turns", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "10" });
+  const limits = h("textarea", { id: "start-limits", rows: "3", class: "code", spellcheck: "false" });
   const context = h("textarea", { id: "start-context", rows: "3", class: "code", spellcheck: "false" });
   const rest = h("p", { class: "wrong", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Start");
   const like = h("p", { class: "soft", hidden: true });
   const more = h("details", { class: "more", "data-key": "more" }, h("summary", null, "Limits and context"),
-    h("div", { class: "form" }, field("limits", "Maximum turns", "start-turns", turns, "optional"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools. The model does not see it.")));
+    h("div", { class: "form" }, field("limits.max_turns", "Maximum turns", "start-turns", turns, "optional"), field("limits", "Other limits", "start-limits", limits, "optional; a JSON object, such as {\"max_tokens\": 10000}"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools. The model does not see it.")));
   const inline = h("div", { class: "form" },
     field("model", "Model", "start-model", model, "provider:name. Separate several models with commas; they are tried in order. offline:rules needs no key."), models,
     h("fieldset", null, h("legend", null, "Tools"), tools.element, complaint("tools")),
@@ -98,25 +99,28 @@ export function start(main, { go, query, who }) {
   /** Fills the form like a run that is to be run again. @param {string} id */
   async function again(id) {
     const path = `v1/runs/${encodeURIComponent(id)}`;
-    const [events, items, run] = await Promise.all([get(`${path}/events`, { limit: 1 }, leaving.signal), get(`${path}/items`, { limit: 100 }, leaving.signal), get(path, undefined, leaving.signal)]);
+    const run = await get(path, { include: "config" }, leaving.signal);
     await ready;
-    const made = events.data[0].data;
-    const gone = made.agent && !known.has(made.agent);
-    agent.value = gone ? "" : (made.agent ?? "");
-    if (made.model) model.value = [made.model].flat().join(", ");
-    const missing = tools.choose(made.agent && !gone ? [] : (made.tools ?? []));
+    const { input: said, limits: { max_turns, ...others }, ...former } = run.config;
+    const gone = run.agent && !known.has(run.agent);
+    const named = run.agent && !gone;
+    agent.value = named ? run.agent : "";
+    if (run.model) model.value = [run.model].flat().join(", ");
+    const missing = tools.choose(named ? [] : former.tools);
+    instructions.value = named ? "" : former.instructions;
     inSession(run.session_id);
+    turns.value = String(max_turns);
+    limits.value = JSON.stringify(Object.fromEntries(Object.entries(others).filter(([, limit]) => limit !== null)), null, 2);
     if (run.context && Object.keys(run.context).length) context.value = JSON.stringify(run.context, null, 2);
-    more.open = context.value !== "";
-    const said = items.data.filter((/** @type {any} */ one) => one.turn === 0 && one.role);
+    more.open = true;
     asJson.checked = said.length !== 1 || said[0].role !== "user" || typeof said[0].content !== "string";
     input.value = asJson.checked ? JSON.stringify(said.map((/** @type {any} */ { role, content }) => ({ role, content })), null, 2) : said[0].content;
     input.classList.toggle("code", asJson.checked);
     like.hidden = false;
     fill(like, "Copied from ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",
-      gone ? ["The agent ", text(made.agent), " no longer exists. "] : null,
+      gone ? ["The agent ", text(run.agent), " no longer exists. "] : null,
       missing.length ? ["These tools no longer exist: ", text(missing.join(", ")), ". "] : null,
-      made.agent && !gone ? null : "The instructions, limits and model settings of the earlier run are not available. Enter them again.");
+      named ? null : "The model settings and the output schema of the earlier run are not copied.");
     choose();
   }
 
@@ -137,8 +141,9 @@ export function start(main, { go, query, who }) {
   /** What is asked. Throws an Unfit. */
   function asked() {
     const limit = turns.value.trim();
-    if (limit && !/^\d+$/.test(limit)) throw new Unfit("limits", "must be a number, such as 10");
+    if (limit && !/^\d+$/.test(limit)) throw new Unfit("limits.max_turns", "must be a number, such as 10");
     if (!input.value.trim()) throw new Unfit("input", "is required");
+    const bounds = { ...(limits.value.trim() && jsonOf("limits", limits.value)), ...(limit && { max_turns: Number(limit) }) };
     const names = model.value.split(",").map((one) => one.trim()).filter(Boolean);
     const chosen = tools.chosen();
     const own = { model: names.length === 1 ? names[0] : names, ...(chosen.length && { tools: chosen }), ...(instructions.value && { instructions: instructions.value }) };
@@ -146,7 +151,7 @@ export function start(main, { go, query, who }) {
     return {
       ...(agent.value ? { agent: agent.value } : own),
       input: asJson.checked ? jsonOf("input", input.value) : input.value,
-      ...(limit && { limits: { max_turns: Number(limit) } }),
+      ...(Object.keys(bounds).length && { limits: bounds }),
       ...(context.value.trim() && { context: jsonOf("context", context.value) }),
     };
   }

@@ -45,6 +45,7 @@ class RunErrorCode(StrEnum):
     MODEL_RESPONSE_TOO_LARGE = "model_response_too_large"
     MODEL_FAILED = "model_failed"
     UNKNOWN_MODEL = "unknown_model"
+    UNKNOWN_PRICE = "unknown_price"
     CALL_ID_REUSED = "call_id_reused"
     TOOL_ERROR = "tool_error"
     INVALID_ARGUMENTS = "invalid_arguments"

@@ -51,8 +51,8 @@ class Limits(Frozen):
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = None
     """Maximum number of input and output tokens together. Null: no limit."""
     max_cost_usd: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
-    """Maximum cost of the run in US dollars. Requests to models without a known price count as
-    free. Null: no limit."""
+    """Maximum cost of the run in US dollars, including its child runs. All models need a known
+    price. Null: no limit."""
     deadline_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
     """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
     Null: no deadline."""
