@@ -1,4 +1,4 @@
-"""Let a model's vendor run tools: a web search, and an MCP server, whose calls a person approves.
+"""Let a model's provider run tools: a web search, and an MCP server, whose calls a person approves.
 
     RUNWARD_KEY=rw_… python3 examples/hosted/use.py openai-responses:gpt-5.2 https://mcp.example.com/mcp
 

@@ -20,7 +20,7 @@ def test_it_names_what_this_installation_can_do(project: Project) -> None:
     assert shown["builtin_tools"] == ["read_result", "search_history", "search_tools"]
     assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]
     openai = ["openai", "openai-responses"]
-    assert shown["model_vendors"] == ["offline", *openai, "anthropic", "gemini", "bedrock"]
+    assert shown["model_providers"] == ["offline", *openai, "anthropic", "gemini", "bedrock"]
     assert shown["models"]["openai"] == {"hosted": [], "executors": []}
     assert shown["models"]["openai-responses"] == {
         "hosted": ["code_interpreter", "file_search", "image_generation", "mcp", "web_search"],

@@ -277,7 +277,7 @@ def test_what_openai_runs_is_told_kept_and_given_back(
     assert (ended["call_id"], ended["output"]) == (created["call_id"], output)
     assert [one["tool"] for one in project.client.tool_calls(run["id"])] == ["add"]
     (shown,) = [i for i in project.client.items(run["id"]) if i.get("type") == "hosted_call"]
-    assert (shown["name"], shown["kind"], shown["vendor"]) == ("theirs", kind, "openai-responses")
+    assert (shown["name"], shown["kind"], shown["provider"]) == ("theirs", kind, "openai-responses")
     assert model.inputs[2] == shown["data"]
     assert model.inputs[2].items() >= item.items()
 
@@ -482,8 +482,8 @@ def test_a_tool_whose_secret_is_missing_is_left_out_and_that_is_told(
     assert run["output"] == "done"
     assert "tools" not in model.asked[0].body
     (lost,) = of_type(project.client.events(run["id"]), "model.setting_dropped")
-    assert lost["what"] == "tools.crm"
-    assert "'crm_token'" in lost["why"]
+    assert lost["setting"] == "tools.crm"
+    assert "'crm_token'" in lost["reason"]
 
 
 def test_a_run_that_no_model_can_host_a_tool_of_is_refused(project: Project, model: Model) -> None:
@@ -523,7 +523,7 @@ def test_another_protocol_goes_on_where_this_one_fails_and_back(
     run = project.run(model=[name, chat], tools=tools, session_id=session)
     assert run["output"] == "from chat"
     lost = of_type(project.client.events(run["id"]), "model.setting_dropped")
-    assert {one["what"] for one in lost} == {"tools.web_search", "reasoning", "hosted_call"}
+    assert {one["setting"] for one in lost} == {"tools.web_search", "reasoning", "hosted_call"}
     (asked,) = project.asked("chat")
     said = json.dumps(asked.body["messages"])
     assert "Called web_search" in said

@@ -243,8 +243,15 @@ INSERT INTO runs (project_id, id, status, ended_at, config, team) VALUES (
   '{"a": {"config": {"repair_attempts": 3}, "version": 1, "description": null},
     "b": {"config": {}, "version": 2, "description": "b"}}');
 INSERT INTO run_events (project_id, run_id, seq, type, data, created_at) VALUES
-  (:project, :id, 1, 'model.downgraded', '{}', now()),
+  (:project, :id, 1, 'model.downgraded', '{"model": "m", "what": "seed", "why": "w"}', now()),
   (:project, :id, 2, 'agent.changed', '{}', now()), (:project, :id, 3, 'run.failed', '{}', now());
+INSERT INTO run_items (project_id, run_id, seq, kind, turn, items) VALUES
+  (:project, :id, 1, 'input', 0, '[{"type": "message", "content": "vendor"}]'),
+  (:project, :id, 2, 'response', 1, '[{"type": "reasoning", "vendor": "a", "data": {"vendor": 1.0}},
+    {"type": "message", "native": {"vendor": "a", "data": {}}}]');
+INSERT INTO sessions (project_id, id) VALUES (:project, :id);
+INSERT INTO session_items (project_id, session_id, seq, run_id, items)
+  VALUES (:project, :id, 1, :id, '[{"type": "hosted_call", "vendor": "a"}]');
 INSERT INTO approvals (project_id, id, run_id, call_id, tool, tool_version, arguments, digest,
     status, allowed_decisions, requested_at, expires_at, decided_at)
   SELECT :project, gen_random_uuid(), :id, status, 't', 1, '{}', '', status, '{}', now(), now(),
@@ -261,6 +268,19 @@ RENAMED = {
         ("model.setting_dropped",),
         ("handoff.completed",),
         ("run.failed",),
+    ],
+    "SELECT CAST(data AS text) FROM run_events WHERE seq = 1": [
+        ('{ "model" : "m", "setting" : "seed", "reason" : "w" }',)
+    ],
+    "SELECT CAST(items AS text) FROM run_items ORDER BY seq": [
+        ('[{"type": "message", "content": "vendor"}]',),
+        (
+            '[{ "type" : "reasoning", "provider" : "a", "data" : {"vendor": 1.0} }, '
+            '{ "type" : "message", "native" : { "provider" : "a", "data" : {} } }]',
+        ),
+    ],
+    "SELECT CAST(items AS text) FROM session_items": [
+        ('[{ "type" : "hosted_call", "provider" : "a" }]',)
     ],
     "SELECT CAST(spec AS text) FROM tool_versions": [
         ('{ "implements" : "shell", "metadata" : {"executes": 1.0, "a": 1} }',)

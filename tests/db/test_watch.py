@@ -156,7 +156,7 @@ async def test_an_api_process_sees_what_another_changed_though_no_notification_c
         """The status of a run with the tool, and whether the project has Gemini."""
         started = await client.post("/v1/runs", json=run)
         told = (await client.get("/v1/capabilities")).json()
-        return started.status_code, "gemini" in told["model_vendors"]
+        return started.status_code, "gemini" in told["model_providers"]
 
     async with api(database_url) as (services, here), api(database_url) as (_, elsewhere):
         watch = watch_projects(services)

@@ -110,7 +110,7 @@ def test_an_item_is_shown_in_its_documented_form(item: Item, shown: Any) -> None
         {"role": "user"},
         {"type": "tool_call", "call_id": 1, "name": "a"},
         {"type": "tool_result", "call_id": "c"},
-        {"type": "reasoning", "vendor": "x", "data": []},
+        {"type": "reasoning", "provider": "x", "data": []},
         {"role": "user", "content": 5},
         {"role": "user", "content": [5]},
         {"role": "user", "content": [{"type": "audio", "url": "x"}]},

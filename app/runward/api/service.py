@@ -79,7 +79,7 @@ class Capabilities(ResponseModel):
         hooks=["before_model", "after_model", "before_tool", "after_tool"],
         plugins={"tools": [], "guardrails": [], "hooks": []},
         mcp={"installed": False, "commands": []},
-        model_vendors=["offline", "openai"],
+        model_providers=["offline", "openai"],
         models={
             "offline": {"hosted": [], "executors": []},
             "openai": {"hosted": [], "executors": []},
@@ -105,7 +105,7 @@ class Capabilities(ResponseModel):
     """Plugin functions that the responding process has loaded."""
     mcp: McpCapabilities
     """Support for MCP servers."""
-    model_vendors: list[str]
+    model_providers: list[str]
     """Names of the available model providers. In a model name, the provider's name precedes the
     colon."""
     models: dict[str, ModelCapabilities]
@@ -183,7 +183,7 @@ async def get_capabilities(principal: AnyKey, registry: RegistryDep) -> Capabili
             hooks=sorted(plugins.hook_names),
         ),
         mcp=McpCapabilities(installed="mcp" in registry.executors, commands=sorted(mcp.commands)),
-        model_vendors=[*abilities],
+        model_providers=[*abilities],
         models={
             provider: ModelCapabilities(hosted=sorted(can.hosted), executors=sorted(can.executors))
             for provider, can in abilities.items()

@@ -156,7 +156,7 @@ def _format_decision(_: JsonBody, data: JsonBody) -> str:
 
 
 def _format_model_problem(event: JsonBody, data: JsonBody) -> str:
-    return f"! {event['type']}: {data.get('message') or data.get('why')}"
+    return f"! {event['type']}: {data.get('message') or data.get('reason')}"
 
 
 _FORMATS: Final[dict[str, tuple[Callable[[JsonBody, JsonBody], str], str]]] = {

@@ -55,7 +55,7 @@ class LossNote:
 
     def event(self) -> ModelSettingDroppedEvent:
         return ModelSettingDroppedEvent(
-            {"model": self.model, "what": self.loss.part, "why": self.loss.reason}
+            {"model": self.model, "setting": self.loss.part, "reason": self.loss.reason}
         )
 
 

@@ -56,7 +56,7 @@ ItemPart: TypeAlias = Annotated[ItemText | ItemImage | ItemFile, Field(discrimin
 class ProviderData(TypedDict):
     """Provider-specific data of an item, in the provider's format."""
 
-    vendor: str
+    provider: str
     """Name of the provider that can read the data."""
     data: JsonObject
     """Data in the provider's format, unchanged."""
@@ -115,7 +115,7 @@ class ReasoningItem(TypedDict):
     """Reasoning of a model, in its provider's format."""
 
     type: Literal["reasoning"]
-    vendor: str
+    provider: str
     """Name of the provider that can read the reasoning."""
     data: JsonObject
     """Reasoning in the provider's format, unchanged."""
@@ -132,7 +132,7 @@ class HostedCallItem(TypedDict):
     """Name of the hosted tool."""
     kind: str
     """Kind of the hosted tool, or the provider's own name for it."""
-    vendor: str
+    provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
     """Arguments of the call."""

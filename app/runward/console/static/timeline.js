@@ -294,7 +294,7 @@ function touch(entry, change) {
   entry.version += 1;
 }
 
-/** @param {any} reasoning as the vendor shows it. */
+/** @param {any} reasoning as the provider shows it. */
 function reasoningText(reasoning) {
   if (typeof reasoning === "string") return reasoning;
   return [reasoning?.summary ?? reasoning?.text ?? reasoning ?? []].flat().map((one) => (typeof one === "string" ? one : (one?.text ?? ""))).join("\n").trim();

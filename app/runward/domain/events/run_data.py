@@ -218,9 +218,9 @@ class ModelSettingDroppedData(TypedDict):
 
     model: str
     """Model that does not support the omitted part of the request."""
-    what: str
-    """Name of the omitted part of the request, such as the name of a setting."""
-    why: str
+    setting: str
+    """Name of the omitted setting, or of another omitted part of the request."""
+    reason: str
     """Why Runward omitted the part, for people."""
 
 

@@ -135,14 +135,14 @@ def item_to_json(item: Item) -> JsonObject:
                 result["content"] = [part_to_json(part) for part in item.parts]
             return result
         case Reasoning(provider=provider, data=data):
-            return {"type": "reasoning", "vendor": provider, "data": data}
+            return {"type": "reasoning", "provider": provider, "data": data}
         case HostedCall():
             return {
                 "type": "hosted_call",
                 "call_id": item.call_id,
                 "name": item.name,
                 "kind": item.kind,
-                "vendor": item.provider,
+                "provider": item.provider,
                 "arguments": item.arguments,
                 "output": item.output,
                 "is_error": item.is_error,
@@ -174,7 +174,7 @@ def item_from_json(data: JsonObject) -> Item:
         case {"type": "tool_result", "call_id": str(call_id), "output": output}:
             parts = parts_from_json(data.get("content"))
             return ToolResult(CallId(call_id), output, data.get("is_error") is True, parts)
-        case {"type": "reasoning", "vendor": str(provider), "data": dict(reasoning)}:
+        case {"type": "reasoning", "provider": str(provider), "data": dict(reasoning)}:
             return Reasoning(provider, reasoning)
         case {"role": ("user" | "assistant" | "system") as role, "content": content}:
             text = content if isinstance(content, str) else parts_from_json(content)
@@ -184,7 +184,7 @@ def item_from_json(data: JsonObject) -> Item:
             "call_id": str(call_id),
             "name": str(name),
             "kind": str(kind),
-            "vendor": str(provider),
+            "provider": str(provider),
             "arguments": dict(given),
             "output": output,
             "data": dict(whole),
@@ -196,12 +196,12 @@ def item_from_json(data: JsonObject) -> Item:
 
 
 def _native_to_json(native: Native | None) -> JsonObject:
-    return {} if native is None else {"native": {"vendor": native.provider, "data": native.data}}
+    return {} if native is None else {"native": {"provider": native.provider, "data": native.data}}
 
 
 def _native_from_json(item: JsonObject) -> Native | None:
     match item.get("native"):
-        case {"vendor": str(provider), "data": dict(data)}:
+        case {"provider": str(provider), "data": dict(data)}:
             return Native(provider, data)
         case _:
             return None
