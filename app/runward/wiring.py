@@ -22,7 +22,7 @@ from runward.loop.engine import (
     ModelAccess,
     RunStorage,
     ToolAccess,
-    ToolPolicies,
+    ToolRules,
 )
 from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
@@ -101,7 +101,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             models=ModelAccess(project_models, _build_prices(settings), secrets, feed),
             tools=ToolAccess(
                 toolbox=toolbox,
-                policies=ToolPolicies(plugins, _close_with(stack, RuleEvaluator())),
+                rules=ToolRules(plugins, _close_with(stack, RuleEvaluator())),
                 invokers=_build_executors(webhook, plugins, mcp),
                 callback=_build_callback_maker(vault, public_url),
                 timeout=settings.tool_timeout_seconds,
@@ -147,10 +147,10 @@ def _build_registry(engine: Engine, mcp: McpInvoker, egress: Egress) -> Registry
         policies=engine.guards.policies,
         models=engine.models.models,
         prices=engine.models.prices,
-        plugins=tools.policies.plugins,
+        plugins=tools.rules.plugins,
         mcp=mcp,
         executors=tools.invokers,
-        rules=tools.policies.rules,
+        rules=tools.rules.evaluator,
         egress=egress,
         read_secrets=engine.models.secrets,
         tool_seconds=tools.timeout.total_seconds(),

@@ -39,7 +39,7 @@ async def shown(store: Store, name: str = "pay", of: ProjectId = PROJECT) -> tup
 
 async def override(store: Store, code: ToolSpec, **given: Any) -> None:
     async with store.pool.begin() as tx:
-        await plugin_sync.override_policy(tx, PROJECT, code, given)
+        await plugin_sync.override_settings(tx, PROJECT, code, given)
 
 
 async def test_every_project_gets_every_tool_once(store: Store) -> None:
@@ -75,7 +75,7 @@ async def test_what_a_project_set_stays_over_changed_code(store: Store) -> None:
     await override(store, newer, approval=None, metadata=None)
     assert await shown(store) == (4, newer)
     async with store.autocommit.connect() as tx:
-        assert await plugin_sync.override_policy(tx, PROJECT, spec("gone"), {}) is None
+        assert await plugin_sync.override_settings(tx, PROJECT, spec("gone"), {}) is None
 
 
 async def test_a_project_s_own_tool_stays_until_it_is_deleted(store: Store) -> None:

@@ -11,7 +11,7 @@ from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
-from runward.loop.engine import Engine, Guards, ToolAccess, ToolPolicies
+from runward.loop.engine import Engine, Guards, ToolAccess, ToolRules
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
@@ -39,7 +39,7 @@ def engine_of(
         models=stub,
         tools=ToolAccess(
             toolbox=cast("Any", _Toolbox(vault)),
-            policies=ToolPolicies(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
+            rules=ToolRules(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
             invokers={"webhook": Webhook(), "client": CLIENT_INVOKER, "agent": AGENT_INVOKER},
             callback=lambda state, call: ("", ""),
             timeout=timedelta(seconds=400),

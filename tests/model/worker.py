@@ -263,7 +263,7 @@ _OF_LEASED: Final = frozenset(
         "_outdated",
     }
 )
-_OF_TOOLS: Final = frozenset({"enabled", "_toolbox", "_policies", "_registered", "_unregistered"})
+_OF_TOOLS: Final = frozenset({"enabled", "_toolbox", "_rules", "_registered", "_unregistered"})
 _OF_FLIGHTS: Final = frozenset(
     {
         "checks",

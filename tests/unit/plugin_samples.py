@@ -17,8 +17,8 @@ from runward.tools import (
     GuardContext,
     Image,
     Options,
-    PolicyContext,
     Reject,
+    RuleContext,
     Text,
     ToolContext,
     ToolError,
@@ -135,11 +135,11 @@ class Isolated(BaseTool):
         return [arguments, os.getpid() != int(str(ctx.context["pid"]))]
 
 
-def is_large(ctx: PolicyContext, arguments: JsonObject) -> bool:
+def is_large(ctx: RuleContext, arguments: JsonObject) -> bool:
     return int(str(arguments["amount"])) > 100
 
 
-async def for_staff(ctx: PolicyContext) -> bool:
+async def for_staff(ctx: RuleContext) -> bool:
     return ctx.context.get("staff") is True
 
 

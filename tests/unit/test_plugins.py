@@ -27,7 +27,7 @@ from runward.tools import (
     File,
     GuardContext,
     Image,
-    PolicyContext,
+    RuleContext,
     Text,
     ToolContext,
     ToolError,
@@ -696,10 +696,10 @@ def test_a_decorated_function_is_still_one() -> None:
 # -- callables that decide ------------------------------------------------------------------------
 
 
-ABOUT = PolicyContext(run_id="run_1", agent="a", turn=1, context={"staff": True}, state={})
+ABOUT = RuleContext(run_id="run_1", agent="a", turn=1, context={"staff": True}, state={})
 
 
-def gated(ctx: PolicyContext, arguments: JsonObject) -> Any:
+def gated(ctx: RuleContext, arguments: JsonObject) -> Any:
     match arguments["x"]:
         case "raise":
             raise ValueError
@@ -728,13 +728,13 @@ async def test_only_a_clear_no_needs_no_person(answer: Any, *, expected: bool) -
 async def test_a_callable_that_takes_too_long_is_a_careful_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runward.tools.plugin.registry.POLICY_SECONDS", 0.02)
+    monkeypatch.setattr("runward.tools.plugin.registry.RULE_SECONDS", 0.02)
 
     async def never(*_: Any) -> bool:
         await asyncio.sleep(60)
         return True
 
-    async def not_needed(ctx: PolicyContext, arguments: JsonObject) -> bool:
+    async def not_needed(ctx: RuleContext, arguments: JsonObject) -> bool:
         await asyncio.sleep(60)
         return False
 
@@ -748,10 +748,10 @@ async def test_a_callable_that_takes_too_long_is_a_careful_answer(
 
 
 async def test_a_tool_is_shown_where_its_callable_says_so() -> None:
-    async def staff(ctx: PolicyContext) -> bool:
+    async def staff(ctx: RuleContext) -> bool:
         return ctx.context["staff"] is True
 
-    def broken(ctx: PolicyContext) -> bool:
+    def broken(ctx: RuleContext) -> bool:
         raise asyncio.CancelledError
 
     @tool(enabled=staff)

@@ -16,8 +16,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.rules import RuleFailure
 from runward.domain.run.plan import parse_response
-from runward.loop.engine import ToolPolicies
-from runward.loop.tool_policies import add_approvals, find_enabled_tools
+from runward.loop.engine import ToolRules
+from runward.loop.tool_rules import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.tools import rule_process
 from runward.tools.plugin.loader import collect
@@ -168,11 +168,11 @@ async def test_a_call_needs_approval_by_its_tool_s_rule_and_where_that_fails(
 ) -> None:
     gated = tool("pay", approval={"when": "args.amount > 100 || context.tier != 'gold'"})
     wanted = [wants("pay", '{"amount": 50}', "c1"), wants("pay", '{"amount": 500}', "c2")]
-    policies = ToolPolicies(PluginHost(collect(())), rules)
+    tool_rules = ToolRules(PluginHost(collect(())), rules)
     for context, few in (({"tier": "gold"}, False), ({"tier": "tin"}, True), (None, True)):
         run = state(context=context)
         calls = parse_response(run, response(*wanted), turn_with(gated)).calls
-        reviewed = await add_approvals(calls, run, policies)
+        reviewed = await add_approvals(calls, run, tool_rules)
         assert [one.needs_approval for one in reviewed] == [few, True]
 
 
@@ -191,7 +191,7 @@ async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
         context={"tier": "gold"},
         pinned={one.name: 1 for one in made},
     )
-    shown = await find_enabled_tools(tools, run, ToolPolicies(PluginHost(collect(())), rules))
+    shown = await find_enabled_tools(tools, run, ToolRules(PluginHost(collect(())), rules))
     assert list(shown) == ["gold", "first", "plain"]
 
 

@@ -54,8 +54,8 @@ _PUBLIC_V6: Final = IPv6Network("2000::/3")
 
 
 @dataclass(frozen=True, slots=True)
-class AddressPolicy:
-    """The operator's policy. `allow_private`: networks that are allowed although they are private;
+class AddressRules:
+    """The operator's rules. `allow_private`: networks that are allowed although they are private;
     any of their ports may be reached."""
 
     allow_private: tuple[Network, ...]
@@ -144,7 +144,7 @@ class Target:
     """The address, if the host is one."""
 
 
-def parse_target(url: str, policy: AddressPolicy) -> Target:
+def parse_target(url: str, rules: AddressRules) -> Target:
     """Parse a URL without network access. A name's addresses are checked when they are known.
     Raises TargetError."""
     if len(url) > MAX_URL:
@@ -170,10 +170,10 @@ def parse_target(url: str, policy: AddressPolicy) -> Target:
     host, port = _host_and_port(netloc)
     target = Target(url, host, port or (443 if scheme == "https" else 80), _address(host))
     if target.address is not None:
-        refusal = policy.refusal(target.address, target.port)
+        refusal = rules.refusal(target.address, target.port)
     else:
         # In a network that the operator allows, any port is allowed. The name may lead there.
-        refusal = None if policy.allow_private else policy.port_refusal(target.port)
+        refusal = None if rules.allow_private else rules.port_refusal(target.port)
     if refusal is not None:
         raise TargetError(refused_target(target, refusal))
     return target

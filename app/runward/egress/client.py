@@ -16,7 +16,7 @@ import aiohttp
 
 from runward.egress.addresses import (
     DEFAULT_PORTS,
-    AddressPolicy,
+    AddressRules,
     Network,
     Target,
     TargetError,
@@ -71,22 +71,22 @@ class Egress:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """Open a client. `tls`: the trusted certificates; None: the system's. Raises ValueError."""
-        self._policy = AddressPolicy(allow_private, parse_ports(allowed_ports))
-        self._parse = lru_cache(MAX_PARSED_URLS)(partial(parse_target, policy=self._policy))
+        self._rules = AddressRules(allow_private, parse_ports(allowed_ports))
+        self._parse = lru_cache(MAX_PARSED_URLS)(partial(parse_target, rules=self._rules))
         self._tls = tls
         self._threads = ThreadPoolExecutor(DNS_THREADS, thread_name_prefix="dns")
-        self._resolver = Resolver(self._policy, self._threads)
+        self._resolver = Resolver(self._rules, self._threads)
         self._session: aiohttp.ClientSession | None = None
 
     def check_url(self, url: str) -> None:
         """Check that `url` may be registered, without a DNS look-up. Raises TargetError."""
-        parse_target(url, self._policy)
+        parse_target(url, self._rules)
 
     async def check_target(self, url: str) -> None:
         """Check that `url` may be registered, and the current addresses of its host. A name that
         does not resolve passes, because it may exist later; it is checked again for each call.
         Raises TargetError."""
-        target = parse_target(url, self._policy)
+        target = parse_target(url, self._rules)
         if target.address is not None:
             return
         try:
@@ -99,7 +99,7 @@ class Egress:
 
     def transport(self) -> CheckedTransport:
         """Return a transport for an SDK with its own HTTP client. Close it before this client."""
-        return CheckedTransport(self._policy, self._threads, self._trusted)
+        return CheckedTransport(self._rules, self._threads, self._trusted)
 
     @cached_property
     def _trusted(self) -> ssl.SSLContext:
@@ -175,7 +175,7 @@ class Egress:
             limit=MAX_CONNECTIONS,
             limit_per_host=MAX_CONNECTIONS_PER_HOST,
             keepalive_timeout=KEEP_ALIVE_SECONDS,
-            socket_factory=partial(guarded_socket, self._policy),
+            socket_factory=partial(guarded_socket, self._rules),
         )
         self._session = aiohttp.ClientSession(
             connector=connector,

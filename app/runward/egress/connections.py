@@ -20,7 +20,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from runward.egress.addresses import AddressPolicy, parse_address
+from runward.egress.addresses import AddressRules, parse_address
 
 _set_exception: Final = ResponseHandler.set_exception
 
@@ -63,17 +63,17 @@ class Attempt:
 current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
 
 
-def guarded_socket(policy: AddressPolicy, info: Any) -> socket.socket:
+def guarded_socket(rules: AddressRules, info: Any) -> socket.socket:
     """Check the address itself once more, and return a socket for it."""
     family, kind, protocol, _, where = info
-    _ensure_allowed(policy, str(where[0]), int(where[1]))
+    _ensure_allowed(rules, str(where[0]), int(where[1]))
     return socket.socket(family, kind, protocol)
 
 
-def _ensure_allowed(policy: AddressPolicy, host: str, port: int) -> None:
+def _ensure_allowed(rules: AddressRules, host: str, port: int) -> None:
     """Raise RefusedAddressError if the address must not be reached."""
     address = parse_address(host)
-    refusal = policy.refusal(address, port) if address else "not an address"
+    refusal = rules.refusal(address, port) if address else "not an address"
     if refusal is not None:
         raise RefusedAddressError(refusal)
 
@@ -83,8 +83,8 @@ class Resolver(AbstractResolver):
     requests for the same name share one look-up, so that a name with silent servers holds one
     thread and not all of them."""
 
-    def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
-        self._policy = policy
+    def __init__(self, rules: AddressRules, threads: ThreadPoolExecutor) -> None:
+        self._rules = rules
         self._threads = threads
         self._lookups: dict[tuple[str, int, int], asyncio.Future[Any]] = {}
 
@@ -95,7 +95,7 @@ class Resolver(AbstractResolver):
         results: list[ResolveResult] = []
         for kind, _, protocol, _, where in found:
             shown = str(where[0])
-            _ensure_allowed(self._policy, shown, port)
+            _ensure_allowed(self._rules, shown, port)
             results.append(
                 ResolveResult(
                     hostname=host,
@@ -176,8 +176,8 @@ MAX_CONNECTIONS: Final = 128
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
     """A backend that resolves a name, checks all its addresses, and connects to one of them."""
 
-    def __init__(self, policy: AddressPolicy, threads: ThreadPoolExecutor) -> None:
-        self._resolver = Resolver(policy, threads)
+    def __init__(self, rules: AddressRules, threads: ThreadPoolExecutor) -> None:
+        self._resolver = Resolver(rules, threads)
         self._inner = cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
 
     async def connect_tcp(
@@ -227,7 +227,7 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
     """A transport without a proxy or retries, for HTTP/1.1."""
 
     def __init__(
-        self, policy: AddressPolicy, threads: ThreadPoolExecutor, tls: ssl.SSLContext
+        self, rules: AddressRules, threads: ThreadPoolExecutor, tls: ssl.SSLContext
     ) -> None:
         super().__init__(verify=tls, trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
@@ -235,5 +235,5 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_CONNECTIONS,
             keepalive_expiry=KEEP_ALIVE_SECONDS,
-            network_backend=CheckedBackend(policy, threads),
+            network_backend=CheckedBackend(rules, threads),
         )

@@ -32,9 +32,9 @@ from runward.domain.run.settle import (
 from runward.domain.run.state import Call, CallPhase, Result, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.loop.checks import Checks
-from runward.loop.engine import ToolPolicies
+from runward.loop.engine import ToolRules
 from runward.loop.project_cache import ProjectPolicy
-from runward.loop.tool_policies import add_approvals, find_enabled_tools
+from runward.loop.tool_rules import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, Toolbox, ToolSet
 from runward.store.postgres.db import retry_on_outage
 from runward.tools.base import Invocation, ToolInvoker
@@ -63,9 +63,9 @@ ReportProgress: TypeAlias = Callable[[Call, float | None, str | None], None]
 class AvailableTools:
     """Holds every tool that the run may show, shows now, or has open calls of."""
 
-    def __init__(self, toolbox: Toolbox, policies: ToolPolicies) -> None:
+    def __init__(self, toolbox: Toolbox, rules: ToolRules) -> None:
         self._toolbox = toolbox
-        self._policies = policies
+        self._rules = rules
         self._registered = ToolSet({})
         self._unregistered: dict[str, CompiledTool] = {}
         self.enabled: dict[str, CompiledTool] = {}
@@ -82,11 +82,11 @@ class AvailableTools:
     async def evaluate(self, state: RunState) -> None:
         """Find the tools that are enabled. `state`: the run as it is when its model is asked. In a
         turn, rules see the same turn when its calls start as when its tools were shown."""
-        self.enabled = await find_enabled_tools(self._registered, state, self._policies)
+        self.enabled = await find_enabled_tools(self._registered, state, self._rules)
 
     async def add_approvals(self, calls: Sequence[ParsedCall], state: RunState) -> list[ParsedCall]:
         """Return the calls, each with whether it needs a person's approval."""
-        return await add_approvals(calls, state, self._policies)
+        return await add_approvals(calls, state, self._rules)
 
     def visible(self, state: RunState) -> dict[str, CompiledTool]:
         """Return the tools that the model is shown in this turn."""

@@ -85,11 +85,11 @@ class ModelAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolPolicies:
+class ToolRules:
     """Evaluates the rules and the plugins' functions that enable tools and require approval."""
 
     plugins: PluginHost
-    rules: RuleEvaluator
+    evaluator: RuleEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class ToolAccess:
     token with which a tool answers later. `timeout`: of a call whose tool and run set none."""
 
     toolbox: Toolbox
-    policies: ToolPolicies
+    rules: ToolRules
     invokers: Mapping[str, ToolInvoker]
     callback: Callable[[RunState, Call], tuple[str, str]]
     timeout: timedelta

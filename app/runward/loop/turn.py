@@ -50,7 +50,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
 from runward.loop.model_notes import Note, RequestObserver
-from runward.loop.tool_policies import choose_tool_choice
+from runward.loop.tool_rules import choose_tool_choice
 
 MODEL_TIMEOUT: Final = 600.0
 """Seconds for one request, first byte to last; `timeout_seconds` in `model_settings` says

@@ -19,7 +19,7 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.schema.strict import strict_form
 from runward.domain.schema.validator import Validator
 from runward.tools.base import Invocation
-from runward.tools.plugin.context import PluginError, PolicyContext
+from runward.tools.plugin.context import PluginError, RuleContext
 from runward.tools.plugin.loader import Plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.plugin.tool import make_tool
@@ -126,7 +126,7 @@ async def approval_of(
     if made.approval is None:
         raise PluginError(f"{made.reference}: the option `approval` is not a function")
     host = PluginHost(Plugins({made.spec.name: made}))
-    about = PolicyContext(
+    about = RuleContext(
         run_id="run_test", agent=agent, turn=turn, context=context or {}, state=state or {}
     )
     return await host.needs_approval(made.spec, arguments, about)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from runward.tools import BaseTool, Options, PolicyContext, ToolContext, ToolError, tool
+from runward.tools import BaseTool, Options, RuleContext, ToolContext, ToolError, tool
 
 RATES = {"EUR": 1.0, "USD": 1.1, "GBP": 0.85}
 
@@ -32,7 +32,7 @@ class Refund(BaseModel):
     reference: str
 
 
-def is_large(ctx: PolicyContext, arguments: dict[str, Any]) -> bool:
+def is_large(ctx: RuleContext, arguments: dict[str, Any]) -> bool:
     limit = 500 if ctx.context.get("tier") == "gold" else 100
     return arguments["amount"] > limit
 

@@ -58,7 +58,7 @@ HIDDEN_VALUE: Final = "…"
 
 AGENT_PARAMETERS: Final = closed_object("input", input={"type": "string"})
 """The default parameters of a tool of type `agent`."""
-PLUGIN_POLICY_FIELDS: Final = frozenset(
+OVERRIDABLE_FIELDS: Final = frozenset(
     {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
     | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
     | {"metadata"}
@@ -294,7 +294,7 @@ _NOT_NULL_FIELDS: Final = frozenset(
 
 def _make_optional(name: str, field: FieldInfo) -> Any:
     annotation, changed = _convert_field(name, field)
-    if name in PLUGIN_POLICY_FIELDS:
+    if name in OVERRIDABLE_FIELDS:
         annotation |= None
     return annotation, remove_default(changed)
 
@@ -317,7 +317,7 @@ class UpdateTool(_ToolPatchFields):
             whose = "plugin's code" if type_ == "plugin" else "MCP server"
             message = f"is defined by the {whose} and cannot be updated"
             return [
-                FieldError(n, message) for n in sorted(self.model_fields_set - PLUGIN_POLICY_FIELDS)
+                FieldError(n, message) for n in sorted(self.model_fields_set - OVERRIDABLE_FIELDS)
             ]
         fixed = type_ == "hosted" or spec.implements is not None
         if fixed and "parameters" in self.model_fields_set:

@@ -147,7 +147,7 @@ async def _apply_change(
             return await tool_registry.update_tool(
                 tx, storage.vault, principal.project_id, former, spec
             )
-        return await plugin_sync.override_policy(
+        return await plugin_sync.override_settings(
             tx, principal.project_id, code, dump_overrides(patch)
         )
 

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 from runward.domain.errors import AlreadyExistsError
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, compute_digest
 from runward.domain.registry.tools import (
-    ApprovalPolicy,
+    ApprovalRule,
     CelRule,
     Frozen,
     McpToolSource,
@@ -142,8 +142,8 @@ def registry_name(server: McpServerSpec, tool: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", f"{prefix}_{tool}")[:MAX_NAME]
 
 
-def default_approval(tool: ListedTool) -> ApprovalPolicy:
-    """Return the default policy: a tool needs no approval only if it is marked as read-only."""
+def default_approval(tool: ListedTool) -> ApprovalRule:
+    """Return the default rule: a tool needs no approval only if it is marked as read-only."""
     return "never" if tool.annotations.get("readOnlyHint") is True else "always"
 
 

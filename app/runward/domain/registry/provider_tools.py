@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ApprovalPolicy, ExecutorKind, HostedTool, closed_object
+from runward.domain.registry.tools import ApprovalRule, ExecutorKind, HostedTool, closed_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def hosted_parameters(hosted: HostedTool) -> JsonObject:
 
 def default_hosted_approval(
     *, hosted: HostedTool | None = None, implements: ExecutorKind | None = None
-) -> ApprovalPolicy:
+) -> ApprovalRule:
     """Return the default approval policy of a hosted tool."""
     asks = implements is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"

@@ -1,4 +1,4 @@
-"""A registered tool: its contract with the model, and its policy."""
+"""A registered tool: its contract with the model, and its rules."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
@@ -121,7 +121,7 @@ class FailureMessage(Frozen):
 
 OnFailure: TypeAlias = Literal["return_error", "fail_run"] | FailureMessage
 UnknownOutcomeMode: TypeAlias = Literal["return_error", "ask", "fail_run"]
-ApprovalPolicy: TypeAlias = Literal["never", "always"] | CelRule | CallableRule
+ApprovalRule: TypeAlias = Literal["never", "always"] | CelRule | CallableRule
 Enabled: TypeAlias = bool | CelRule | CallableRule
 ToolType: TypeAlias = Literal[
     "webhook", "plugin", "agent", "client", "mcp", "hosted", "builtin", "handoff"
@@ -207,7 +207,7 @@ class ToolSpec(Frozen):
     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry = Retry()
     """How often Runward retries a call and how long it waits between attempts."""
-    approval: ApprovalPolicy = "never"
+    approval: ApprovalRule = "never"
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
     plugin."""

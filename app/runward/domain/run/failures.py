@@ -69,7 +69,7 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
             result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], CallReason.TOOL_ERROR)
         case _:
             assert_never(failed.why)
-    return apply_failure_policy(spec.on_error, replace(result, detail=failed.detail))
+    return apply_failure_mode(spec.on_error, replace(result, detail=failed.detail))
 
 
 def make_guardrail_failure(verdict: Reject | Fail) -> Failed:
@@ -100,7 +100,7 @@ def classify_timeout(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitR
     if spec.on_unknown == "ask" and not spec.idempotent:
         return AwaitResolution(detail)
     text = texts.timed_out(call.tool, call.timeout_seconds or 0, idempotent=spec.idempotent)
-    return apply_failure_policy(spec.on_timeout, Result(CallOutcome.TIMED_OUT, text, detail=detail))
+    return apply_failure_mode(spec.on_timeout, Result(CallOutcome.TIMED_OUT, text, detail=detail))
 
 
 def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
@@ -117,8 +117,8 @@ def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResol
             assert_never(spec.on_unknown)
 
 
-def apply_failure_policy(policy: OnFailure, result: Result) -> Result:
-    match policy:
+def apply_failure_mode(mode: OnFailure, result: Result) -> Result:
+    match mode:
         case "return_error":
             return result
         case "fail_run":
@@ -126,4 +126,4 @@ def apply_failure_policy(policy: OnFailure, result: Result) -> Result:
         case FailureMessage(message=message):
             return replace(result, output=message)
         case _:
-            assert_never(policy)
+            assert_never(mode)

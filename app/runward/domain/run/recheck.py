@@ -55,7 +55,7 @@ def recheck(
     if tool is None:
         result = Result(CallOutcome.FAILED, texts.tool_gone(call.tool), CallReason.UNKNOWN_TOOL)
         return settle(state, changes, call, result)
-    if call.approved_digest is None and not _policy_became_stricter(call, tool, former_tool):
+    if call.approved_digest is None and not _rule_became_stricter(call, tool, former_tool):
         return state
     digest = compute_call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
     if digest == call.approved_digest:

@@ -24,7 +24,7 @@ from runward.domain.run.bounds import (
 )
 from runward.domain.run.failures import (
     AwaitResolution,
-    apply_failure_policy,
+    apply_failure_mode,
     classify_failure,
     find_retry_delay,
 )
@@ -96,7 +96,7 @@ def _classify_output(tool: CompiledTool, done: Done) -> Result:
     if tool.output is not None and (problems := tool.output.problems(output)):
         first = problems[0]
         detail = f"The output does not match output_schema: {first.path} {first.message}"
-        return apply_failure_policy(
+        return apply_failure_mode(
             tool.spec.on_error,
             Result(
                 CallOutcome.FAILED, texts.INVALID_RESPONSE, CallReason.INVALID_OUTPUT, detail=detail

@@ -84,7 +84,7 @@ tools = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("former_secret", LargeBinary),
     Column("former_secret_until", TIMESTAMP),
-    # What a project changed of a plugin's own policy.
+    # What a project changed of a plugin's own settings.
     Column("overrides", JSON),
     Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),

@@ -1,5 +1,5 @@
 """The tools of plugins in the registry: every project has each of them, as the code of the process
-that started last says it, under what the project set over the code's own policy.
+that started last says it, under what the project set over the code's own settings.
 
 A tool that a project registered itself under the same name stays as it is.
 """
@@ -104,13 +104,13 @@ async def sync_plugins(
     return len(rows)
 
 
-async def override_policy(
+async def override_settings(
     tx: Tx,
     project_id: ProjectId,
     code: ToolSpec,
-    policy: Mapping[str, JsonValue],
+    settings: Mapping[str, JsonValue],
 ) -> RegisteredTool | None:
-    """Set policy of a plugin's tool over the code's own, for one project; null: the code's own
+    """Set settings of a plugin's tool over the code's own, for one project; null: the code's own
     again. None: there is no such tool. The caller has locked it. Makes its next version."""
     found = select(tools.c.version, tools.c.overrides).where(
         tools.c.project_id == project_id,
@@ -120,7 +120,7 @@ async def override_policy(
     row = (await tx.execute(found)).one_or_none()
     if row is None:
         return None
-    overrides: JsonObject = {**(row.overrides or {}), **policy}
+    overrides: JsonObject = {**(row.overrides or {}), **settings}
     overrides = {key: value for key, value in overrides.items() if value is not None}
     version = row.version + 1
     await tx.execute(

@@ -195,7 +195,7 @@ def requests_of(ctx: ToolContext) -> CallRequests:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyContext:
+class RuleContext:
     """The context of a callable that decides about approval, or whether a tool is shown. `state` is
     read-only."""
 

@@ -28,7 +28,7 @@ from runward.domain.registry.tools import (
     Retry,
     UnknownOutcomeMode,
 )
-from runward.tools.plugin.context import GuardContext, PolicyContext, ToolContext
+from runward.tools.plugin.context import GuardContext, RuleContext, ToolContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,9 +36,9 @@ R = TypeVar("R")
 DocstringStyle: TypeAlias = Literal["auto", "google", "numpy", "sphinx", "off"]
 Isolation: TypeAlias = Literal["thread", "process"]
 
-AsksApproval: TypeAlias = Callable[[PolicyContext, JsonObject], bool | Awaitable[bool]]
+AsksApproval: TypeAlias = Callable[[RuleContext, JsonObject], bool | Awaitable[bool]]
 """Decides whether a person must approve a call with these arguments."""
-AsksEnabled: TypeAlias = Callable[[PolicyContext], bool | Awaitable[bool]]
+AsksEnabled: TypeAlias = Callable[[RuleContext], bool | Awaitable[bool]]
 """Decides whether the tool is shown to the model in this turn."""
 DeclaredGuards: TypeAlias = Callable[
     [GuardContext, JsonObject],
@@ -48,7 +48,7 @@ Hooks: TypeAlias = Callable[[GuardContext, JsonObject], Instead | Awaitable[Inst
 
 
 class Options(TypedDict, total=False):
-    """A tool's policy in code. Durations are in seconds. Projects can override it for themselves.
+    """A tool's settings in code. Durations are in seconds. Projects can override it for themselves.
     `docs/how-to/plugins.md` describes each option."""
 
     approval: Literal["never", "always"] | CelRule | Mapping[str, str] | AsksApproval

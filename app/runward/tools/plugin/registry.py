@@ -28,7 +28,7 @@ from runward.tools.base import Invocation, Report
 from runward.tools.plugin.context import (
     CallFacts,
     GuardContext,
-    PolicyContext,
+    RuleContext,
     ToolContext,
     jsonable,
 )
@@ -49,9 +49,9 @@ from runward.tools.plugin.tool import PluginTool
 
 log = structlog.get_logger()
 
-POLICY_SECONDS: Final = 5.0
+RULE_SECONDS: Final = 5.0
 """Seconds for a callable to decide whether a call needs approval, or whether a tool is shown."""
-POLICY_THREADS: Final = 32
+RULE_THREADS: Final = 32
 """Threads for deciding callables, guardrails and hooks, so that busy tools do not delay them."""
 
 
@@ -65,7 +65,7 @@ class PluginHost:
         self._plugins = plugins
         self._secrets: Final = dict(secrets or {})
         self._threads = ThreadSlots(threads)
-        self._deciding = ThreadSlots(POLICY_THREADS)
+        self._deciding = ThreadSlots(RULE_THREADS)
         self._processes = Processes(threads)
 
     @property
@@ -111,9 +111,7 @@ class PluginHost:
             return Failed(FailureKind.NOT_SENT, detail)
         return outcome
 
-    async def needs_approval(
-        self, spec: ToolSpec, arguments: JsonObject, ctx: PolicyContext
-    ) -> bool:
+    async def needs_approval(self, spec: ToolSpec, arguments: JsonObject, ctx: RuleContext) -> bool:
         """Return the result of the callable of `spec.approval`. True if it fails, takes too long,
         or is not loaded."""
         tool = self._plugins.tools.get(spec.name)
@@ -122,7 +120,7 @@ class PluginHost:
         decided = await self._decide(tool.approval, "approval", spec, ctx, copy.deepcopy(arguments))
         return decided is not False
 
-    async def is_enabled(self, spec: ToolSpec, ctx: PolicyContext) -> bool:
+    async def is_enabled(self, spec: ToolSpec, ctx: RuleContext) -> bool:
         """Return the result of the callable of `spec.enabled`. False if it fails, takes too long,
         or is not loaded."""
         tool = self._plugins.tools.get(spec.name)
@@ -192,7 +190,7 @@ class PluginHost:
     ) -> Any:
         """Return the callable's decision, or None if it did not decide."""
         try:
-            async with asyncio.timeout(POLICY_SECONDS):
+            async with asyncio.timeout(RULE_SECONDS):
                 decided = await self._call(function, *args)
             if isinstance(decided, bool):
                 return decided

@@ -157,18 +157,18 @@ def _tool(
 
 def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
     """Return the tool's spec. Raises PluginError with all problems."""
-    policy = {
+    settings = {
         key: _named(where, key, value) if key in _CALLABLE else value
         for key, value in options.items()
         if key not in _PLUGIN_OPTIONS
     }
     if (kind := options.get("implements")) is not None:
-        policy |= {"approval": policy.get("approval", "always"), "strict": False}
+        settings |= {"approval": settings.get("approval", "always"), "strict": False}
         contract = _executor(where, kind, contract)
     try:
-        policy["metadata"] = jsonable(dict(options.get("metadata", {})))
+        settings["metadata"] = jsonable(dict(options.get("metadata", {})))
         contract["parameters"] = jsonable(contract["parameters"])
-        spec = ToolSpec.model_validate({**policy, **contract, "type": "plugin"}, strict=False)
+        spec = ToolSpec.model_validate({**settings, **contract, "type": "plugin"}, strict=False)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found]

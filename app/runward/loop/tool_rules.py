@@ -21,14 +21,14 @@ from runward.domain.run.tools import (
     needs_approval,
 )
 from runward.llm.base import RequestedToolChoice
-from runward.loop.engine import ToolPolicies
+from runward.loop.engine import ToolRules
 from runward.loop.toolbox import ToolSet
-from runward.tools.plugin.context import PolicyContext
+from runward.tools.plugin.context import RuleContext
 from runward.tools.rules import RuleQuestion
 
 
 async def find_enabled_tools(
-    tools: ToolSet, state: RunState, policies: ToolPolicies
+    tools: ToolSet, state: RunState, rules: ToolRules
 ) -> dict[str, CompiledTool]:
     """Return the tools that are enabled in this turn. A tool of a plugin that this process has not
     loaded is not."""
@@ -37,14 +37,14 @@ async def find_enabled_tools(
     by_rule = {
         t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, CelRule)
     }
-    plugins, context = policies.plugins, _build_policy_context(state)
+    plugins, context = rules.plugins, _build_rule_context(state)
     answers = await asyncio.gather(*(plugins.is_enabled(t.spec, context) for t in by_callable))
     enabled = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
     questions = [
         RuleQuestion(rule.when, build_rule_values(current[name], {}))
         for name, rule in by_rule.items()
     ]
-    decided = await policies.rules.decide(state.project_id, questions, _build_shared_values(state))
+    decided = await rules.evaluator.decide(state.project_id, questions, _build_shared_values(state))
     enabled |= {name: answer is True for name, answer in zip(by_rule, decided, strict=True)}
     return {
         name: tool
@@ -54,13 +54,13 @@ async def find_enabled_tools(
 
 
 async def add_approvals(
-    calls: Sequence[ParsedCall], state: RunState, policies: ToolPolicies
+    calls: Sequence[ParsedCall], state: RunState, rules: ToolRules
 ) -> list[ParsedCall]:
     """Return the calls, each with whether it needs a person's approval. Rules and callables are
     asked once about equal calls. They are not asked about a call that its schema refuses, which
     then needs one."""
     keys: dict[CallId, RequestKey] = {}
-    rules: dict[RequestKey, RuleQuestion] = {}
+    by_rule: dict[RequestKey, RuleQuestion] = {}
     callables: dict[RequestKey, ParsedCall] = {}
     for call in calls:
         if call.tool is None or call.raw is not None or call.misfit is not None:
@@ -68,13 +68,13 @@ async def add_approvals(
         match call.tool.spec.approval:
             case CelRule(when=rule):
                 key = keys[call.id] = make_request_key(call.name, call.arguments)
-                rules[key] = RuleQuestion(rule, build_rule_values(call.tool, call.arguments))
+                by_rule[key] = RuleQuestion(rule, build_rule_values(call.tool, call.arguments))
             case CallableRule():
                 key = keys[call.id] = make_request_key(call.name, call.arguments)
                 callables[key] = call
             case _:
                 pass
-    plugins, context = policies.plugins, _build_policy_context(state)
+    plugins, context = rules.plugins, _build_rule_context(state)
     said = await asyncio.gather(
         *(
             plugins.needs_approval(call.tool.spec, call.arguments, context)
@@ -82,10 +82,10 @@ async def add_approvals(
             if call.tool is not None
         )
     )
-    questions = list(rules.values())
-    decided = await policies.rules.decide(state.project_id, questions, _build_shared_values(state))
+    questions = list(by_rule.values())
+    decided = await rules.evaluator.decide(state.project_id, questions, _build_shared_values(state))
     answers = dict(zip(callables, said, strict=True))
-    answers |= {key: answer is not False for key, answer in zip(rules, decided, strict=True)}
+    answers |= {key: answer is not False for key, answer in zip(by_rule, decided, strict=True)}
     by_call = {call_id: answers[key] for call_id, key in keys.items()}
     return [
         call
@@ -121,8 +121,8 @@ def _build_shared_values(state: RunState) -> JsonObject:
     return {"context": state.context, "run": run}
 
 
-def _build_policy_context(state: RunState) -> PolicyContext:
-    return PolicyContext(
+def _build_rule_context(state: RunState) -> RuleContext:
+    return RuleContext(
         run_id=format_id(Prefix.RUN, state.id),
         agent=state.agent,
         turn=state.turn,
