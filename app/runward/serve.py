@@ -157,15 +157,15 @@ async def _open_models(services: Services) -> None:
 
 async def _prepare_database(settings: Settings, services: Services) -> None:
     """Check the database, and store in it what this process brings along."""
-    async with services.storage.write() as tx:
+    async with services.storage.begin() as tx:
         await readiness.prepare_database(tx, services.storage.vault)
     if settings.bootstrap_key is not None:
-        async with services.storage.write() as tx:
+        async with services.storage.begin() as tx:
             secret = settings.bootstrap_key.get_secret_value()
             await keys.ensure_bootstrap_key(
                 tx, services.storage.vault, name="bootstrap", secret=secret
             )
-    async with services.storage.write() as tx:
+    async with services.storage.begin() as tx:
         specs = services.registry.plugins.specs
         await plugin_sync.sync_plugins(tx, services.storage.vault, specs, signing.make_secret)
 

@@ -44,12 +44,12 @@ class Storage:
         self.vault = vault
         self.autocommit = database.autocommit
 
-    def read(self) -> AbstractAsyncContextManager[Tx]:
+    def connect(self) -> AbstractAsyncContextManager[Tx]:
         """Open a connection on which each statement is a transaction of its own: for reads, and
         for a write of one statement."""
         return self.autocommit.connect()
 
-    def write(self) -> AbstractAsyncContextManager[Tx]:
+    def begin(self) -> AbstractAsyncContextManager[Tx]:
         """Open a transaction. It is committed at the end, and rolled back after an error."""
         return self.database.pool.begin()
 

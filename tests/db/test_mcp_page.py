@@ -22,7 +22,7 @@ FROM t"""
 
 
 async def listed(store: Store, cursor: str | None = None) -> JsonObject:
-    storage: Any = SimpleNamespace(read=store.autocommit.connect)
+    storage: Any = SimpleNamespace(connect=store.autocommit.connect)
     return await listing.list_page(storage, PROJECT, cursor, 300)
 
 

@@ -78,7 +78,7 @@ async def api(database_url: str) -> AsyncGenerator[tuple[Services, httpx2.AsyncC
     private = [f"{OPENED}/32"]
     settings = Settings.model_validate({"secret_key": SECRET_KEY, "allow_private_targets": private})
     async with open_services(settings, database_url) as services:
-        async with services.storage.write() as tx:
+        async with services.storage.begin() as tx:
             await readiness.prepare_database(tx, services.storage.vault)
             await keys.ensure_bootstrap_key(
                 tx, services.storage.vault, name="bootstrap", secret=BOOTSTRAP_KEY

@@ -136,7 +136,7 @@ async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
     if live.is_stopping():
         raise e.UnavailableError("This process is shutting down. Retry the request.", retry_after=1)
     try:
-        async with storage.read() as tx, asyncio.timeout(READY_SECONDS):
+        async with storage.connect() as tx, asyncio.timeout(READY_SECONDS):
             await readiness.check_database(tx, storage.vault)
     except e.OperatorError as error:
         raise e.UnavailableError(str(error), retry_after=1) from error

@@ -44,7 +44,7 @@ async def sign_in(request: Request) -> Response:
     if principal is None:
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
     token = console_sessions.make_token()
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         await console_sessions.open_session(tx, principal, vault.session_digest(token))
     answer = await _describe_session(storage, token)
     if answer is None:
@@ -79,7 +79,7 @@ async def sign_out(request: Request) -> Response:
     vault = storage.vault
     token = console_access.session_token(request.headers, access.public_url)
     if token is not None:
-        async with storage.write() as tx:
+        async with storage.begin() as tx:
             await console_sessions.close_session(tx, vault.session_digest(token))
         access.forget_session(token)
     answer = Response(status_code=204)
@@ -90,7 +90,7 @@ async def sign_out(request: Request) -> Response:
 
 async def _describe_session(storage: Storage, token: str) -> JSONResponse | None:
     vault = storage.vault
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         session = await console_sessions.get_session(tx, vault.session_digest(token))
     if session is None:
         return None

@@ -38,7 +38,7 @@ class FailedClaims:
         if not self._marks:
             return 0
         marks, now = dict(self._marks), asyncio.get_running_loop().time()
-        async with self._storage.read() as tx:
+        async with self._storage.connect() as tx:
             given = await failed_claims.return_claims(tx, list(marks))
         if given:
             log.info("claims_given_back", runs=len(given))

@@ -44,7 +44,7 @@ async def decide_approval(
         shown = await respond_once(storage, request_key, decide)
     # The approval may still be pending although its run has ended.
     except e.ApprovalAlreadyDecidedError:
-        async with storage.write() as tx:
+        async with storage.begin() as tx:
             await transitions.expire_approval(tx, principal.project_id, approval_id)
         raise
     queue.wake_worker()

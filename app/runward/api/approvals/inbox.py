@@ -102,7 +102,7 @@ async def list_required_actions(
     response is small, so an inbox can poll it: send the `ETag` of the last response as
     `If-None-Match`. To load the details of a call, use `GET /v1/approvals/{approval_id}` or `GET
     /v1/runs/{run_id}/tool_calls/{call_id}`."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
     return RequiredActionList(
         data=[PendingAction.from_row(one) for one in found],

@@ -42,7 +42,7 @@ async def list_approvals(
     run = None if run_id is None else parse_id(Prefix.RUN, run_id)
     if run_id is not None and run is None:
         return pagination.page([], Approval.from_row, lambda approval: approval.id)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await approvals.search(
             tx,
             principal.project_id,
@@ -64,7 +64,7 @@ async def get_approval(
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> Approval:
     """Get an approval, whether it is pending or decided."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
         raise e.ApprovalNotFoundError

@@ -145,7 +145,7 @@ async def follow(
     with log_.open(live.feed) as follower:
         while not live.is_stopping():
             follower.hinted = False
-            async with storage.read() as tx:
+            async with storage.connect() as tx:
                 page = await log_.read(tx, follower, count)
             yield page
             if _is_end(page, log_.run_id) or (page.status in until and not page.more):

@@ -44,7 +44,7 @@ async def stream_events(
     """Return the stream of a run's events. If the run has ended and the client has its last event,
     return 204, so that EventSource stops reconnecting. Raises RunNotFoundError and
     TooManyRequestsError before anything is sent."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await views.get_status(tx, log.project_id, log.run_id)
     if found is None:
         raise e.RunNotFoundError
@@ -136,7 +136,7 @@ async def check_key(
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:
         async for one in open_stream:
             if needs_check(one) and loop.time() - looked >= KEY_CHECK_SECONDS:
-                async with storage.read() as tx:
+                async with storage.connect() as tx:
                     if not await _is_valid(tx, principal):
                         return
                 looked = loop.time()

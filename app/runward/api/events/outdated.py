@@ -26,7 +26,7 @@ async def wake_outdated_followers(storage: Storage, feed: Feed) -> None:
         followed = feed.followed_runs
         try:
             for start in range(0, len(followed), RUNS_PER_QUERY):
-                async with storage.read() as tx:
+                async with storage.connect() as tx:
                     chunk = followed[start : start + RUNS_PER_QUERY]
                     feed.wake_outdated(await events.last_sequences(tx, chunk))
         except DATABASE_ERRORS as error:

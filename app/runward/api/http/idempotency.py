@@ -87,7 +87,7 @@ async def has_stored_response(storage: Storage, request_key: IdempotentRequest) 
     """Return whether `respond_once` would replay a stored response."""
     if request_key.key is None:
         return False
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         return await idempotency.read(tx, request_key.project_id, request_key.key) is not None
 
 
@@ -98,7 +98,7 @@ async def _respond(
     status: int,
     headers: dict[str, str] | None,
 ) -> Response:
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         if request_key.key is None:
             return json_response(await operation(tx), status, headers)
         if await idempotency.reserve(

@@ -217,7 +217,7 @@ async def cancel_request(
 ) -> None:
     """Cancel the open run that this key's client started with that request, if there is one."""
     since = UUID(int=max(0, session.id.int - (_SKEW_MS << 80)))
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         run_id = await views.find_open_run(
             tx,
             principal.project_id,

@@ -59,7 +59,7 @@ async def list_page(
     `max_wait`: the longest wait of the result tool, in seconds. Raises McpRequestError if the
     cursor is invalid."""
     after = "" if cursor is None else _decode_cursor(cursor)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {
             RESULT_TOOL
         }
@@ -90,7 +90,7 @@ async def find_target(
     """Return the target with that name. None: the list contains no such name."""
     if name == RESULT_TOOL:
         return McpTarget(_describe_result_tool(max_wait))
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         if re.fullmatch(NAME_PATTERN, name):
             tool = await tool_registry.get_tool(tx, project_id, name)
             if tool is not None and _is_runnable(tool.spec):

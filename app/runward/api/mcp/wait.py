@@ -51,13 +51,13 @@ async def wait_for_result(
     )
     async with aclosing(found) as batches:
         async for batch in batches:
-            async with storage.read() as tx:
+            async with storage.connect() as tx:
                 status, waiting = await _read_status(tx, project_id, run_id)
             await reporter.report_news([entry.event for entry in batch.entries], waiting)
             await reporter.report_status(status)
             if _is_stuck(status, waiting):
                 break
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         status, waiting = await _read_status(tx, project_id, run_id)
         if status in TERMINAL:
             return await _load_result(tx, project_id, run_id, declared=declared)

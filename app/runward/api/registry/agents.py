@@ -154,7 +154,7 @@ async def list_agents(
     principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[Agent]:
     """List agents, ordered by name."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await agents.list_agents(tx, principal.project_id, **pagination.by_name)
     return pagination.page(found, Agent.from_row, lambda agent: agent.name)
 
@@ -172,7 +172,7 @@ async def get_agent(
     ] = None,
 ) -> Agent:
     """Get the current version of an agent, or an earlier version."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await agents.get_agent(tx, principal.project_id, name)
         if found is not None and version not in (None, found.version):
             after = version + 1 if version else None
@@ -197,7 +197,7 @@ async def list_agent_versions(
     """List all versions of an agent, newest first. The cursors `first_id` and `last_id` are version
     numbers."""
     window = make_window(limit, after, before, descending=True)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
             raise e.AgentNotFoundError
         found = await agents.list_versions(tx, principal.project_id, name, **window)
@@ -223,14 +223,14 @@ async def update_agent(
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
     models = await registry.get_models(principal.project_id)
     if not patch.model_fields_set.isdisjoint({"model", "tools", "limits"}):
-        async with storage.read() as tx:
+        async with storage.connect() as tx:
             before = await agents.get_agent(tx, principal.project_id, name)
         if before is not None:  # If not, the check below rejects it.
             config = patch.apply_to(before.config)
             check_agent(models, config)
             await check_hosted_tools(registry, principal.project_id, config)
             await check_prices(registry, config)
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
@@ -255,7 +255,7 @@ async def delete_agent(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: AgentPath
 ) -> None:
     """Delete an agent. Runs that have already started continue."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
             raise e.AgentNotFoundError
     registry.forget_tools(principal.project_id)

@@ -45,7 +45,7 @@ async def create_key(
 @routes.get("/keys")
 async def list_keys(principal: Admin, storage: StorageDep, pagination: Pagination) -> Page[Key]:
     """List the API keys of this project, without their secrets."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await keys.list_keys(tx, principal.project_id, **pagination.by_id(Prefix.KEY))
     return pagination.page(found, Key.from_row, lambda key: key.id)
 
@@ -53,7 +53,7 @@ async def list_keys(principal: Admin, storage: StorageDep, pagination: Paginatio
 @routes.get("/keys/{key_id}")
 async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
     """Get an API key, without its secret."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
@@ -63,7 +63,7 @@ async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key
 @routes.delete("/keys/{key_id}")
 async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
     """Revoke an API key. The key stops working within five seconds in all processes."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
         raise e.KeyNotFoundError
@@ -95,7 +95,7 @@ async def list_projects(
     principal: Operator, storage: StorageDep, pagination: Pagination
 ) -> Page[Project]:
     """List all projects of the deployment."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await keys.list_projects(tx, **pagination.by_id(Prefix.PROJECT))
     return pagination.page(found, Project.from_row, lambda one: one.id)
 

@@ -96,7 +96,7 @@ async def read_credentials(storage: Storage, server: RegisteredServer) -> Resolv
     """Return the credentials of a registered server. Raises McpUnreachableError if a secret is
     missing or cannot be sent. The error names the secret."""
     given = server.credentials(storage.vault)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         filled = await mcp_credentials.fill_secrets(
             tx, storage.vault, server.project_id, server.spec.name, given
         )
@@ -159,7 +159,7 @@ async def _fill_credentials(
 ) -> ResolvedCredentials:
     """Replace references by the values of secrets. Raises InvalidRequestError."""
     references = dict(credentials.references())
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await read_secrets(tx, storage.vault, project_id, set(references.values()))
     missing = [
         FieldError(

@@ -78,7 +78,7 @@ async def list_mcp_servers(
     principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[McpServer]:
     """List MCP servers, ordered by name."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await mcp_servers.list_servers(tx, principal.project_id, **pagination.by_name)
     return pagination.page(
         found, lambda one: _render_server(storage, one), lambda server: server.name
@@ -108,7 +108,7 @@ async def update_mcp_server(
     filled = await check_server(storage, registry, principal.project_id, spec, given)
     tokens = await choose_token_store(storage, before, filled)
     listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         former = await _lock_unchanged(tx, before)
         sealed = mcp_credentials.seal_credentials(storage.vault, principal.project_id, name, given)
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
@@ -156,14 +156,14 @@ async def delete_mcp_server(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
 ) -> None:
     """Delete an MCP server and its tools. Runs that use the tools no longer see them."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
     _forget_caches(registry, principal.project_id)
 
 
 async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> RegisteredServer:
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await mcp_servers.get_server(tx, project_id, name)
     if found is None:
         raise e.McpServerNotFoundError

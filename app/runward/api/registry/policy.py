@@ -72,7 +72,7 @@ routes = make_router("Policy")
 @routes.get("/policy", summary="Get the policy")
 async def get_policy(principal: ToolsReader, storage: StorageDep) -> Policy:
     """Get the current policy of the project."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         return Policy.from_attributes(await policies.get_policy(tx, principal.project_id))
 
 
@@ -83,7 +83,7 @@ async def put_policy(
     """Replace the complete policy of the project. The new policy applies to every run from its next
     step, including runs that have already started."""
     await ensure_guards(registry, policy.guardrails, policy.hooks)
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         stored = await policies.put_policy(
             tx, principal.project_id, policy.hooks, policy.guardrails
         )

@@ -75,7 +75,7 @@ async def put_secret(
     if is_invalid_key(name, secret.value):
         text = f"{INVALID_KEY}. Copy the key again, without spaces or line breaks around it"
         raise e.InvalidRequestError(errors=[FieldError("value", text)])
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         stored = await secrets.put_secret(
             tx, storage.vault, principal.project_id, name, secret.value
         )
@@ -91,7 +91,7 @@ async def list_secrets(
     principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[Secret]:
     """List secrets, ordered by name, without their values."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await secrets.list_secrets(tx, principal.project_id, **pagination.by_name)
     return pagination.page(found, Secret.from_attributes, lambda secret: secret.name)
 
@@ -99,7 +99,7 @@ async def list_secrets(
 @routes.get("/secrets/{name}", summary="Get a secret")
 async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPath) -> Secret:
     """Get a secret, without its value."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
         raise e.SecretNotFoundError
@@ -111,7 +111,7 @@ async def delete_secret(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
 ) -> None:
     """Delete a secret. Calls that refer to the secret then fail with an error that names it."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError
     registry.forget_mcp_servers(principal.project_id)

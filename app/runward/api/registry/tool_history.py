@@ -140,7 +140,7 @@ async def list_recent_calls(
     """List the calls of a tool in all runs of the project, newest first. The response also contains
     statistics of the tool's newest 100 calls. Test calls are not included."""
     window = pagination.by_id(Prefix.CALL)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:
             raise e.ToolNotFoundError
         figures = await tool_history.read_figures(tx, principal.project_id, name)

@@ -88,7 +88,7 @@ async def list_tools(
     principal: ToolsReader, storage: StorageDep, pagination: NamePagination
 ) -> Page[Tool]:
     """List tools, ordered by name."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await tool_registry.list_tools(tx, principal.project_id, **pagination.by_name)
     return pagination.page(found, Tool.from_row, lambda tool: tool.name)
 
@@ -96,7 +96,7 @@ async def list_tools(
 @routes.get("/tools/{name}")
 async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) -> Tool:
     """Get the current version of a tool."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
         raise e.ToolNotFoundError
@@ -114,7 +114,7 @@ async def update_tool(
     """Update a tool. The update creates a new version. Runward closes the pending approvals of the
     previous version and creates new ones."""
     for _ in range(MAX_ROUNDS):
-        async with storage.read() as tx:
+        async with storage.connect() as tx:
             before = await tool_registry.get_tool(tx, principal.project_id, name)
         if before is None:
             raise e.ToolNotFoundError
@@ -139,7 +139,7 @@ async def _apply_change(
     code = await _get_code_spec(storage, registry, principal, before.spec, patch)
     spec = apply_patch(before.spec, patch, code)
     await check_tool(registry, principal.project_id, spec)
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         former = await tool_registry.lock_tool(tx, principal.project_id, before.spec.name)
         if former is None or (former.id, former.version) != (before.id, before.version):
             return None
@@ -158,7 +158,7 @@ async def delete_tool(
 ) -> None:
     """Delete a tool. Runs that use the tool no longer see it. Tools of plugins and MCP servers
     cannot be deleted, only disabled."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         found = await tool_registry.lock_tool(tx, principal.project_id, name)
         if found is not None and found.spec.type in ("plugin", "mcp"):
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
@@ -324,7 +324,7 @@ async def _get_code_spec(
     """Return the specification by the plugin's code or the MCP server. If the plugin is not loaded
     and no value must be restored, return the stored one. None: the project defines the tool."""
     if spec.mcp is not None:
-        async with storage.read() as tx:
+        async with storage.connect() as tx:
             server = await mcp_servers.get_server(tx, principal.project_id, spec.mcp.server)
         return mcp_servers.find_listed_spec(server, spec)
     if spec.type != "plugin":
@@ -350,7 +350,7 @@ async def test_tool(
     """Call a tool once, outside of any run. Runward requires no approval, does not retry, and
     records nothing. The arguments must match the tool's schema. Tools of the types `agent`,
     `client`, and `hosted` cannot be tested this way."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         versions = await tool_registry.read_current_versions(tx, principal.project_id, [name])
     if name not in versions:
         raise e.ToolNotFoundError

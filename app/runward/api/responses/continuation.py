@@ -129,7 +129,7 @@ async def load_history(
         raise parameter_error(
             _PARAMETER, f"belongs to a session; send conversation='{shown}' instead"
         )
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await queries.load(tx, project_id, former.id.run_id)
     assert found is not None
     if found[0] not in TERMINAL:

@@ -44,7 +44,7 @@ async def load_response(
     id_ = ResponseId.parse(shown)
     if id_ is None:
         raise e.ResponseNotFoundError
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         view = await views.get_run(tx, project_id, id_.run_id)
         if view is None:
             raise e.ResponseNotFoundError
@@ -123,7 +123,7 @@ async def _load_event(
 ) -> LoggedEvent:
     if not _is_truncated(event):
         return _parse_event(event)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         return await _load_whole(tx, project_id, event)
 
 

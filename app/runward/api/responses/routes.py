@@ -85,7 +85,7 @@ async def create_response(
     log, replayed = await _start_response(storage, registry, queue, principal, body, request_key)
     headers = REPLAY_HEADERS if replayed else {}
     if body.background:
-        async with storage.read() as tx:
+        async with storage.connect() as tx:
             await log_reader.read_log(tx, principal.project_id, log)
     else:
         await _wait_for_end(storage, live, principal.project_id, log)
@@ -217,7 +217,7 @@ async def cancel_response(
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
     await cancel(storage, queue, principal.project_id, id_.run_id)
     log = log_reader.create_log(view, id_)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         await log_reader.read_log(tx, principal.project_id, log)
     return log.shape(log.snapshot)
 
@@ -234,7 +234,7 @@ async def list_input_items(
     the results and decisions that the client submitted. Otherwise, they are the input of the
     request and the conversation before it."""
     view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await queries.load(tx, principal.project_id, id_.run_id)
         before = await log_reader.read_previous_response(tx, principal.project_id, view, log)
         messages = (

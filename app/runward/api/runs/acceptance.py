@@ -57,7 +57,7 @@ async def accept_once(
 async def _replay(storage: Storage, request_key: IdempotentRequest) -> AcceptResult | None:
     """Return the current state of the run that was started with the key."""
     assert request_key.key is not None
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         kept = await idempotency.read(tx, request_key.project_id, request_key.key)
         if kept is None:
             await idempotency.delete_expired(tx, request_key.project_id, request_key.key)
@@ -81,7 +81,7 @@ async def accept_in_transaction(
     after_accept: Callable[[Tx, NewRun], Awaitable[None]],
 ) -> AcceptResult:
     """Accept a run. `after_accept` runs in the same transaction."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         row = (await tx.execute(ACCEPT, accept_values([new], queue.lease))).one()
         await after_accept(tx, new)
     queue.wake_worker()
@@ -100,7 +100,7 @@ async def accept_in_session(
     """Accept a run in a session, in which one run executes at a time. The run starts, waits, is
     rejected, or cancels the other runs. `after_accept` runs in the same transaction."""
     for _ in range(sessions.MAX_CANCEL_ROUNDS):
-        async with storage.write() as tx:
+        async with storage.begin() as tx:
             taken = await sessions.take_slot(tx, new.state.project_id, session_id, on_conflict)
             if taken.previous and await _is_key_used(tx, new):
                 raise e.SessionBusyError  # The open run is the run of this request.
@@ -167,7 +167,7 @@ async def accept_continuation(
     AppErrors."""
 
     async def start() -> AcceptResult:
-        async with storage.read() as tx:
+        async with storage.connect() as tx:
             messages = () if body.input is None else build_messages(body.input)
             found = await continuation.prepare(
                 tx, principal.project_id, run_id, turns=body.max_turns, messages=messages

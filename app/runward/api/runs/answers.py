@@ -26,7 +26,7 @@ async def read_run(
     storage: Storage, project_id: ProjectId, run_id: RunId, *, with_config: bool = False
 ) -> Run:
     """Return the current state of the run. Raises RunNotFoundError."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         return await load_run(tx, project_id, run_id, with_config=with_config)
 
 

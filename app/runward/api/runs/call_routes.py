@@ -48,7 +48,7 @@ async def get_tool_call(
     max_arguments_bytes: MaxArgumentsBytes = None,
 ) -> ToolCall:
     """Get one tool call of a run."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
     if not found:
         raise e.CallNotFoundError
@@ -147,7 +147,7 @@ async def submit_callback(
     if ref is None:
         raise e.CallbackNotFoundError
     for _ in range(MAX_EARLY_ATTEMPTS):
-        async with storage.write() as tx:
+        async with storage.begin() as tx:
             policy = await policies.get_policy(tx, ref.project_id)
             found = await transitions.take_callback(
                 tx, storage.vault, ref, callback, project_has_checks=policy.checks_results

@@ -25,7 +25,7 @@ async def cancel(
     ended otherwise."""
     for _ in range(MAX_UNREADABLE_RUNS):
         try:
-            async with storage.write() as tx:
+            async with storage.begin() as tx:
                 closed = await transitions.cancel(tx, project_id, run_id, after_turn=after_turn)
         except e.RunUnreadableError as error:
             await queue.end_unreadable(project_id, error.run_id, Move.CANCEL)

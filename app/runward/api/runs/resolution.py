@@ -35,7 +35,7 @@ async def resolve_agent(
     config, version = body.to_config(), None
     models = await registry.get_models(project_id)
     await ensure_guards(registry, body.guardrails, body.hooks)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         if body.agent is not None:
             agent = await agents.get_agent(tx, project_id, body.agent)
             if agent is None:

@@ -49,7 +49,7 @@ async def list_runs(
     with `last_id`."""
     if run_filter is None:
         return pagination.page([], Run.from_row, lambda run: run.id)
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await search.search_runs(
             tx, principal.project_id, run_filter, **pagination.by_id(Prefix.RUN)
         )
@@ -112,7 +112,7 @@ async def list_items(
 ) -> Page[JsonObject]:
     """List the conversation of a run as the model sees it. The tool calls of a response are
     followed by their results."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await queries.load(tx, principal.project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
@@ -132,7 +132,7 @@ async def list_tool_calls(
     pagination: ChronologicalPagination,
 ) -> Page[ToolCall]:
     """List the tool calls of a run in the order in which the model requested them."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         if await views.get_status(tx, principal.project_id, run_id) is None:
             raise e.RunNotFoundError
         found = await views.list_calls(tx, principal.project_id, run_id)

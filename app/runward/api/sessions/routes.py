@@ -63,7 +63,7 @@ async def list_sessions(
     principal: RunsReader, storage: StorageDep, pagination: Pagination
 ) -> Page[Session]:
     """List sessions, newest first."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await sessions.search(tx, principal.project_id, **pagination.by_id(Prefix.SESSION))
     return pagination.page(found, Session.from_row, lambda session: session.id)
 
@@ -73,7 +73,7 @@ async def get_session(
     principal: RunsReader, storage: StorageDep, session_id: SessionPath
 ) -> Session:
     """Get a session and its current state."""
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
         raise e.SessionNotFoundError
@@ -86,7 +86,7 @@ async def update_session(
 ) -> Session:
     """Update a session. Runward merges the given state with changes that the session's runs make at
     the same time."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         changed = await sessions.update_session(
             tx, principal.project_id, session_id, delta=patch.state, **patch.get_changes()
         )
@@ -99,7 +99,7 @@ async def delete_session(
 ) -> None:
     """Delete a session with its conversation and its state. The session's runs are kept. If one of
     them is open, Runward refuses the request with 409 `session_busy`."""
-    async with storage.write() as tx:
+    async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
 
 
@@ -155,7 +155,7 @@ async def _load_items(
         return None if place is None else (int(place[1]), int(place[2]))
 
     window = params.by_cursor(parse, "must be the `first_id` or `last_id` of a page of this list")
-    async with storage.read() as tx:
+    async with storage.connect() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
             raise e.SessionNotFoundError
         found = await session_items.list_items(tx, project_id, session_id, **window)
