@@ -270,7 +270,7 @@ class System(Surroundings):
 
     def _tool_answers(self, world: World, index: int, flight: Flight, outcome: Any) -> World:
         call = flight.call
-        if isinstance(outcome, Failed) and outcome.why is FailureKind.NOT_SENT:
+        if isinstance(outcome, Failed) and outcome.reason is FailureKind.NOT_SENT:
             mine = (call.id, call.attempt, call.fence)
             sent = tuple(
                 replace(one, effect=False) if (one.call, one.attempt, one.fence) == mine else one
@@ -331,7 +331,7 @@ def _outcome(outcome: Any) -> str:
     match outcome:
         case Done():
             return "done"
-        case Failed(why=why):
+        case Failed(reason=why):
             return why
         case _:
             return "later"

@@ -280,7 +280,7 @@ class Drive:
 
     def _return(self, one: Call) -> None:
         outcome: Outcome = self.choose(FROM_CHILDREN if one.tool == "consult" else OUTCOMES)
-        if isinstance(outcome, Failed) and outcome.why is FailureKind.NOT_SENT:
+        if isinstance(outcome, Failed) and outcome.reason is FailureKind.NOT_SENT:
             self.deliveries[one.id] -= 1
         changes, run = Changes(), self.run
         verdict = classify_outcome(self.tools[one.tool], one, outcome, seconds_left=9, jitter=0.5)

@@ -78,7 +78,7 @@ def test_a_result_of_too_many_values_is_a_failed_call(field: str) -> None:
     for inner in ("1", "[]", "{}"):
         failed = done(**{field: {"a": [json.loads(inner)] * MAX_VALUES}})
         assert isinstance(failed, Failed)
-        assert failed.why is FailureKind.INVALID_RESPONSE
+        assert failed.reason is FailureKind.INVALID_RESPONSE
         assert "500,000 values" in (failed.detail or "")
 
 
@@ -98,7 +98,7 @@ def test_a_result_that_is_nested_too_deep_is_a_failed_call(field: str) -> None:
     assert getattr(done(**{field: deepest}), field) == deepest
     failed = done(**{field: {"a": nested(MAX_DEPTH)}})
     assert isinstance(failed, Failed)
-    assert failed.why is FailureKind.INVALID_RESPONSE
+    assert failed.reason is FailureKind.INVALID_RESPONSE
     assert "nested more than 64 levels deep" in failed.detail
 
 
@@ -122,7 +122,7 @@ def test_a_number_that_cannot_be_read_back_becomes_null(number: float) -> None:
 def test_a_result_that_is_too_large_is_a_failed_call(fields: dict[str, Any]) -> None:
     failed = done(**fields)
     assert isinstance(failed, Failed)
-    assert (failed.why, failed.permanent) == (FailureKind.INVALID_RESPONSE, False)
+    assert (failed.reason, failed.permanent) == (FailureKind.INVALID_RESPONSE, False)
     assert f"the limit is {MAX_RESULT_BYTES}" in failed.detail
 
 

@@ -59,7 +59,7 @@ def answer(name: str, run: RunState | None = None, **arguments: Any) -> JsonObje
 def refusal(name: str, run: RunState | None = None, **arguments: Any) -> str:
     failed = ask(name, run, **arguments)
     assert isinstance(failed, Failed)
-    assert (failed.why, failed.permanent) == (FailureKind.ERROR, True)
+    assert (failed.reason, failed.permanent) == (FailureKind.ERROR, True)
     assert failed.message is not None
     return failed.message
 

@@ -121,7 +121,7 @@ def test_a_child_that_completed_hands_back_what_the_tool_says(
 def test_a_child_without_what_the_tool_wants_is_an_error(output: Any, detail: str) -> None:
     found = read_child_outcome(asks(output), child(output="Tomorrow."))
     assert isinstance(found, Failed)
-    assert found.why is FailureKind.INVALID_RESPONSE
+    assert found.reason is FailureKind.INVALID_RESPONSE
     assert found.detail.startswith(detail)
 
 

@@ -167,7 +167,7 @@ def test_another_command_is_another_version() -> None:
     ],
 )
 def test_an_error_says_what_is_known(code: int, data: Any, why: FailureKind) -> None:
-    assert error_outcome(code, "said", data).why is why
+    assert error_outcome(code, "said", data).reason is why
 
 
 # -- sessions -------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ async def test_calls_that_wait_while_the_session_ends_are_not_sent() -> None:
                 await asyncio.sleep(0.05)
             await host.mcp.aclose()
             outcomes = await asyncio.gather(*calls)
-            whys = [one.why for one in outcomes if isinstance(one, Failed)]
+            whys = [one.reason for one in outcomes if isinstance(one, Failed)]
             assert whys.count(FailureKind.NOT_SENT) == 8, outcomes
 
 
@@ -330,7 +330,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_when_connecting
         async with hosting(url, private=False) as host:
             outcome = await host.call("echo", text="hi")
             assert isinstance(outcome, Failed)
-            assert outcome.why is FailureKind.NOT_SENT
+            assert outcome.reason is FailureKind.NOT_SENT
             assert "not public" in outcome.detail
         assert server.seen() == []
 

@@ -119,7 +119,7 @@ async def test_an_answer_of_too_many_values_is_not_parsed(*, streams: bool) -> N
         async with hosting(peer.url_of("a")) as host:
             failed = await host.call("act")
             assert isinstance(failed, Failed)
-            assert failed.why is FailureKind.INVALID_RESPONSE
+            assert failed.reason is FailureKind.INVALID_RESPONSE
             assert "more than" in failed.detail, "it was refused before it was parsed"
             assert "500,000 values" in failed.detail
             assert [session.loss for session in host.mcp._sessions.values()] == [""]  # pyright: ignore[reportPrivateUsage]

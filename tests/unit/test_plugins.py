@@ -176,7 +176,7 @@ async def test_what_is_no_json_is_an_invalid_response(given: Any, detail: str) -
         return given
 
     found = await failure(function)
-    assert found.why is FailureKind.INVALID_RESPONSE
+    assert found.reason is FailureKind.INVALID_RESPONSE
     assert detail in found.detail
 
 
@@ -313,7 +313,7 @@ async def test_what_the_context_cannot_do_is_a_clear_error(
     function: Any, why: FailureKind, detail: str
 ) -> None:
     found = await failure(function, handoffs=("billing",))
-    assert (found.why, found.message) == (why, None)
+    assert (found.reason, found.message) == (why, None)
     assert detail in found.detail
 
 
@@ -391,7 +391,7 @@ async def test_whatever_a_tool_raises_is_its_error_and_no_text_for_the_model(
 ) -> None:
     error, detail = ERRORS[name]
     found = await failure(make(error))
-    assert (found.why, found.message, found.permanent) == (FailureKind.ERROR, None, False)
+    assert (found.reason, found.message, found.permanent) == (FailureKind.ERROR, None, False)
     assert detail in found.detail
     assert len(found.detail) <= 2000
 
@@ -406,7 +406,7 @@ async def test_cancelling_itself_is_a_tools_error() -> None:
 
 async def test_a_tool_error_is_read_by_the_model() -> None:
     found = await failure(raising(ToolError("The shop is closed.")))
-    assert (found.why, found.message) == (FailureKind.ERROR, "The shop is closed.")
+    assert (found.reason, found.message) == (FailureKind.ERROR, "The shop is closed.")
 
 
 class UnsayableError(ToolError):
@@ -416,7 +416,7 @@ class UnsayableError(ToolError):
 
 async def test_a_tool_error_without_a_text_is_an_error_like_any_other() -> None:
     found = await failure(raising(UnsayableError()))
-    assert (found.why, found.message) == (FailureKind.ERROR, None)
+    assert (found.reason, found.message) == (FailureKind.ERROR, None)
     assert found.detail == "UnsayableError: (the text of the error cannot be shown: RuntimeError)"
 
 
@@ -433,7 +433,7 @@ async def test_a_plugin_that_is_not_loaded_is_not_called() -> None:
     host = PluginHost(collect([]))
     found = await host.invoke(invocation(host, "gone"))
     assert isinstance(found, Failed)
-    assert (found.why, found.permanent) == (FailureKind.NOT_SENT, True)
+    assert (found.reason, found.permanent) == (FailureKind.NOT_SENT, True)
     assert "gone" in found.detail
 
 
@@ -441,7 +441,7 @@ async def test_arguments_that_the_types_refuse_are_explained_to_the_model() -> N
     def function(x: int) -> None: ...
 
     found = await failure(function, arguments={"x": "a"})
-    assert (found.why, found.permanent) == (FailureKind.ERROR, True)
+    assert (found.reason, found.permanent) == (FailureKind.ERROR, True)
     assert found.message is not None
     assert found.message.startswith("The arguments are not valid. arguments.x: ")
 
@@ -459,7 +459,7 @@ async def test_a_coroutine_is_cancelled_at_its_timeout() -> None:
             ended.set()
 
     found = await failure(function, seconds=0.02)
-    assert found.why is FailureKind.TIMEOUT
+    assert found.reason is FailureKind.TIMEOUT
     assert ended.is_set()
 
 
@@ -475,7 +475,7 @@ async def test_a_coroutine_that_does_not_listen_is_left_behind() -> None:
 
     before = asyncio.get_running_loop().time()
     found = await failure(function, seconds=0.02)
-    assert found.why is FailureKind.TIMEOUT
+    assert found.reason is FailureKind.TIMEOUT
     assert asyncio.get_running_loop().time() - before < 1.0
     release.set()
 
@@ -540,7 +540,7 @@ async def test_a_function_without_a_thread_was_not_called() -> None:
         await asyncio.sleep(0)
     found = await host.invoke(invocation(host, "function", seconds=0.02))
     assert isinstance(found, Failed)
-    assert (found.why, found.permanent) == (FailureKind.NOT_SENT, False)
+    assert (found.reason, found.permanent) == (FailureKind.NOT_SENT, False)
     release.set()
     assert await first == Done(None)
     assert count[0] == 1
@@ -634,7 +634,7 @@ async def test_an_abandoned_thread_makes_room_until_there_are_too_many() -> None
         found = await host.invoke(
             invocation(host, "function", arguments=arguments, seconds=0.05 if wait else 0.2)
         )
-        return found.why if isinstance(found, Failed) else str(cast(Done, found).output)
+        return found.reason if isinstance(found, Failed) else str(cast(Done, found).output)
 
     assert await call(wait=True) is FailureKind.TIMEOUT
     assert await call(wait=False) == "done"

@@ -143,7 +143,7 @@ async def test_a_process_that_ends_badly_is_a_failure(how: str) -> None:
     host = PluginHost(collect([samples.end_badly]))
     found = await host.invoke(invocation(host, "end_badly", arguments={"how": how}))
     assert isinstance(found, Failed)
-    assert (found.why, found.message) == (why, message)
+    assert (found.reason, found.message) == (why, message)
     assert detail in found.detail
 
 
@@ -203,7 +203,7 @@ async def test_closing_the_host_ends_what_runs(tmp_path: Path) -> None:
     assert await dead(pids)
     found = await running
     assert isinstance(found, Failed)
-    assert found.why is FailureKind.UNKNOWN
+    assert found.reason is FailureKind.UNKNOWN
 
 
 def test_a_function_that_no_process_can_import_is_refused() -> None:

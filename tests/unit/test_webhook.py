@@ -67,7 +67,7 @@ async def test_a_call_whose_secret_is_gone_or_cannot_be_sent_is_not_sent(
     async with RawServer(saying(answer())) as server:
         outcome = await webhook.invoke(a_call(server.url, headers={"X-Key": {"secret": secret}}))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (FailureKind.NOT_SENT, True)
+    assert (outcome.reason, outcome.permanent) == (FailureKind.NOT_SENT, True)
     assert server.requests == []
 
 
@@ -325,7 +325,7 @@ def test_a_content_array_is_text_with_images_and_files() -> None:
 def test_a_declared_error_is_an_error_with_its_message(body: Any, message: str | None) -> None:
     outcome = read_outcome(an_answer(200, json.dumps(body).encode(), "application/json"))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.message, outcome.status) == (FailureKind.ERROR, message, 200)
+    assert (outcome.reason, outcome.message, outcome.status) == (FailureKind.ERROR, message, 200)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_declared_error_is_an_error_with_its_message(body: Any, message: str |
 def test_a_success_that_cannot_be_read_is_an_invalid_response(body: bytes, kind: str) -> None:
     outcome = read_outcome(an_answer(200, body, kind))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.message) == (FailureKind.INVALID_RESPONSE, None)
+    assert (outcome.reason, outcome.message) == (FailureKind.INVALID_RESPONSE, None)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_202_means_later_whatever_it_says() -> None:
 def test_a_status_that_passes_is_unavailable(status: int) -> None:
     outcome = read_outcome(an_answer(status))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.status, outcome.permanent) == (
+    assert (outcome.reason, outcome.status, outcome.permanent) == (
         FailureKind.UNAVAILABLE,
         status,
         False,
@@ -386,13 +386,13 @@ def test_a_status_that_passes_is_unavailable(status: int) -> None:
 def test_any_other_bad_status_is_an_error(status: int) -> None:
     outcome = read_outcome(an_answer(status))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.status) == (FailureKind.ERROR, status)
+    assert (outcome.reason, outcome.status) == (FailureKind.ERROR, status)
 
 
 def test_a_redirect_is_an_error_that_names_the_place_without_its_query() -> None:
     outcome = read_outcome(an_answer(302, location="https://example.com/login?token=s3cret"))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (FailureKind.ERROR, True)
+    assert (outcome.reason, outcome.permanent) == (FailureKind.ERROR, True)
     assert "https://example.com/login. Runward does not follow redirects" in outcome.detail
     assert "s3cret" not in outcome.detail
 
@@ -480,7 +480,7 @@ async def over(webhook: WebhookInvoker, raw: bytes, **changes: Any) -> Outcome:
 async def test_an_answer_cut_short_leaves_the_outcome_unknown(webhook: WebhookInvoker) -> None:
     outcome = await over(webhook, b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf")
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (FailureKind.UNKNOWN, False)
+    assert (outcome.reason, outcome.permanent) == (FailureKind.UNKNOWN, False)
 
 
 async def test_a_tool_that_cannot_be_reached_was_surely_not_called(webhook: WebhookInvoker) -> None:
@@ -488,13 +488,13 @@ async def test_a_tool_that_cannot_be_reached_was_surely_not_called(webhook: Webh
         url = server.url
     outcome = await webhook.invoke(a_call(url))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (FailureKind.NOT_SENT, False)
+    assert (outcome.reason, outcome.permanent) == (FailureKind.NOT_SENT, False)
 
 
 async def test_an_address_that_may_not_be_reached_is_permanent(webhook: WebhookInvoker) -> None:
     outcome = await webhook.invoke(a_call("http://169.254.169.254/latest/meta-data"))
     assert isinstance(outcome, Failed)
-    assert (outcome.why, outcome.permanent) == (FailureKind.NOT_SENT, True)
+    assert (outcome.reason, outcome.permanent) == (FailureKind.NOT_SENT, True)
 
 
 async def test_a_silent_tool_times_out_and_says_that_it_was_sent(webhook: WebhookInvoker) -> None:
@@ -505,7 +505,7 @@ async def test_a_silent_tool_times_out_and_says_that_it_was_sent(webhook: Webhoo
     async with RawServer(silent) as server:
         outcome = await webhook.invoke(a_call(server.url, seconds=0.1))
     assert isinstance(outcome, Failed)
-    assert outcome.why is FailureKind.TIMEOUT
+    assert outcome.reason is FailureKind.TIMEOUT
     assert "after the request was sent" in outcome.detail
 
 
@@ -513,7 +513,7 @@ async def test_a_result_over_the_limit_is_an_invalid_response(webhook: WebhookIn
     huge = b'"' + b"x" * 1_100_000 + b'"'
     outcome = await over(webhook, answer(huge))
     assert isinstance(outcome, Failed)
-    assert outcome.why is FailureKind.INVALID_RESPONSE
+    assert outcome.reason is FailureKind.INVALID_RESPONSE
     assert isinstance(await over(webhook, answer(huge), max_output_bytes=2_000_000), Done)
 
 
@@ -522,7 +522,7 @@ async def test_a_compressed_result_that_cannot_be_read_is_an_invalid_response(
 ) -> None:
     outcome = await over(webhook, answer(b"...", "200 OK", "Content-Encoding: br"))
     assert isinstance(outcome, Failed)
-    assert outcome.why is FailureKind.INVALID_RESPONSE
+    assert outcome.reason is FailureKind.INVALID_RESPONSE
 
 
 # Cancelling.

@@ -110,7 +110,7 @@ class Checks:
         """`result` is what the model would get of `outcome`. Every guardrail and hook has its own
         time, since the call's may be used up. A call that surely was not sent has no result that
         anyone needs to see."""
-        never_sent = isinstance(outcome, Failed) and outcome.why is FailureKind.NOT_SENT
+        never_sent = isinstance(outcome, Failed) and outcome.reason is FailureKind.NOT_SENT
         if never_sent and call.attempt <= 1:
             return outcome
         seen = VisibleResult.of(result)
@@ -300,7 +300,7 @@ def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
     refused = make_guardrail_failure(verdict)
     return replace(
         refused,
-        why=FailureKind.WITHHELD,
+        reason=FailureKind.WITHHELD,
         detail=f"{refused.detail} The outcome of the call was: {result.outcome}.",
         fails_run=refused.fails_run or result.fails_run,
     )

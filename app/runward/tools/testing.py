@@ -135,7 +135,7 @@ async def approval_of(
 def _result(outcome: Outcome, told: tuple[tuple[float | None, str | None], ...]) -> ToolResult:
     match outcome:
         case Failed():
-            timed_out = outcome.why is FailureKind.TIMEOUT
+            timed_out = outcome.reason is FailureKind.TIMEOUT
             return ToolResult(
                 error=outcome.detail,
                 message=outcome.message,

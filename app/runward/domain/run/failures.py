@@ -23,7 +23,7 @@ def find_retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) 
     """Return the number of seconds until the next attempt. None: do not retry."""
     if failed.permanent or call.recent_attempts >= spec.retry.max_attempts:
         return None
-    match failed.why:
+    match failed.reason:
         case FailureKind.NOT_SENT:
             allowed = True
         case FailureKind.UNKNOWN:
@@ -39,7 +39,7 @@ def find_retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) 
         ):
             allowed = False
         case _:
-            assert_never(failed.why)
+            assert_never(failed.reason)
     if not allowed:
         return None
     ceiling = min(
@@ -49,7 +49,7 @@ def find_retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) 
 
 
 def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | AwaitResolution:
-    match failed.why:
+    match failed.reason:
         case FailureKind.TIMEOUT:
             return classify_timeout(spec, call, failed.detail)
         case FailureKind.UNKNOWN:
@@ -68,7 +68,7 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
             text = failed.message or texts.TOOL_ERROR
             result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], CallReason.TOOL_ERROR)
         case _:
-            assert_never(failed.why)
+            assert_never(failed.reason)
     return apply_failure_mode(spec.on_error, replace(result, detail=failed.detail))
 
 
@@ -88,7 +88,7 @@ def make_guardrail_result(failed: Failed) -> Result:
     outcome is `rejected` only if the call was never sent."""
     text = truncate(failed.message or texts.GUARDED, 4096)[0]
     return Result(
-        CallOutcome.FAILED if failed.why is FailureKind.WITHHELD else CallOutcome.REJECTED,
+        CallOutcome.FAILED if failed.reason is FailureKind.WITHHELD else CallOutcome.REJECTED,
         text,
         CallReason.GUARDRAIL,
         detail=failed.detail,

@@ -41,7 +41,7 @@ class Failed:
     `detail` is for operators and has no secrets. `status`: the HTTP status. `retry_after` is in
     seconds."""
 
-    why: FailureKind
+    reason: FailureKind
     detail: str
     message: str | None = None
     status: int | None = None

@@ -277,8 +277,8 @@ async def _call(session: McpSession, call: Invocation, tool: str, deadline: floa
 
 def _failed(session: McpSession, code: int, message: str, data: Any) -> Failed:
     outcome = error_outcome(code, message, data)
-    if outcome.why in (FailureKind.NOT_SENT, FailureKind.UNKNOWN):
+    if outcome.reason in (FailureKind.NOT_SENT, FailureKind.UNKNOWN):
         session.retire()
-    if outcome.why is FailureKind.UNKNOWN and session.loss:
+    if outcome.reason is FailureKind.UNKNOWN and session.loss:
         return replace(outcome, detail=session.loss)
     return outcome

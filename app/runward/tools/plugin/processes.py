@@ -108,7 +108,7 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             case {"outcome": outcome}:
                 ended = _OUTCOMES.validate_python(outcome)
                 if isinstance(ended, Failed):
-                    reason = str(ended.why)
+                    reason = str(ended.reason)
                     log.warning("plugin_process_failed", function=request["reference"], why=reason)
                 return ended
             case _:

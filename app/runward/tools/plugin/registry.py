@@ -103,7 +103,7 @@ class PluginHost:
         else:
             work = run_function(tool.bind, self._runner(tool, call, busy), ctx, call.arguments)
         outcome = await limit_time(work, ctx, seconds=call.seconds, tool_name=tool.spec.name)
-        if busy[0] and isinstance(outcome, Failed) and outcome.why is FailureKind.TIMEOUT:
+        if busy[0] and isinstance(outcome, Failed) and outcome.reason is FailureKind.TIMEOUT:
             detail = (
                 f"No thread was free for the plugin. {self._threads.abandoned} threads "
                 "still run functions that timed out."
