@@ -127,7 +127,7 @@ async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
     assert state.segments == parked.segments
     assert state.calls[CallId("c1")].phase is CallPhase.READY
     assert state.turn == 1
-    assert state.pinned == {"pay": 1}
+    assert state.tool_versions == {"pay": 1}
 
 
 @asynccontextmanager

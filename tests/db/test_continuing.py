@@ -37,7 +37,7 @@ async def test_state_items_and_calls_are_taken_over_in_order(store: Store) -> No
     await goes_on(store, run)
     assert run.continued_from is not None
     old, new = await store.load(run.continued_from), await store.load(run.id)
-    assert new.shared == {"a": 1}
+    assert new.shared_state == {"a": 1}
     assert new.segments[: len(old.segments)] == old.segments
     assert [one.kind for one in new.segments[len(old.segments) :]] == [SegmentKind.INPUT]
     assert list(new.calls) == list(old.calls)

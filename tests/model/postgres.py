@@ -280,7 +280,7 @@ def _shown_call(call: Call) -> tuple[Any, ...]:
         call.approval_id,
         call.digest,
         call.approved_digest,
-        call.child,
+        call.child_run_id,
         result.outcome if result else None,
         result.reason if result else None,
         call.received is not None,

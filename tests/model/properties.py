@@ -93,12 +93,12 @@ def _check_family(rows: Rows) -> None:
     for row in rows:
         for call in row.calls.values():
             if call.phase is CallPhase.AWAITING_CHILD:
-                require(call.child in by_id, "an awaited child run exists")
+                require(call.child_run_id in by_id, "an awaited child run exists")
         if row.lineage is None:
             continue
         parent = by_id[row.lineage.parent]
         call = parent.calls[row.lineage.call_id]
-        require(call.child == row.id, "a child run belongs to the call that names it")
+        require(call.child_run_id == row.id, "a child run belongs to the call that names it")
         if row.status not in ENDED and parent.status not in ENDED:
             waits = call.phase is CallPhase.AWAITING_CHILD
             require(waits, "the parent waits for its open child run", call.phase)

@@ -78,7 +78,7 @@ def told(answer: Any) -> Any:
         case RunState():
             return (
                 (answer.fence, answer.version, answer.turn, answer.cancel_after_turn),
-                (answer.segments, answer.calls, answer.children, answer.pinned),
+                (answer.segments, answer.calls, answer.children, answer.tool_versions),
             )
         case _:  # the rows say what it did
             return None

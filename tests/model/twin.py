@@ -104,7 +104,7 @@ class Twin:
             version=row.version,
             agent=row.agent,
             config=row.config,
-            pinned={name: self.tools[name].version for name in names if name in self.tools},
+            tool_versions={name: self.tools[name].version for name in names if name in self.tools},
             context=None,
             turn=row.turn,
             segments=in_order(row.segments),

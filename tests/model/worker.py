@@ -530,7 +530,7 @@ class _Live:
             outdated=it.leased._outdated,
             wakes=wakes,
             version=it.leased.state.version,
-            pinned=tuple(it.leased.state.pinned.items()),
+            pinned=tuple(it.leased.state.tool_versions.items()),
             flights=tuple(task.flight for task in tasks.values()),
         )
 

@@ -82,7 +82,13 @@ def state(
     ledger = {call.id: call for call in calls}
     latest = max((call.turn for call in ledger.values()), default=0)
     values: dict[str, Any] = {"project_id": ProjectId(UUID(int=1)), "id": RunId(UUID(int=2))}
-    values |= {"fence": 1, "version": 1, "agent": AGENT, "pinned": {}, "context": None} | fields
+    values |= {
+        "fence": 1,
+        "version": 1,
+        "agent": AGENT,
+        "tool_versions": {},
+        "context": None,
+    } | fields
     asked = AgentConfig.model_validate({"model": "offline:rules", **(config or {})}, strict=False)
     return RunState(
         config=asked,

@@ -62,7 +62,7 @@ def test_a_call_of_an_agent_waits_for_the_child_run_that_is_started_with_it() ->
     assert conclude(before, changes, started, verdict) is before
     assert changes.is_empty
     run = start_child(before, changes, started, opened())
-    assert (phase_of(run), run.calls[started.id].child) == (AT_CHILD, HELPER)
+    assert (phase_of(run), run.calls[started.id].child_run_id) == (AT_CHILD, HELPER)
     assert changes.children == [opened()]
     assert changes.updated == {started.id: run.calls[started.id]}
     assert changes.progress
@@ -215,9 +215,9 @@ def test_a_call_that_had_not_started_its_child_when_its_worker_was_lost_is_made_
 def test_a_change_of_the_shared_state_is_merged_at_the_top_and_null_removes() -> None:
     changes = Changes()
     one = call("c1", CallPhase.STARTED)
-    before = state([one], shared={"a": 1, "b": {"x": 1}, "kept": None})
+    before = state([one], shared_state={"a": 1, "b": {"x": 1}, "kept": None})
     run = merge_state(before, changes, one, {"a": None, "b": {"y": 2}, "c": 3})
-    assert run.shared == {"b": {"y": 2}, "c": 3, "kept": None}
+    assert run.shared_state == {"b": {"y": 2}, "c": 3, "kept": None}
     assert event(changes, "state.updated") == {
         "call_id": "c1",
         "changes": {"a": None, "b": {"y": 2}, "c": 3},
@@ -241,14 +241,14 @@ def test_only_a_good_result_changes_what_is_shared() -> None:
 
 def test_the_shared_state_has_a_limit_in_bytes() -> None:
     full = "é" * ((MAX_STATE_BYTES - len('{"a":""}')) // 2)
-    run = state(shared={"b": 1})
+    run = state(shared_state={"b": 1})
     assert check_state_size(run, {"a": full, "b": None}) is None
     refused = check_state_size(run, {"a": full + "é", "b": None})
     told = texts.too_much_state(MAX_STATE_BYTES + 2, MAX_STATE_BYTES)
     assert refused is not None
     assert (refused.message, refused.permanent) == (told, True)
     assert check_state_size(run, {"a": full}) is not None
-    assert check_state_size(state(shared={"a": full}), {"b": None, "c": None}) is None
+    assert check_state_size(state(shared_state={"a": full}), {"b": None, "c": None}) is None
     assert fits_limit({"a": full})
     assert not fits_limit({"a": full + "é"})
 

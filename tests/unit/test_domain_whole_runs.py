@@ -197,4 +197,4 @@ def what_was_used_and_shared_adds_up(drive: Drive) -> None:
         if event.type == "state.updated":
             changes: dict[str, Any] = event.data["changes"]
             shared = {key: one for key, one in (shared | changes).items() if one is not None}
-    assert drive.run.shared == shared
+    assert drive.run.shared_state == shared

@@ -189,7 +189,7 @@ async def test_a_tool_is_shown_by_its_rule_and_hidden_where_that_fails(
     run = state(
         config={"tools": tuple(one.name for one in made)},
         context={"tier": "gold"},
-        pinned={one.name: 1 for one in made},
+        tool_versions={one.name: 1 for one in made},
     )
     shown = await find_enabled_tools(tools, run, ToolRules(PluginHost(collect(())), rules))
     assert list(shown) == ["gold", "first", "plain"]

@@ -73,7 +73,10 @@ class AvailableTools:
 
     async def load(self, state: RunState) -> None:
         """Read the tools of a run that was read again."""
-        wanted = {*state.pinned.items(), *((t.name, t.version) for t in self.enabled.values())}
+        wanted = {
+            *state.tool_versions.items(),
+            *((t.name, t.version) for t in self.enabled.values()),
+        }
         wanted |= {(call.tool, call.version) for call in state.open_calls if call.version}
         fetch = self._toolbox.fetch
         self._registered = await retry_on_outage(lambda: fetch(state.project_id, wanted))
@@ -287,7 +290,7 @@ class CallsInFlight:
             callback_token=token,
             secrets=signed_tool.secrets,
             session_id=format_id(Prefix.SESSION, state.place.session_id) if state.place else None,
-            state=state.shared,
+            state=state.shared_state,
             handoffs=state.config.handoffs,
             report=partial(self._report_progress, call),
             may_send=self._may_send,

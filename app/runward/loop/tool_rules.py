@@ -127,5 +127,5 @@ def _build_rule_context(state: RunState) -> RuleContext:
         agent=state.agent,
         turn=state.turn,
         context=copy.deepcopy(state.context or {}),
-        state=copy.deepcopy(state.shared),
+        state=copy.deepcopy(state.shared_state),
     )

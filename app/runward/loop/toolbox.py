@@ -60,9 +60,9 @@ class ToolSet:
     def current(self, state: RunState) -> dict[str, CompiledTool]:
         """As they are now, in the order in which the run names them."""
         return {
-            name: self._armed[name, state.pinned[name]].tool
+            name: self._armed[name, state.tool_versions[name]].tool
             for name in state.config.tools
-            if (name, state.pinned.get(name)) in self._armed
+            if (name, state.tool_versions.get(name)) in self._armed
         }
 
     def get(self, name: str, version: int) -> SignedTool:

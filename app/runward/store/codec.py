@@ -160,7 +160,6 @@ CALL_COLUMNS: Final = {
     "version": "tool_version",
     "original": "original_arguments",
     "raw": "raw_arguments",
-    "child": "child_run_id",
 }
 CALL: Final = RowMapping(
     Call,
@@ -228,7 +227,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
     }
     state = STATE.from_row(
         row,
-        pinned=row["current_tools"] or {},
+        tool_versions=row["current_tools"] or {},
         usage=USAGE.from_row(row),
         segments=_order_segments(row["segments"] or ()),
         calls={call.id: call for call in calls},
@@ -239,7 +238,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
         lineage=lineage_from_row(row),
         children=children,
         place=place_from_row(row),
-        shared=row["shared_state"] or {},
+        shared_state=row["shared_state"] or {},
         cancel_after_turn=row["cancel_requested_at"] is not None,
         seconds_left=row["seconds_left"],
         stored_bytes=count_json_bytes((row["segments"], row["calls"])),

@@ -230,7 +230,7 @@ class ToolCall(ResponseModel):
             omitted_arguments=[OmittedArgument(name=one.name, bytes=one.size) for one in omitted],
             original_arguments=call.original,
             approval_id=format_optional_id(Prefix.APPROVAL, call.approval_id),
-            child_run_id=format_optional_id(Prefix.RUN, call.child),
+            child_run_id=format_optional_id(Prefix.RUN, call.child_run_id),
             created_at=view.created_at,
             started_at=view.started_at,
             deadline_at=view.deadline_at,

@@ -179,7 +179,7 @@ def _build_state(new: NewRun, accepted: AcceptedRun) -> RunState:
     return replace(
         new.state,
         fence=1,
-        pinned=accepted.tool_versions,
+        tool_versions=accepted.tool_versions,
         last_seq=len(new.changes.events),
         segments=tuple(new.changes.segments),
         seconds_left=new.state.config.limits.deadline_seconds,

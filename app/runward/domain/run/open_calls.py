@@ -72,8 +72,8 @@ def describe_waiting_call(call: Call) -> RunWaitingCall:
         case CallPhase.AWAITING_RESULT | CallPhase.AWAITING_INPUT:
             return {"type": "tool_result", "call_id": call.id, "tool": call.tool}
         case CallPhase.AWAITING_CHILD:
-            assert call.child is not None
-            run_id = format_id(Prefix.RUN, call.child)
+            assert call.child_run_id is not None
+            run_id = format_id(Prefix.RUN, call.child_run_id)
             return {
                 "type": "child_run",
                 "call_id": call.id,

@@ -132,7 +132,7 @@ def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
 
 
 def start_child(state: RunState, changes: Changes, call: Call, child: ChildRun) -> RunState:
-    waiting = replace(call, phase=CallPhase.AWAITING_CHILD, child=child.id)
+    waiting = replace(call, phase=CallPhase.AWAITING_CHILD, child_run_id=child.id)
     changes.put_call(waiting)
     changes.children.append(child)
     changes.progress = True
@@ -237,7 +237,7 @@ def merge_state(state: RunState, changes: Changes, call: Call, delta: JsonObject
     """Apply a call's changes to the shared state, in the same commit as its result."""
     changes.shared_state |= delta
     changes.add(StateUpdatedEvent({"call_id": call.id, **bounded_field("changes", delta)}))
-    return replace(state, shared=merge_delta(state.shared, delta))
+    return replace(state, shared_state=merge_delta(state.shared_state, delta))
 
 
 def continue_as(state: RunState, agent: str) -> RunState:

@@ -56,7 +56,7 @@ _WAITING_CALL: Final = RowMapping(
         "digest",
         "phase",
         "approval_id",
-        "child",
+        "child_run_id",
     ),
 )
 _MARK_IDLE: Final = text(
