@@ -408,7 +408,7 @@ class Capabilities(TypedDict):
     """Points at which hooks can be called."""
     plugins: LoadedPlugins
     mcp: McpCapabilities
-    model_vendors: list[str]
+    model_providers: list[str]
     """Names of the available model providers. The name of a provider is the part of a model name
     before the colon."""
     models: dict[str, ModelCapabilities]
@@ -841,7 +841,7 @@ class HostedCallItem(TypedDict):
     """Name of the hosted tool."""
     kind: str
     """Kind of the hosted tool, or the provider's own name for it."""
-    vendor: str
+    provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
     """Arguments of the call."""
@@ -1302,10 +1302,10 @@ class ModelSettingDroppedData(TypedDict):
     """Data of a `model.setting_dropped` event."""
     model: str
     """Model that does not support the part."""
-    what: str
-    """Name of the part of the request that was left out, such as a setting."""
-    why: str
-    """Explanation of why the part was left out, for people."""
+    setting: str
+    """Name of the setting or other part of the request that was left out."""
+    reason: str
+    """Reason why the part was left out, for people."""
 
 
 class ModelSettingDroppedEvent(TypedDict):
@@ -1680,7 +1680,7 @@ class ProjectList(TypedDict):
 
 class ProviderData(TypedDict):
     """Provider-specific data of an item, in the provider's format."""
-    vendor: str
+    provider: str
     """Name of the provider that can read the data."""
     data: JsonObject
     """Data in the provider's format, unchanged."""
@@ -1755,7 +1755,7 @@ class ReasoningItem(TypedDict):
     """Reasoning of a model, in its provider's format."""
     type: Literal['reasoning']
     """Always `reasoning`."""
-    vendor: str
+    provider: str
     """Name of the provider that can read the reasoning."""
     data: JsonObject
     """Reasoning in the provider's format, unchanged."""
@@ -3111,7 +3111,7 @@ class RunHostedCallItem(TypedDict):
     """Name of the hosted tool."""
     kind: str
     """Kind of the hosted tool, or the provider's own name for it."""
-    vendor: str
+    provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
     """Arguments of the call."""
@@ -3203,7 +3203,7 @@ class RunReasoningItem(TypedDict):
     """Number of the turn that the item belongs to. 0 for items before the first turn."""
     type: Literal['reasoning']
     """Always `reasoning`."""
-    vendor: str
+    provider: str
     """Name of the provider that can read the reasoning."""
     data: JsonObject
     """Reasoning in the provider's format, unchanged."""
@@ -3417,7 +3417,7 @@ class SessionHostedCallItem(TypedDict):
     """Name of the hosted tool."""
     kind: str
     """Kind of the hosted tool, or the provider's own name for it."""
-    vendor: str
+    provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
     """Arguments of the call."""
@@ -3488,7 +3488,7 @@ class SessionReasoningItem(TypedDict):
     """ID of the run that the item belongs to."""
     type: Literal['reasoning']
     """Always `reasoning`."""
-    vendor: str
+    provider: str
     """Name of the provider that can read the reasoning."""
     data: JsonObject
     """Reasoning in the provider's format, unchanged."""

@@ -2110,7 +2110,7 @@ export interface components {
          *         "installed": false,
          *         "commands": []
          *       },
-         *       "model_vendors": [
+         *       "model_providers": [
          *         "offline",
          *         "openai"
          *       ],
@@ -2156,7 +2156,7 @@ export interface components {
              * @description Names of the available model providers. The name of a provider is the part of a model name
              *     before the colon.
              */
-            model_vendors: string[];
+            model_providers: string[];
             /** @description Capabilities of the models, by provider. */
             models: {
                 [key: string]: components["schemas"]["ModelCapabilities"];
@@ -2875,7 +2875,7 @@ export interface components {
             /** @description Kind of the hosted tool, or the provider's own name for it. */
             kind: string;
             /** @description Name of the provider that ran the tool. */
-            vendor: string;
+            provider: string;
             /** @description Arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /** @description Output of the call: any JSON value. */
@@ -3593,10 +3593,10 @@ export interface components {
         ModelSettingDroppedData: {
             /** @description Model that does not support the part. */
             model: string;
-            /** @description Name of the part of the request that was left out, such as a setting. */
-            what: string;
-            /** @description Explanation of why the part was left out, for people. */
-            why: string;
+            /** @description Name of the setting or other part of the request that was left out. */
+            setting: string;
+            /** @description Reason why the part was left out, for people. */
+            reason: string;
         };
         /** @description The model does not support a part of the request, so Runward leaves that part out. */
         ModelSettingDroppedEvent: {
@@ -4253,7 +4253,7 @@ export interface components {
         /** @description Provider-specific data of an item, in the provider's format. */
         ProviderData: {
             /** @description Name of the provider that can read the data. */
-            vendor: string;
+            provider: string;
             /** @description Data in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
@@ -4371,7 +4371,7 @@ export interface components {
              */
             type: "reasoning";
             /** @description Name of the provider that can read the reasoning. */
-            vendor: string;
+            provider: string;
             /** @description Reasoning in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
@@ -6467,7 +6467,7 @@ export interface components {
             /** @description Kind of the hosted tool, or the provider's own name for it. */
             kind: string;
             /** @description Name of the provider that ran the tool. */
-            vendor: string;
+            provider: string;
             /** @description Arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /** @description Output of the call: any JSON value. */
@@ -6666,7 +6666,7 @@ export interface components {
              */
             type: "reasoning";
             /** @description Name of the provider that can read the reasoning. */
-            vendor: string;
+            provider: string;
             /** @description Reasoning in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
@@ -6996,7 +6996,7 @@ export interface components {
             /** @description Kind of the hosted tool, or the provider's own name for it. */
             kind: string;
             /** @description Name of the provider that ran the tool. */
-            vendor: string;
+            provider: string;
             /** @description Arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /** @description Output of the call: any JSON value. */
@@ -7121,7 +7121,7 @@ export interface components {
              */
             type: "reasoning";
             /** @description Name of the provider that can read the reasoning. */
-            vendor: string;
+            provider: string;
             /** @description Reasoning in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
