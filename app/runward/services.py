@@ -126,6 +126,11 @@ class Registry:
         """Raises TargetError."""
         await self.egress.check_target(url)
 
+    async def find_price_problem(self, model: str) -> str | None:
+        """Return why `max_cost_usd` cannot limit a run of this model, or None if it can."""
+        await self.prices.open()
+        return self.prices.find_problem(model)
+
     async def find_rule_problem(self, project_id: ProjectId, rule: str) -> str | None:
         return await self.rules.problem(project_id, rule)
 

@@ -97,8 +97,8 @@ class McpExchange:
 
     async def list_tools(self, cursor: str | None) -> JsonObject:
         services = self.services
-        max_wait = services.limits.mcp_seconds
-        return await list_page(services.storage, self.principal.project_id, cursor, max_wait)
+        limits, project_id = services.limits, self.principal.project_id
+        return await list_page(services.storage, project_id, cursor, limits.mcp_seconds)
 
     async def call_tool(self, report: ProgressReport) -> JsonObject:
         assert self.call is not None
@@ -139,13 +139,13 @@ async def _read_exchange(
     if method in _WRITES and not principal.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":
-        name, max_wait = str(params.get("name")), services.limits.mcp_seconds
+        name, limits = str(params.get("name")), services.limits
         meta = params.get("_meta")
         info = meta.get(_CLIENT_INFO) if modern and isinstance(meta, dict) else None
         call = McpToolCall(
             services=services,
             principal=principal,
-            target=await find_target(storage, principal.project_id, name, max_wait),
+            target=await find_target(storage, principal.project_id, name, limits.mcp_seconds),
             params=params,
             client=session.client if session else format_client(info),
             request=session.name_request(said.get("id")) if session else None,

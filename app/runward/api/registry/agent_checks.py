@@ -73,9 +73,8 @@ async def check_prices(
     handed over to. Child runs are checked when they start."""
     if config.limits.max_cost_usd is None:
         return
-    await registry.prices.open()
     models = dict.fromkeys(model for one in (config, *team) for model in one.models)
-    problems = [wrong for model in models if (wrong := registry.prices.find_problem(model))]
+    problems = [wrong for model in models if (wrong := await registry.find_price_problem(model))]
     if problems:
         raise e.InvalidRequestError(
             errors=[FieldError("limits.max_cost_usd", text) for text in problems]
