@@ -23,56 +23,57 @@ class Agent(TypedDict):
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model."""
     model: str | list[str] | None
-    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
-    model is used if the ones before it fail."""
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+    Runward uses the next model when a model fails."""
     instructions: str
     """Instructions that the model reads before the input."""
     tools: list[str]
-    """Names of registered tools that the model may call. If there are more than 64, the model
-    gets a tool that searches them."""
+    """Names of registered tools that the model may call. If there are more than 64 tools,
+    Runward gives the model a tool that searches them."""
     handoffs: list[str]
-    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
-    each of them."""
+    """Names of agents that may take over the run. For each of them, Runward gives the model a
+    tool `transfer_to_NAME`."""
     agents: list[str]
     """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
     `parallel`, and `loop`."""
     max_iterations: int
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
     tool_choice: ToolChoiceMode | NamedToolChoice
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: bool
-    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-    finish."""
+    """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
+    model can finish."""
     parallel_tool_calls: bool
     """Whether the model may request several tool calls in one turn."""
     model_settings: dict[str, JsonValue]
     """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
     output_schema: JsonObject | None
-    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
-    the output is free text."""
+    """JSON Schema of the final output. The run returns the parsed output in `output_parsed`.
+    Null: the output is free text."""
     output_retries: int
     """Maximum number of times that the model may correct an output that does not match
-    `output_schema`. The run then ends as `incomplete`."""
+    `output_schema`. If no correction matches, the run ends as `incomplete`."""
     tool_use_behavior: ToolUseMode | StopAtTools
     """What happens after tool calls. `run_llm_again`: the model reads the results.
-    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
-    only results of the tools in `stop_at` do."""
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object: the
+    first successful result of a tool in `stop_at` becomes the run's output."""
     on_unknown_tool: FailureMode
     """What happens if the model calls a tool that does not exist. `return_error`: the model
-    reads an error. `fail_run`: the run fails."""
+    reads an error message. `fail_run`: the run fails."""
     on_max_turns: MaxTurnsMode | MaxTurnsOutput
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
     limits: Limits
-    """Limits of the run."""
+    """Limits of the run, such as its maximum number of turns."""
     hooks: list[Hook]
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: list[Guardrail]
     """Guardrails that check the run's input, its tool calls, and its final output."""
     history: HistoryLimits
-    """How much of the session's earlier runs the model sees."""
+    """Limits on how much of the session's earlier conversation the model sees. By default, the
+    model sees all of it."""
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: str | None
@@ -97,14 +98,16 @@ class AgentList(TypedDict):
     data: list[Agent]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class AllowedTools(TypedDict):
@@ -114,7 +117,7 @@ class AllowedTools(TypedDict):
 
 
 class Approval(TypedDict):
-    """A request for a person's decision about one tool call."""
+    """A request for a person's decision on one tool call."""
     id: str
     """ID of the approval. Use it to submit the decision."""
     object: Literal['approval']
@@ -124,32 +127,32 @@ class Approval(TypedDict):
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
-    """Name of the tool to call."""
+    """Name of the tool that the call is for."""
     tool_version: int
-    """Version of the tool, as the model saw it."""
+    """Version of the tool that the model saw."""
     url: str | None
-    """Full URL that Runward would call. Null for tools without a URL."""
+    """Full URL to which Runward sends the call after an approval. Null for tools without a URL."""
     arguments: JsonObject
-    """Exact arguments of the call that the approval is about."""
+    """Exact arguments of the tool call that needs the decision."""
     omitted_arguments: list[OmittedArgument]
-    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
+    """Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`."""
     edited_arguments: JsonObject | None
-    """Arguments that the approver set. Null unless the decision was `edit`."""
+    """Arguments that the approver set. Null for all decisions other than `edit`."""
     digest: str
-    """Digest of the tool, its version, its target URL, and the arguments. A decision may include
-    it."""
+    """Digest of the tool, its version, its target URL, and the arguments. If a decision contains
+    this digest, Runward refuses the decision when the call has changed."""
     status: ApprovalStatus
     """Status of the approval. It is `pending` until a person decides, the approval expires, the
     run ends, or the tool changes."""
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str]
-    """Agents of the child runs on the way down from the run that a client started to the run
-    that made the call. Empty if the started run made the call."""
+    """Names of the agents of the child runs that lead from the run that a client started to the
+    run that made the call. Empty if the client started the run that made the call."""
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     run: RootRun | None
-    """The run that a client started: the run that made the call, or the topmost run above it."""
+    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
     model_message: str | None
     """Text of the model response that requested the call, up to 2,000 characters. Null if the
     response has no text."""
@@ -158,13 +161,13 @@ class Approval(TypedDict):
     expires_at: str
     """When the approval expires if nobody decides."""
     decided_at: str | None
-    """When the approval was decided or closed. Null while it is pending."""
+    """When the approval was decided or closed. Null while the approval is pending."""
     decided_by: str | None
-    """ID of the API key that decided. Null if nobody decided."""
+    """ID of the API key that decided the approval. Null if nobody has decided."""
     decider: Actor | None
-    """API key that decided, with its name. Null if nobody decided."""
+    """API key that decided the approval, with its name. Null if nobody has decided."""
     message: str | None
-    """Message of the approver. Null if there is none."""
+    """Message that the approver sent with the decision. Null if the approver sent no message."""
 
 
 class ApprovalAction(TypedDict):
@@ -175,11 +178,11 @@ class ApprovalAction(TypedDict):
     approval_id: str
     """ID of the approval. Use it to submit the decision."""
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
-    """Name of the tool to call."""
+    """Name of the tool that the call is for."""
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     arguments: JsonObject
@@ -192,26 +195,26 @@ class ApprovalAction(TypedDict):
     allowed_decisions: list[DecisionKind]
     """Decisions that this approval allows."""
     path: list[str]
-    """Agents of the child runs on the way down from this run to the run that made the call.
-    Empty if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the
+    call. Empty if this run made the call."""
 
 
 class ApprovalDecidedData(TypedDict):
     """Data of a `tool_call.approval_decided` event."""
     approval_id: NotRequired[str]
-    """ID of the approval. Missing if a remembered decision covered the call."""
+    """ID of the approval. Missing if Runward applied a remembered decision."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: NotRequired[str]
     """Name of the tool that the call is for."""
     decision: DecisionKind
-    """The decision."""
+    """Decision on the tool call."""
     status: NotRequired[ApprovalStatus]
     """Status of the approval after the decision."""
     decided_by: NotRequired[str | None]
-    """ID of the API key that decided. Null if nobody decided."""
+    """ID of the API key that decided the approval. Null if nobody has decided."""
     message: NotRequired[str]
-    """Message of the approver."""
+    """Message that the approver sent with the decision."""
     arguments: NotRequired[JsonObject | None]
     """New arguments of the call. Set only for the decision `edit`. Null if they are larger than
     32 KiB."""
@@ -223,7 +226,7 @@ class ApprovalDecidedData(TypedDict):
     digest: NotRequired[str]
     """Digest of the edited call. Set only for the decision `edit`."""
     remembered: NotRequired[Literal[True]]
-    """True if a remembered decision covered the call, so that Runward created no approval."""
+    """True if Runward applied a remembered decision and created no approval."""
 
 
 class ApprovalList(TypedDict):
@@ -234,14 +237,16 @@ class ApprovalList(TypedDict):
     data: list[Approval]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class ApprovalRequestedData(TypedDict):
@@ -251,7 +256,7 @@ class ApprovalRequestedData(TypedDict):
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
-    """Name of the tool to call."""
+    """Name of the tool that the call is for."""
     tool_version: int
     """Version of the tool."""
     arguments: JsonObject | None
@@ -271,40 +276,41 @@ class ApproveDecision(TypedDict):
     """Approve the call."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
-    refuses the decision with 409. Null: Runward does not compare."""
+    refuses the decision with 409. Null: Runward does not check the digest."""
     decision: Literal['approve']
     """`approve`: Runward sends the call unchanged."""
     remember: NotRequired[RememberOptions | None]
-    """Apply the approval also to later calls of the tool. Null: only to this call."""
+    """Later calls to which Runward applies the approval, too. Null: the approval applies only to
+    this call."""
 
 
 class CallError(TypedDict):
     """The error of a tool call that did not succeed."""
     code: str
-    """The call's `reason`, or its `outcome` if it has no reason."""
+    """Stable code of the error: the call's `reason`. If the call has no reason, its `outcome`."""
     message: str
-    """Description of the error, for operators: up to 500 characters of the call's `detail`, or
-    of its output if it has no detail."""
+    """Description of the error, for operators: up to 500 characters of the call's `detail`. If
+    the call has no detail, its output."""
 
 
 class CallStatistics(TypedDict):
     """Statistics of the tool's newest 100 calls."""
     calls: int
-    """Number of calls that the statistics cover, from 0 to 100."""
+    """Number of calls in the statistics, from 0 to 100."""
     failed: int
-    """Number of these calls that failed, timed out, or have an unknown outcome."""
+    """Number of calls in the statistics that failed, timed out, or have an unknown outcome."""
     timed: int
-    """Number of these calls that were sent and have ended. The percentiles cover only these
-    calls."""
+    """Number of calls in the statistics that were sent and have ended. The percentiles cover
+    only these calls."""
     p50_ms: float | None
-    """Median of `duration_ms` in milliseconds. Null if no call has a duration."""
+    """Median duration of the calls in milliseconds. Null if no call has a duration."""
     p95_ms: float | None
-    """95th percentile of `duration_ms` in milliseconds. Null if no call has a duration."""
+    """95th percentile of the calls' durations in milliseconds. Null if no call has a duration."""
 
 
 class CallableRule(TypedDict):
-    """A function of a plugin that decides, as `package.module:function`. Only the plugin's code
-    can set it."""
+    """A plugin function that returns true or false in place of a CEL expression. Only the code
+    of a plugin can set this rule."""
     callable: str
     """Path of the plugin's function, as `package.module:function`."""
 
@@ -350,7 +356,7 @@ class CallbackProgress(TypedDict):
     status: Literal['progress']
     """`progress`: the tool is still working."""
     progress: NotRequired[float | None]
-    """Progress from 0 to 1. Null if it is unknown."""
+    """Progress from 0 to 1. Null if the progress is unknown."""
     message: NotRequired[str | None]
     """Progress message for the event log. The model does not see it."""
 
@@ -367,7 +373,7 @@ class CallbackWait(TypedDict):
     type: Literal['callback']
     """Always `callback`."""
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -375,11 +381,11 @@ class CallbackWait(TypedDict):
     arguments: JsonObject
     """Arguments of the call."""
     deadline_at: str | None
-    """When the call times out if no callback arrives. Null if only the end of the run limits the
-    call."""
+    """When the call times out if no callback arrives. Null if the call has no timeout. Runward
+    then waits until the run ends."""
     path: list[str]
-    """Agents of the child runs on the way down from this run to the run that made the call.
-    Empty if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the
+    call. Empty if this run made the call."""
 
 
 class CancelRun(TypedDict):
@@ -387,7 +393,7 @@ class CancelRun(TypedDict):
     mode: NotRequired[CancelMode]
     """`immediate`: the run ends before Runward responds, and running calls are recorded as
     cancelled. `after_turn`: the model's current response and the calls that have started can
-    finish first."""
+    finish first. Default: `immediate`."""
 
 
 class Capabilities(TypedDict):
@@ -409,8 +415,8 @@ class Capabilities(TypedDict):
     plugins: LoadedPlugins
     mcp: McpCapabilities
     model_providers: list[str]
-    """Names of the available model providers. The name of a provider is the part of a model name
-    before the colon."""
+    """Names of the available model providers. In a model name, the provider's name precedes the
+    colon."""
     models: dict[str, ModelCapabilities]
     """Capabilities of the models, by provider."""
     responses_api: bool
@@ -438,13 +444,13 @@ class CelRuleInput(TypedDict):
 class ChildToolOutput(TypedDict):
     """Use the last successful output of one of the child run's tools as the result."""
     tool: str
-    """Name of the child run's tool whose output is used."""
+    """Name of the child run's tool whose output becomes the result."""
 
 
 class ChildToolOutputInput(TypedDict):
     """Use the last successful output of one of the child run's tools as the result."""
     tool: str
-    """Name of the child run's tool whose output is used."""
+    """Name of the child run's tool whose output becomes the result."""
 
 
 class CompactResponse(TypedDict):
@@ -454,7 +460,8 @@ class CompactResponse(TypedDict):
     input: NotRequired[str | list[ResponseInputItem]]
     """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: NotRequired[str | None]
-    """ID of a response whose conversation precedes the input. Null: only the input."""
+    """ID of a response whose conversation precedes the input. Null: Runward compacts only the
+    input."""
     prompt_cache_key: NotRequired[str | None]
     """Key for the provider's prompt cache. Accepted but ignored."""
 
@@ -468,7 +475,8 @@ class Compaction(TypedDict):
     created_at: int
     """When the compaction was created, as a Unix timestamp in seconds."""
     output: list[JsonObject]
-    """One item with the type `compaction`. Send it as input in place of the conversation."""
+    """List of one item with the type `compaction`. Send the item as input in place of the
+    conversation."""
     usage: JsonObject
     """Number of tokens used. All numbers are 0, because no model is called."""
 
@@ -488,25 +496,25 @@ class Concurrency(TypedDict):
     group: NotRequired[str | None]
     """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: NotRequired[bool]
-    """Whether the call runs alone: after all earlier calls and before all later calls of the
-    run."""
+    """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
+    later ones."""
 
 
 class ConcurrencyInput(TypedDict):
     """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
     limit: NotRequired[int]
-    """Maximum number of calls that run at the same time."""
+    """Maximum number of calls that run at the same time. Default: 8."""
     group: NotRequired[str | None]
     """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: NotRequired[bool]
-    """Whether the call runs alone: after all earlier calls and before all later calls of the
-    run."""
+    """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
+    later ones. Default: false."""
 
 
 class ContinueRun(TypedDict):
     """How to continue a run that a limit has ended."""
     max_turns: NotRequired[int | None]
-    """Maximum number of additional turns. Null: the previous run's limit."""
+    """Maximum number of additional turns. Null: the `max_turns` of the previous run."""
     input: NotRequired[str | list[InputMessage] | None]
     """Message that the model reads before the run continues. Null: no message."""
 
@@ -514,11 +522,12 @@ class ContinueRun(TypedDict):
 class CreateKey(TypedDict):
     """An API key to create."""
     name: str
-    """Name of the API key, such as the purpose of the key."""
+    """Name of the API key. Choose a name that describes the purpose of the key."""
     scopes: list[Scope]
-    """Scopes of the new API key. The API key that creates it must have each of them."""
+    """Scopes of the new API key. The API key of the request must have all of them."""
     expires_at: NotRequired[str | None]
-    """When the API key expires, with an offset from UTC. Null: the key does not expire."""
+    """When the API key expires, as a timestamp with an offset from UTC. Null: the key does not
+    expire."""
 
 
 class CreateProject(TypedDict):
@@ -534,12 +543,13 @@ class CreateResponse(TypedDict):
     input: NotRequired[str | list[ResponseInputItem]]
     """Input of the response: a text, or items of a conversation."""
     instructions: NotRequired[str | None]
-    """Instructions that the model reads before the input. Not allowed for a registered agent,
-    which has its own."""
+    """Instructions that the model reads before the input. Not allowed if `model` is a registered
+    agent, because agents have instructions."""
     previous_response_id: NotRequired[str | None]
-    """ID of the response to continue. If null, Runward starts a new conversation."""
+    """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: NotRequired[str | ResponseConversation | None]
-    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session."""
+    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
+    belongs to no session."""
     tools: NotRequired[list[ResponseTool] | None]
     """Functions that the client runs, and registered tools that Runward runs."""
     tool_choice: NotRequired[ToolChoiceMode | ResponseToolChoice | None]
@@ -548,11 +558,12 @@ class CreateResponse(TypedDict):
     parallel_tool_calls: NotRequired[bool | None]
     """Whether the model may request several tool calls in one turn."""
     max_tool_calls: NotRequired[int | None]
-    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit."""
+    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
+    `limits.max_tool_calls`."""
     text: NotRequired[ResponseTextConfig | None]
-    """Settings of the model's text output."""
+    """Settings of the model's text output, such as its format."""
     reasoning: NotRequired[ReasoningConfig | None]
-    """Settings of the model's reasoning."""
+    """Settings of the model's reasoning, such as its effort."""
     temperature: NotRequired[float | None]
     """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
     top_p: NotRequired[float | None]
@@ -565,28 +576,31 @@ class CreateResponse(TypedDict):
     """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`.
     Null: the provider's default."""
     user: NotRequired[str | None]
-    """Identifier of the end user. Sets `model_settings.user`."""
+    """Identifier of the end user. Sets `model_settings.user`. Null: Runward sends no identifier."""
     safety_identifier: NotRequired[str | None]
-    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`."""
+    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`.
+    Null: Runward sends no identifier."""
     prompt_cache_key: NotRequired[str | None]
-    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`."""
+    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`. Null: Runward
+    sends no key."""
     service_tier: NotRequired[str | None]
-    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not pass on
-    `auto` and `default`."""
+    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
+    `auto` and `default` to the provider. Null: the provider's default."""
     metadata: NotRequired[dict[str, str]]
-    """Custom metadata, which is returned with the response and the run."""
+    """Custom metadata. Runward returns it with the response and the run."""
     stream: NotRequired[bool]
-    """Whether to return a stream of events."""
+    """Whether to return a stream of events instead of one JSON object. Default: false."""
     background: NotRequired[bool]
-    """Whether to respond immediately, before the run has ended."""
+    """Whether to respond immediately, before the run has ended. Default: false."""
     store: NotRequired[bool]
-    """Whether to store the response. Runward supports only true, because all runs are stored."""
+    """Whether to store the response. Runward supports only true, because all runs are stored.
+    Default: true."""
     truncation: NotRequired[Truncation]
-    """Truncation of long inputs. Runward supports only `disabled`."""
+    """Truncation of long inputs. Runward supports only `disabled`. Default: `disabled`."""
     include: NotRequired[list[str]]
     """Additional output data. Runward supports only an empty list."""
     top_logprobs: NotRequired[int]
-    """Number of log probabilities. Runward supports only 0."""
+    """Number of log probabilities. Runward supports only 0. Default: 0."""
     stream_options: NotRequired[StreamOptions]
 
 
@@ -602,14 +616,14 @@ class CreateSession(TypedDict):
     on_conflict: NotRequired[ConflictMode]
     """What happens to a run that is started while another run of the session is open. `queue`:
     the new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the
-    earlier open runs are cancelled."""
+    earlier open runs are cancelled. Default: `queue`."""
 
 
 class EditDecision(TypedDict):
     """Approve the call with other arguments."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
-    refuses the decision with 409. Null: Runward does not compare."""
+    refuses the decision with 409. Null: Runward does not check the digest."""
     decision: Literal['edit']
     """`edit`: Runward sends the call with other arguments."""
     arguments: JsonObject
@@ -630,14 +644,16 @@ class EventList(TypedDict):
     data: list[Event]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class FailedResolution(TypedDict):
@@ -661,11 +677,11 @@ class FailureMessageInput(TypedDict):
 
 
 class ForkSession(TypedDict):
-    """Where the fork of a session begins."""
+    """Options for the fork of a session."""
     run_id: NotRequired[str | None]
     """ID of the last run whose items the fork contains. Null: all runs that have ended."""
     name: NotRequired[str | None]
-    """Name of the fork. Null: the name of the original session."""
+    """Name of the new session. Null: the name of the original session."""
 
 
 class GuardrailAllow(TypedDict):
@@ -700,9 +716,10 @@ class GuardrailRequest(TypedDict):
     run_id: str
     """ID of the run."""
     agent: str | None
-    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    """Name of the agent that currently executes the run. Null if the run uses no registered
+    agent."""
     context: JsonObject | None
-    """Context of the run, as the client gave it. Null if there is none."""
+    """Context that the client set when it started the run. Null if the client set none."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for the stages `input` and `output`."""
     tool: NotRequired[str]
@@ -729,14 +746,14 @@ HandoffCompletedData = TypedDict(
 
 
 class HandoffCompletedEvent(TypedDict):
-    """An agent handed the run over to another agent. The data contains both names."""
+    """An agent handed the run over to another agent. The data contains the names of both agents."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['handoff.completed']
     """Always `handoff.completed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -758,11 +775,11 @@ class HistoryLimits(TypedDict):
     """Maximum number of exchanges to show, counted from the newest. An exchange is one user
     message and everything that follows it. Null: no limit."""
     max_tokens: NotRequired[int | None]
-    """Maximum number of tokens of history. Runward shows the newest exchanges that fit and
-    estimates four bytes per token. Null: no limit."""
+    """Maximum number of tokens of the earlier conversation. Runward shows the newest exchanges
+    that fit, and estimates one token for every four bytes. Null: no limit."""
     trim_tool_outputs: NotRequired[int | None]
-    """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
-    Null: outputs are not truncated."""
+    """Maximum size in bytes of each tool output from earlier runs. Runward truncates longer
+    outputs. Null: Runward does not truncate outputs."""
 
 
 class HistoryLimitsInput(TypedDict):
@@ -772,11 +789,11 @@ class HistoryLimitsInput(TypedDict):
     """Maximum number of exchanges to show, counted from the newest. An exchange is one user
     message and everything that follows it. Null: no limit."""
     max_tokens: NotRequired[int | None]
-    """Maximum number of tokens of history. Runward shows the newest exchanges that fit and
-    estimates four bytes per token. Null: no limit."""
+    """Maximum number of tokens of the earlier conversation. Runward shows the newest exchanges
+    that fit, and estimates one token for every four bytes. Null: no limit."""
     trim_tool_outputs: NotRequired[int | None]
-    """Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
-    Null: outputs are not truncated."""
+    """Maximum size in bytes of each tool output from earlier runs. Runward truncates longer
+    outputs. Null: Runward does not truncate outputs."""
 
 
 class HookRequest(TypedDict):
@@ -788,9 +805,10 @@ class HookRequest(TypedDict):
     run_id: str
     """ID of the run."""
     agent: str | None
-    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    """Name of the agent that currently executes the run. Null if the run uses no registered
+    agent."""
     context: JsonObject | None
-    """Context of the run, as the client gave it. Null if there is none."""
+    """Context that the client set when it started the run. Null if the client set none."""
     turn: int
     """Number of the turn."""
     items: NotRequired[list[Item]]
@@ -800,7 +818,7 @@ class HookRequest(TypedDict):
     calls: NotRequired[list[RequestedCall]]
     """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
-    """Refusal of the model, or null. Set only for `after_model`."""
+    """Refusal of the model. Null if the model did not refuse. Set only for `after_model`."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`."""
     tool: NotRequired[str]
@@ -827,7 +845,7 @@ class HookResponse(TypedDict):
     """Message that replaces the model's response, including its tool calls. Only for
     `before_model` and `after_model`."""
     metadata: NotRequired[JsonObject]
-    """Metadata of the call, which Runward stores and never shows to the model. Only for
+    """Metadata of the call. Runward stores it and never shows it to the model. Only for
     `before_tool` and `after_tool`."""
 
 
@@ -836,7 +854,7 @@ class HostedCallItem(TypedDict):
     type: Literal['hosted_call']
     """Always `hosted_call`."""
     call_id: str
-    """ID that the provider gave the call."""
+    """ID of the hosted tool call, as the provider generated it."""
     name: str
     """Name of the hosted tool."""
     kind: str
@@ -860,8 +878,8 @@ class HostedTool(TypedDict):
     settings: NotRequired[dict[str, JsonValue]]
     """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
     secrets: NotRequired[dict[str, str]]
-    """Options of the hosted tool whose values are secrets. Maps the name of each option to the
-    name of a secret of the project."""
+    """Options of the hosted tool whose values are secrets. Each key is the name of an option,
+    and each value is the name of a secret of the project."""
 
 
 class HostedToolInput(TypedDict):
@@ -871,8 +889,8 @@ class HostedToolInput(TypedDict):
     settings: NotRequired[dict[str, JsonValue]]
     """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
     secrets: NotRequired[dict[str, str]]
-    """Options of the hosted tool whose values are secrets. Maps the name of each option to the
-    name of a secret of the project."""
+    """Options of the hosted tool whose values are secrets. Each key is the name of an option,
+    and each value is the name of a secret of the project."""
 
 
 class IncompleteDetails(TypedDict):
@@ -935,8 +953,8 @@ class InputReceivedEvent(TypedDict):
     type: Literal['input.received']
     """Always `input.received`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -1017,18 +1035,21 @@ class KeyList(TypedDict):
     data: list[Key]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class Limits(TypedDict):
-    """Limits of one run. They apply to its whole life, including the time after it resumes."""
+    """Limits of one run. They apply from its creation to its end, including the time after the
+    run resumes."""
     max_turns: NotRequired[int]
     """Maximum number of turns."""
     max_tool_calls: NotRequired[int]
@@ -1039,32 +1060,35 @@ class Limits(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation. Time spent waiting counts.
+    """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
     Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
-    """Timeout in seconds of calls whose tool sets no timeout. Null: the service's default."""
+    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+    tools of type `client`. Null: the default of the deployment."""
     max_parallel_tool_calls: NotRequired[int]
     """Maximum number of tool calls that run at the same time."""
 
 
 class LimitsInput(TypedDict):
-    """Limits of one run. They apply to its whole life, including the time after it resumes."""
+    """Limits of one run. They apply from its creation to its end, including the time after the
+    run resumes."""
     max_turns: NotRequired[int]
-    """Maximum number of turns."""
+    """Maximum number of turns. Default: 10."""
     max_tool_calls: NotRequired[int]
-    """Maximum number of tool calls."""
+    """Maximum number of tool calls. Default: 200."""
     max_tokens: NotRequired[int | None]
     """Maximum number of input and output tokens together. Null: no limit."""
     max_cost_usd: NotRequired[float | None]
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation. Time spent waiting counts.
+    """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
     Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
-    """Timeout in seconds of calls whose tool sets no timeout. Null: the service's default."""
+    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+    tools of type `client`. Null: the default of the deployment."""
     max_parallel_tool_calls: NotRequired[int]
-    """Maximum number of tool calls that run at the same time."""
+    """Maximum number of tool calls that run at the same time. Default: 8."""
 
 
 class LoadedPlugins(TypedDict):
@@ -1103,10 +1127,10 @@ class McpOAuth(TypedDict):
     client_id: str
     """Client ID of Runward at the authorization server."""
     client_secret: str | SecretReference | None
-    """Client secret, or a reference to a secret of the project. Null if there is none."""
+    """Client secret, or a reference to a secret of the project. Null if no client secret is set."""
     refresh_token: str | SecretReference | None
     """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
-    project. Null if there is none."""
+    project. Null if no refresh token is set."""
     token_url: str | None
     """URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata."""
     issuer: str | None
@@ -1138,17 +1162,17 @@ class McpServer(TypedDict):
     """HTTP headers that Runward sends with every request. Values are shown as `…`, and
     references to secrets are shown unchanged."""
     oauth: McpOAuth | None
-    """OAuth credentials of the MCP server. Null if it has none."""
+    """OAuth credentials of the MCP server. Null if no credentials are set."""
     tools: ToolFilter
-    """Filter for the tools of the server."""
+    """Filter that selects which tools of the server the project uses."""
     prefix: str | None
     """Prefix of the tool names in this project. Null: the name of the server."""
     approval: Any
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: float | None
-    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-    default."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's
+    `limits.tool_timeout_seconds`, or the default of the deployment."""
     tool_names: list[str]
     """Names of the server's tools in this project."""
     skipped: list[SkippedTool]
@@ -1171,14 +1195,16 @@ class McpServerList(TypedDict):
     data: list[McpServer]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class McpToolSource(TypedDict):
@@ -1194,7 +1220,7 @@ class MessageCompletedData(TypedDict):
     turn: int
     """Number of the turn."""
     agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     text: str
     """Complete text that the model generated in this turn."""
     refusal: bool
@@ -1208,8 +1234,8 @@ class MessageCompletedEvent(TypedDict):
     type: Literal['message.completed']
     """Always `message.completed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -1239,7 +1265,8 @@ class MessageItem(TypedDict):
     refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the message. Missing if there is none."""
+    """Data of the message in the provider's format. Missing if the provider returned no such
+    data."""
 
 
 class MessageRestartedData(TypedDict):
@@ -1247,7 +1274,7 @@ class MessageRestartedData(TypedDict):
     turn: int
     """Number of the turn."""
     agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    """Name of the agent that executes the turn. Null if the run uses no registered agent."""
 
 
 class MessageRestartedEvent(TypedDict):
@@ -1288,8 +1315,8 @@ class ModelRetriedEvent(TypedDict):
     type: Literal['model.retried']
     """Always `model.retried`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -1301,22 +1328,22 @@ class ModelRetriedEvent(TypedDict):
 class ModelSettingDroppedData(TypedDict):
     """Data of a `model.setting_dropped` event."""
     model: str
-    """Model that does not support the part."""
+    """Model that does not support the omitted part of the request."""
     setting: str
-    """Name of the setting or other part of the request that was left out."""
+    """Name of the omitted setting, or of another omitted part of the request."""
     reason: str
-    """Reason why the part was left out, for people."""
+    """Why Runward omitted the part, for people."""
 
 
 class ModelSettingDroppedEvent(TypedDict):
-    """The model does not support a part of the request, so Runward leaves that part out."""
+    """The model does not support a part of the request, so Runward omitted that part."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['model.setting_dropped']
     """Always `model.setting_dropped`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -1377,10 +1404,10 @@ class NewTool(TypedDict):
     provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
     tool of a registered MCP server."""
     url: str | None
-    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-    tools."""
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
     agent: str | None
-    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
     output: ChildOutput | ChildToolOutput
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
@@ -1393,8 +1420,8 @@ class NewTool(TypedDict):
     others are allowed. Optional properties become nullable."""
     timeout_seconds: float | None
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
-    no timeout of its own."""
+    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+    `client`: calls have no timeout."""
     on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
@@ -1403,34 +1430,35 @@ class NewTool(TypedDict):
     run fails. An object: the model reads its message."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
-    retry calls whose outcome is unknown."""
+    send a call again when its outcome is unknown."""
     on_unknown: UnknownOutcomeMode
-    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
-    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry
     """How often Runward retries a call and how long it waits between attempts."""
     approval: ApprovalMode | CelRule | CallableRule
-    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin."""
     approval_expires_seconds: float
-    """Number of seconds until an approval expires. The model then reads that nobody decided.
-    Default: 7 days. Maximum: 365 days."""
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
     reject_message: str | None
-    """Message that the model reads if an approver rejects a call without a message. Null: a
-    built-in message."""
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
     enabled: bool | CelRule | CallableRule
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
     guardrails: list[Guardrail]
-    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
-    the tool's secret."""
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret."""
     concurrency: Concurrency
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: int
-    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
-    the model and stored in full."""
+    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
+    for the model and stores them in full."""
     metadata: dict[str, JsonValue]
-    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     code: str | None
     """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
     creates a new version of the tool. Null for other tools."""
@@ -1463,7 +1491,8 @@ class OAuth(TypedDict):
     client_id: str
     """Client ID of Runward at the authorization server."""
     client_secret: NotRequired[str | SecretReferenceInput | None]
-    """Client secret, or a reference to a secret of the project. Needed without a refresh token."""
+    """Client secret, or a reference to a secret of the project. Required if no refresh token is
+    set."""
     refresh_token: NotRequired[str | SecretReferenceInput | None]
     """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
     `client_credentials`."""
@@ -1480,11 +1509,11 @@ class OAuth(TypedDict):
 
 
 class OmittedArgument(TypedDict):
-    """An argument that is left out of a response because of its size."""
+    """An argument that Runward omitted from a response because of its size."""
     name: str | None
-    """Name of the argument. Null for the one entry that covers all further arguments."""
+    """Name of the omitted argument. Null for the last entry if it represents several arguments."""
     bytes: int
-    """Size of the argument in bytes of JSON."""
+    """Size of the omitted arguments that the entry represents, in bytes of JSON."""
 
 
 class OpenAIError(TypedDict):
@@ -1509,9 +1538,9 @@ class OpenAIErrorDetails(TypedDict):
 class PendingAction(TypedDict):
     """A tool call that waits for a person or a client, without its arguments."""
     type: ActionType
-    """What the call waits for. `approval`: a decision about the call. `resolve`: a record of the
-    outcome of a call whose outcome is unknown. `tool_result`: the result of a client tool, or
-    input that a tool requests."""
+    """Why the call waits. `approval`: a person must decide on the call. `resolve`: a person must
+    record the unknown outcome of the call. `tool_result`: the client must submit the result
+    of a client tool, or input that a tool requests."""
     run_id: str
     """ID of the run that made the call."""
     call_id: str
@@ -1521,10 +1550,11 @@ class PendingAction(TypedDict):
     approval_id: str | None
     """ID of the approval. Set only for the type `approval`."""
     requested_at: str
-    """When the call started to wait, or when it was last sent."""
+    """When the approval was created. For the other types, when the last attempt of the call
+    started, or when the model requested the call if there was no attempt."""
     expires_at: str | None
-    """When the wait ends automatically. Null for the type `resolve`, which waits without a
-    limit."""
+    """When the call stops waiting if nobody acts. Null for the type `resolve`, because these
+    calls wait without a limit."""
 
 
 class PendingCounts(TypedDict):
@@ -1548,8 +1578,8 @@ class PluginGuardrail(TypedDict):
     name: str
     """Name under which the plugin registered the function."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails."""
 
 
 class PluginGuardrailInput(TypedDict):
@@ -1563,8 +1593,8 @@ class PluginGuardrailInput(TypedDict):
     name: str
     """Name under which the plugin registered the function."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class PluginHook(TypedDict):
@@ -1577,8 +1607,8 @@ class PluginHook(TypedDict):
     name: str
     """Name under which the plugin registered the function."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails."""
 
 
 class PluginHookInput(TypedDict):
@@ -1591,8 +1621,8 @@ class PluginHookInput(TypedDict):
     name: str
     """Name under which the plugin registered the function."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class Policy(TypedDict):
@@ -1620,7 +1650,8 @@ class PolicySecret(TypedDict):
 
 class Problem(TypedDict):
     """An error in the format of RFC 9457. Programs should compare `code`, because texts may
-    change. Some errors have more members, such as `approval` if another decision came first."""
+    change. Some errors contain additional fields. For example, `approval` contains the
+    approval if another decision came first."""
     type: str
     """URN of the error type. It ends with the value of `code`."""
     title: str
@@ -1641,11 +1672,11 @@ class Problem(TypedDict):
 class ProblemError(TypedDict):
     """One invalid value of a request."""
     path: str
-    """Path of the value. Dotted for values in the body, such as `tools.0.name`, and empty for
-    the body itself. Other values have a prefix, such as `query.limit` or `header.Idempotency-
-    Key`."""
+    """Path of the invalid value. For a value in the body, this is a dotted path such as
+    `tools.0.name`, or an empty string for the body itself. Other paths have a prefix, such as
+    `query.limit` or `header.Idempotency-Key`."""
     message: str
-    """What the value must be. The message never repeats the value."""
+    """Requirement that the value does not meet. The message never contains the value."""
 
 
 class Project(TypedDict):
@@ -1668,14 +1699,16 @@ class ProjectList(TypedDict):
     data: list[Project]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class ProviderData(TypedDict):
@@ -1690,10 +1723,10 @@ class PutPolicy(TypedDict):
     """The complete policy of the project. Fields that are left out become empty."""
     hooks: NotRequired[list[HookInput]]
     """Hooks around every model request and every tool call. Runward calls them after the agent's
-    own hooks."""
+    own hooks. Default: an empty list."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails for every tool call and every run. Runward calls them after the guardrails of
-    the tool and the agent."""
+    the tool and the agent. Default: an empty list."""
 
 
 class PutSecret(TypedDict):
@@ -1713,7 +1746,7 @@ class ReasoningCompletedData(TypedDict):
     turn: int
     """Number of the turn."""
     agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     reasoning: JsonObject
     """Reasoning in the format of the model's provider."""
 
@@ -1725,8 +1758,8 @@ class ReasoningCompletedEvent(TypedDict):
     type: Literal['reasoning.completed']
     """Always `reasoning.completed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -1736,7 +1769,7 @@ class ReasoningCompletedEvent(TypedDict):
 
 
 class ReasoningConfig(TypedDict):
-    """Settings of the model's reasoning."""
+    """Settings of the model's reasoning, such as its effort."""
     effort: NotRequired[str | None]
     """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
 
@@ -1778,13 +1811,14 @@ class RecentCall(TypedDict):
     tool: str
     """Name of the tool."""
     tool_version: int | None
-    """Version of the tool that was called. Null if there was none."""
+    """Version of the tool. Null if the tool did not exist at the time of the call."""
     phase: CallPhase
     """Current phase of the call."""
     outcome: CallOutcome | None
     """Outcome of the call. Null until `phase` is `settled`."""
     attempt: int
-    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
+    """Number of attempts of the call, including an attempt that is about to start. 0 if the call
+    was never sent."""
     created_at: str
     """When the model requested the call."""
     started_at: str | None
@@ -1792,8 +1826,9 @@ class RecentCall(TypedDict):
     ended_at: str | None
     """When the call got its result. Null while the call is open."""
     duration_ms: float | None
-    """Milliseconds from the start of the last attempt to the end of the call, including time
-    spent waiting for callbacks and people. Null if the call was never sent or has not ended."""
+    """Milliseconds from the start of the last attempt to the end of the call. This includes the
+    time that the call waited for callbacks and people. Null if the call was never sent or has
+    not ended."""
     error: CallError | None
     """Error of the call. Null if the call succeeded or is open."""
 
@@ -1805,14 +1840,16 @@ class RecentCallList(TypedDict):
     data: list[RecentCall]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
     summary: CallStatistics
     """Statistics of the tool's newest 100 calls. They do not depend on the page."""
 
@@ -1821,58 +1858,62 @@ class RegisterAgent(TypedDict):
     """An agent to register: a name and the configuration of its runs."""
     kind: NotRequired[AgentKind]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-    run the agents in `agents` and have no model."""
+    run the agents in `agents` and have no model. Default: `llm`."""
     model: NotRequired[str | list[str] | None]
-    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
-    model is used if the ones before it fail."""
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+    Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
-    """Instructions that the model reads before the input."""
+    """Instructions that the model reads before the input. Default: an empty text."""
     tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64, the model
-    gets a tool that searches them."""
+    """Names of registered tools that the model may call. If there are more than 64 tools,
+    Runward gives the model a tool that searches them. Default: an empty list."""
     handoffs: NotRequired[list[str]]
-    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
-    each of them."""
+    """Names of agents that may take over the run. For each of them, Runward gives the model a
+    tool `transfer_to_NAME`. Default: an empty list."""
     agents: NotRequired[list[str]]
     """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
-    `parallel`, and `loop`."""
+    `parallel`, and `loop`. Default: an empty list."""
     max_iterations: NotRequired[int]
-    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    """Maximum number of times that a workflow of kind `loop` runs its agents. Default: 10."""
     tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-    object `{"name": …}` names the tool that the model must call."""
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
+    object `{"name": …}` names the tool that the model must call. Default: `auto`."""
     reset_tool_choice: NotRequired[bool]
-    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-    finish."""
+    """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
+    model can finish. Default: true."""
     parallel_tool_calls: NotRequired[bool]
-    """Whether the model may request several tool calls in one turn."""
+    """Whether the model may request several tool calls in one turn. Default: true."""
     model_settings: NotRequired[dict[str, JsonValue]]
     """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
     output_schema: NotRequired[JsonObject | None]
-    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
-    the output is free text."""
+    """JSON Schema of the final output. The run returns the parsed output in `output_parsed`.
+    Null: the output is free text."""
     output_retries: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
-    `output_schema`. The run then ends as `incomplete`."""
+    `output_schema`. If no correction matches, the run ends as `incomplete`. Default: 1."""
     tool_use_behavior: NotRequired[ToolUseMode | StopAtToolsInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
-    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
-    only results of the tools in `stop_at` do."""
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object: the
+    first successful result of a tool in `stop_at` becomes the run's output. Default:
+    `run_llm_again`."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
-    reads an error. `fail_run`: the run fails."""
+    reads an error message. `fail_run`: the run fails. Default: `return_error`."""
     on_max_turns: NotRequired[MaxTurnsMode | MaxTurnsOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
-    fails. An object: the run completes with its `output`."""
+    fails. An object: the run completes with its `output`. Default: `incomplete`."""
     limits: NotRequired[LimitsInput]
-    """Limits of the run."""
+    """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
-    """Hooks that Runward calls before and after each model request and each tool call."""
+    """Hooks that Runward calls before and after each model request and each tool call. Default:
+    an empty list."""
     guardrails: NotRequired[list[GuardrailInput]]
-    """Guardrails that check the run's input, its tool calls, and its final output."""
+    """Guardrails that check the run's input, its tool calls, and its final output. Default: an
+    empty list."""
     history: NotRequired[HistoryLimitsInput]
-    """How much of the session's earlier runs the model sees."""
+    """Limits on how much of the session's earlier conversation the model sees. By default, the
+    model sees all of it."""
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: NotRequired[str | None]
@@ -1892,9 +1933,10 @@ class RegisterMcpServer(TypedDict):
     """Command that starts the MCP server, which Runward then calls over standard input and
     output. The operator must allow the command. Set either `url` or `command`."""
     args: NotRequired[list[str]]
-    """Arguments of the command."""
+    """Arguments of the command. Default: an empty list."""
     tools: NotRequired[ToolFilterInput]
-    """Filter for the tools of the server. By default, all tools are used."""
+    """Filter that selects which tools of the server the project uses. By default, all tools are
+    used."""
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
@@ -1902,14 +1944,14 @@ class RegisterMcpServer(TypedDict):
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: NotRequired[float | None]
-    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-    default."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's
+    `limits.tool_timeout_seconds`, or the default of the deployment."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every request. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     oauth: NotRequired[OAuth | None]
-    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-    request."""
+    """OAuth credentials with which Runward fetches access tokens for the MCP server. Runward
+    sends an access token with every request. Null: no OAuth."""
 
 
 class RegisterTool(TypedDict):
@@ -1920,7 +1962,8 @@ class RegisterTool(TypedDict):
     name: str
     """Name of the tool that models use to call it. Unique in the project."""
     description: NotRequired[str]
-    """Description of the tool for the model: what the tool does and when to use it."""
+    """Description of the tool for the model: what the tool does and when to use it. Default: an
+    empty text."""
     parameters: NotRequired[JsonObject]
     """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
     arguments do not match it."""
@@ -1931,62 +1974,64 @@ class RegisterTool(TypedDict):
     """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
     run. `client`: the client runs the tool and submits the result. `hosted`: the model's
     provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
-    tool of a registered MCP server."""
+    tool of a registered MCP server. Default: `webhook`."""
     url: NotRequired[str | None]
-    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-    tools."""
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
     agent: NotRequired[str | None]
-    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
     output: NotRequired[ChildOutput | ChildToolOutputInput]
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
-    output of the named tool."""
+    output of the named tool. Default: `final`."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     strict: NotRequired[bool]
     """Whether the model must follow the schema exactly: all properties are required, and no
-    others are allowed. Optional properties become nullable."""
+    others are allowed. Optional properties become nullable. Default: true."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
-    no timeout of its own."""
+    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+    `client`: calls have no timeout."""
     on_timeout: NotRequired[FailureMode | FailureMessageInput]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads its message. Default: `return_error`."""
     on_error: NotRequired[FailureMode | FailureMessageInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads its message. Default: `return_error`."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
-    retry calls whose outcome is unknown."""
+    send a call again when its outcome is unknown. Default: false."""
     on_unknown: NotRequired[UnknownOutcomeMode]
-    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
-    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+    Default: `return_error`."""
     retry: NotRequired[RetryInput]
     """How often Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
-    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin. Default: `never`."""
     approval_expires_seconds: NotRequired[float]
-    """Number of seconds until an approval expires. The model then reads that nobody decided.
-    Default: 7 days. Maximum: 365 days."""
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
     reject_message: NotRequired[str | None]
-    """Message that the model reads if an approver rejects a call without a message. Null: a
-    built-in message."""
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
     enabled: NotRequired[bool | CelRuleInput]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
-    turn. A plugin's tool can also use a function of the plugin."""
+    turn. A plugin's tool can also use a function of the plugin. Default: true."""
     guardrails: NotRequired[list[GuardrailInput]]
-    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
-    the tool's secret."""
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret. Default: an empty list."""
     concurrency: NotRequired[ConcurrencyInput]
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: NotRequired[int]
-    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
-    the model and stored in full."""
+    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
+    for the model and stores them in full. Default: 65536."""
     metadata: NotRequired[dict[str, JsonValue]]
-    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     hosted: NotRequired[HostedToolInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     implements: NotRequired[ExecutorKind | None]
@@ -1998,25 +2043,27 @@ class RejectDecision(TypedDict):
     """Reject the call."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
-    refuses the decision with 409. Null: Runward does not compare."""
+    refuses the decision with 409. Null: Runward does not check the digest."""
     decision: Literal['reject']
     """`reject`: Runward never sends the call."""
     message: NotRequired[str | None]
     """Message for the model. Null: the tool's `reject_message` or a built-in message."""
     remember: NotRequired[RememberOptions | None]
-    """Apply the rejection also to later calls of the tool. Null: only to this call."""
+    """Later calls to which Runward applies the rejection, too. Null: the rejection applies only
+    to this call."""
 
 
 class RememberOptions(TypedDict):
-    """Apply the decision also to later calls of the same tool version by the same agent."""
+    """Options that apply the decision to later calls, too. The later calls must be for the same
+    tool version and come from the same agent."""
     scope: RememberScope
-    """Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
-    session."""
+    """Calls to which the decision applies. `run`: the remaining calls of this run. `session`:
+    also calls of later runs of the session."""
     exact_arguments: NotRequired[bool]
-    """Whether the decision applies only to calls with identical arguments."""
+    """Whether the decision applies only to calls with identical arguments. Default: false."""
     expires_seconds: NotRequired[float | None]
-    """Number of seconds for which the decision is remembered. If null, the decision does not
-    expire."""
+    """Number of seconds for which Runward remembers the decision. Null: the remembered decision
+    does not expire."""
 
 
 class RequestedCall(TypedDict):
@@ -2036,13 +2083,13 @@ class RequiredActionList(TypedDict):
     object: Literal['list']
     """Always `list`."""
     data: list[PendingAction]
-    """Waiting calls: first unknown outcomes, then approvals that expire within an hour, then
-    other approvals, then client results. Approvals that expire within an hour are ordered by
-    expiry. All others are ordered from oldest to newest."""
+    """Tool calls that wait, in this order: unknown outcomes, approvals that expire within an
+    hour, other approvals, and client results. Approvals that expire within an hour are
+    ordered by expiry. All others are ordered from oldest to newest."""
     counts: PendingCounts
-    """Number of all waiting calls, including calls beyond `limit`."""
+    """Number of all waiting calls by type. This includes calls that exceed `limit`."""
     has_more: bool
-    """Whether there are more waiting calls than `limit`."""
+    """Whether there are more waiting calls than the response contains."""
 
 
 class ResolveAction(TypedDict):
@@ -2051,7 +2098,7 @@ class ResolveAction(TypedDict):
     type: Literal['resolve']
     """Always `resolve`."""
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -2059,15 +2106,15 @@ class ResolveAction(TypedDict):
     arguments: JsonObject
     """Arguments of the call."""
     path: list[str]
-    """Agents of the child runs on the way down from this run to the run that made the call.
-    Empty if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the
+    call. Empty if this run made the call."""
 
 
 class RespondDecision(TypedDict):
     """Set the result of the call without calling the tool."""
     digest: NotRequired[str | None]
     """Digest of the call that the approver saw. If the call has changed since then, Runward
-    refuses the decision with 409. Null: Runward does not compare."""
+    refuses the decision with 409. Null: Runward does not check the digest."""
     decision: Literal['respond']
     """`respond`: Runward does not call the tool and uses `output` as its result."""
     output: JsonValue
@@ -2079,7 +2126,7 @@ class ResponseCompletedEvent(TypedDict):
     type: Literal['response.completed']
     """Always `response.completed`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     response: ResponseObject
     """Current state of the response."""
 
@@ -2089,15 +2136,15 @@ class ResponseContentPartAddedEvent(TypedDict):
     type: Literal['response.content_part.added']
     """Always `response.content_part.added`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     content_index: int
-    """Position of the part in `content`."""
+    """Position of the part in the item's `content`, counted from 0."""
     part: ResponseOutputPart
-    """Current state of the part."""
+    """Current state of the message part."""
 
 
 class ResponseContentPartDoneEvent(TypedDict):
@@ -2105,15 +2152,15 @@ class ResponseContentPartDoneEvent(TypedDict):
     type: Literal['response.content_part.done']
     """Always `response.content_part.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     content_index: int
-    """Position of the part in `content`."""
+    """Position of the part in the item's `content`, counted from 0."""
     part: ResponseOutputPart
-    """Current state of the part."""
+    """Current state of the message part."""
 
 
 class ResponseConversation(TypedDict):
@@ -2127,7 +2174,7 @@ class ResponseCreatedEvent(TypedDict):
     type: Literal['response.created']
     """Always `response.created`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     response: ResponseObject
     """Current state of the response."""
 
@@ -2137,7 +2184,7 @@ class ResponseFailedEvent(TypedDict):
     type: Literal['response.failed']
     """Always `response.failed`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     response: ResponseObject
     """Current state of the response."""
 
@@ -2148,7 +2195,7 @@ class ResponseFormatJsonSchema(TypedDict):
     type: Literal['json_schema']
     """Always `json_schema`."""
     name: NotRequired[str]
-    """Name of the schema, which Runward returns unchanged."""
+    """Name of the schema, which Runward returns unchanged. Default: an empty text."""
     schema: JsonObject
     """JSON Schema that the output must match."""
     description: NotRequired[str | None]
@@ -2169,11 +2216,11 @@ class ResponseFunctionCallArgumentsDeltaEvent(TypedDict):
     type: Literal['response.function_call_arguments.delta']
     """Always `response.function_call_arguments.delta`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     delta: str
     """Text to append to the arguments."""
 
@@ -2183,11 +2230,11 @@ class ResponseFunctionCallArgumentsDoneEvent(TypedDict):
     type: Literal['response.function_call_arguments.done']
     """Always `response.function_call_arguments.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     arguments: str
     name: str
     """Name of the function."""
@@ -2200,12 +2247,13 @@ class ResponseFunctionTool(TypedDict):
     name: str
     """Name of the function that the model uses to call it."""
     description: NotRequired[str]
-    """Description of the function for the model: what the function does and when to use it."""
+    """Description of the function for the model: what the function does and when to use it.
+    Default: an empty text."""
     parameters: NotRequired[JsonObject | None]
     """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
     arguments."""
     strict: NotRequired[bool]
-    """Whether the model must follow the schema exactly."""
+    """Whether the model must follow the schema exactly. Default: false."""
 
 
 class ResponseInProgressEvent(TypedDict):
@@ -2213,7 +2261,7 @@ class ResponseInProgressEvent(TypedDict):
     type: Literal['response.in_progress']
     """Always `response.in_progress`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     response: ResponseObject
     """Current state of the response."""
 
@@ -2223,7 +2271,7 @@ class ResponseIncompleteEvent(TypedDict):
     type: Literal['response.incomplete']
     """Always `response.incomplete`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     response: ResponseObject
     """Current state of the response."""
 
@@ -2231,15 +2279,15 @@ class ResponseIncompleteEvent(TypedDict):
 class ResponseInputCompaction(TypedDict):
     """A compacted conversation from `POST /v1/responses/compact`."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['compaction']
     """Always `compaction`."""
     encrypted_content: str
     """Encrypted conversation, as the compaction returned it."""
     created_by: NotRequired[str | None]
-    """Creator from the compaction item. Accepted but ignored."""
+    """Creator of the compaction item. Accepted but ignored."""
 
 
 class ResponseInputFile(TypedDict):
@@ -2258,9 +2306,9 @@ class ResponseInputFile(TypedDict):
 class ResponseInputFunctionCall(TypedDict):
     """A function call that an earlier response requested."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['function_call']
     """Always `function_call`."""
     call_id: str
@@ -2274,9 +2322,9 @@ class ResponseInputFunctionCall(TypedDict):
 class ResponseInputFunctionCallOutput(TypedDict):
     """The result of a function call that the client has run."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['function_call_output']
     """Always `function_call_output`."""
     call_id: str
@@ -2310,16 +2358,16 @@ class ResponseInputItemList(TypedDict):
 
 
 class ResponseInputMcpApprovalRequest(TypedDict):
-    """An approval request of an earlier response. Accepted but ignored, because the call's own
-    item contains its outcome."""
+    """An approval request of an earlier response. Runward ignores it, because the item of the
+    call contains the outcome."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['mcp_approval_request']
     """Always `mcp_approval_request`."""
     server_label: str
-    """Label of the server from the earlier response."""
+    """Label of the server in the earlier response."""
     name: str
     """Name of the registered tool."""
     arguments: str
@@ -2330,9 +2378,9 @@ class ResponseInputMcpApprovalResponse(TypedDict):
     """A decision about a call that needs approval. The API key needs the scope
     `approvals:decide`."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['mcp_approval_response']
     """Always `mcp_approval_response`."""
     approval_request_id: str
@@ -2340,19 +2388,19 @@ class ResponseInputMcpApprovalResponse(TypedDict):
     approve: bool
     """Whether the approver approves the call."""
     reason: NotRequired[str | None]
-    """Reason for a rejection, which the model reads. Null: a built-in message."""
+    """Reason for a rejection, which the model reads. Null: Runward uses a built-in message."""
 
 
 class ResponseInputMcpCall(TypedDict):
     """A call of a registered tool that Runward ran in an earlier response."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['mcp_call']
     """Always `mcp_call`."""
     server_label: str
-    """Label of the server from the earlier response."""
+    """Label of the server in the earlier response."""
     name: str
     """Name of the registered tool."""
     arguments: str
@@ -2362,39 +2410,39 @@ class ResponseInputMcpCall(TypedDict):
     error: NotRequired[JsonValue]
     """Error of the call. Null if the call succeeded."""
     approval_request_id: NotRequired[str | None]
-    """ID of the approval request from the earlier response. Null if there was none."""
+    """ID of the approval request in the earlier response. Null if the call needed no approval."""
 
 
 class ResponseInputMessage(TypedDict):
     """A message of the conversation."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['message']
-    """`message`. It may be left out."""
+    """Always `message`. Optional."""
     role: ItemRole
     """Role of the message's author. `developer` has the same meaning as `system`."""
     content: str | list[ResponseInputPart]
     """Content of the message: a text, or a list of parts."""
     phase: NotRequired[MessagePhase | None]
-    """Phase of an assistant message from an earlier response. Accepted but ignored."""
+    """Phase of an assistant message in an earlier response. Accepted but ignored."""
 
 
 class ResponseInputReasoning(TypedDict):
     """Reasoning of an earlier response. Accepted, but the model does not read it again."""
     id: NotRequired[str | None]
-    """ID of the item from an earlier response. Not required, and ignored."""
+    """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
-    """Status of the item from an earlier response. Not required, and ignored."""
+    """Status of the item in an earlier response. Optional and ignored."""
     type: Literal['reasoning']
     """Always `reasoning`."""
     summary: NotRequired[list[JsonObject]]
-    """Summary from the earlier response. Accepted but ignored."""
+    """Summary of the reasoning in the earlier response. Accepted but ignored."""
     content: NotRequired[list[JsonObject]]
-    """Content from the earlier response. Accepted but ignored."""
+    """Content of the reasoning in the earlier response. Accepted but ignored."""
     encrypted_content: NotRequired[str | None]
-    """Encrypted content from the earlier response. Accepted but ignored."""
+    """Encrypted reasoning of the earlier response. Accepted but ignored."""
 
 
 class ResponseInputRefusal(TypedDict):
@@ -2413,9 +2461,9 @@ class ResponseInputText(TypedDict):
     text: str
     """Text of the part."""
     annotations: NotRequired[list[JsonObject]]
-    """Annotations from an earlier response. Accepted but ignored."""
+    """Annotations of the text in an earlier response. Accepted but ignored."""
     logprobs: NotRequired[list[JsonObject]]
-    """Log probabilities from an earlier response. Accepted but ignored."""
+    """Log probabilities of the text in an earlier response. Accepted but ignored."""
 
 
 class ResponseMcpCallArgumentsDeltaEvent(TypedDict):
@@ -2423,11 +2471,11 @@ class ResponseMcpCallArgumentsDeltaEvent(TypedDict):
     type: Literal['response.mcp_call_arguments.delta']
     """Always `response.mcp_call_arguments.delta`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     delta: str
     """Text to append to the arguments."""
 
@@ -2437,11 +2485,11 @@ class ResponseMcpCallArgumentsDoneEvent(TypedDict):
     type: Literal['response.mcp_call_arguments.done']
     """Always `response.mcp_call_arguments.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     arguments: str
     """Complete arguments of the call: a JSON object as text."""
 
@@ -2451,11 +2499,11 @@ class ResponseMcpCallCompletedEvent(TypedDict):
     type: Literal['response.mcp_call.completed']
     """Always `response.mcp_call.completed`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
 
 
 class ResponseMcpCallFailedEvent(TypedDict):
@@ -2463,11 +2511,11 @@ class ResponseMcpCallFailedEvent(TypedDict):
     type: Literal['response.mcp_call.failed']
     """Always `response.mcp_call.failed`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
 
 
 class ResponseMcpCallInProgressEvent(TypedDict):
@@ -2475,11 +2523,11 @@ class ResponseMcpCallInProgressEvent(TypedDict):
     type: Literal['response.mcp_call.in_progress']
     """Always `response.mcp_call.in_progress`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
 
 
 class ResponseMcpTool(TypedDict):
@@ -2506,13 +2554,13 @@ class ResponseObject(TypedDict):
     """When the response was completed, as a Unix timestamp in seconds. Null unless `status` is
     `completed`."""
     status: ResponseStatus
-    """Status of the response. `completed` also means that the run waits for the client."""
+    """Status of the response. If the run waits for the client, the status is `completed`."""
     model: str
-    """Model or agent of the request."""
+    """Name of the model or the registered agent, as in the request."""
     previous_response_id: str | None
-    """ID of the response that this response continues. Null if there is none."""
+    """ID of the response that this response continues. Null if it continues no response."""
     instructions: str | None
-    """Instructions of the request. Null if the model is an agent or there are none."""
+    """Instructions of the request. Null if the request has none."""
     tools: list[JsonObject]
     """Functions and registered tools of the request."""
     tool_choice: JsonValue
@@ -2555,7 +2603,8 @@ class ResponseObject(TypedDict):
     prompt_cache_key: str | None
     """Key for the provider's prompt cache, as in the request. Null if the request has none."""
     conversation: JsonObject | None
-    """Session of the response, as `{"id": "sess_…"}`. Null if there is none."""
+    """Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
+    session."""
     error: JsonObject | None
     """Error of a failed response, with `code` and `message`. Null for other responses."""
     incomplete_details: JsonObject | None
@@ -2572,7 +2621,7 @@ class ResponseOutputFunctionCall(TypedDict):
     type: Literal['function_call']
     """Always `function_call`."""
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     call_id: str
     """ID of the call. Send it with the result."""
     name: str
@@ -2588,9 +2637,9 @@ class ResponseOutputItemAddedEvent(TypedDict):
     type: Literal['response.output_item.added']
     """Always `response.output_item.added`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     item: ResponseOutputItem
     """Current state of the item."""
 
@@ -2600,9 +2649,9 @@ class ResponseOutputItemDoneEvent(TypedDict):
     type: Literal['response.output_item.done']
     """Always `response.output_item.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     item: ResponseOutputItem
     """Current state of the item."""
 
@@ -2626,7 +2675,7 @@ class ResponseOutputMcpCall(TypedDict):
     type: Literal['mcp_call']
     """Always `mcp_call`."""
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     server_label: str
     """Label of the server: `runward`, or the kind of a hosted tool."""
     name: str
@@ -2634,11 +2683,11 @@ class ResponseOutputMcpCall(TypedDict):
     arguments: str
     """Arguments of the call: a JSON object as text."""
     approval_request_id: str | None
-    """ID of the approval. Null if the call needed none."""
+    """ID of the approval. Null if the call needed no approval."""
     output: str | None
     """Result of the call. Null if the call has not succeeded."""
     error: JsonObject | None
-    """Error of the call. Null if the call has not failed."""
+    """Error of the call. Null unless the call has failed."""
     status: ResponseItemStatus
     """Status of the item."""
 
@@ -2648,7 +2697,7 @@ class ResponseOutputMessage(TypedDict):
     type: Literal['message']
     """Always `message`."""
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     status: ResponseItemStatus
     """Status of the item."""
     role: Literal['assistant']
@@ -2662,7 +2711,7 @@ class ResponseOutputReasoning(TypedDict):
     type: Literal['reasoning']
     """Always `reasoning`."""
     id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
 
@@ -2682,9 +2731,9 @@ class ResponseOutputText(TypedDict):
     text: str
     """Text of the part."""
     annotations: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
     logprobs: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
 
 
 class ResponseOutputTextDeltaEvent(TypedDict):
@@ -2692,17 +2741,17 @@ class ResponseOutputTextDeltaEvent(TypedDict):
     type: Literal['response.output_text.delta']
     """Always `response.output_text.delta`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     content_index: int
-    """Position of the part in `content`."""
+    """Position of the part in the item's `content`, counted from 0."""
     delta: str
     """Text to append to the previous text."""
     logprobs: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
 
 
 class ResponseOutputTextDoneEvent(TypedDict):
@@ -2710,17 +2759,17 @@ class ResponseOutputTextDoneEvent(TypedDict):
     type: Literal['response.output_text.done']
     """Always `response.output_text.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     content_index: int
-    """Position of the part in `content`."""
+    """Position of the part in the item's `content`, counted from 0."""
     text: str
     """Complete text of the part."""
     logprobs: list[JsonObject]
-    """List that is always empty."""
+    """Always an empty list."""
 
 
 class ResponseQueuedEvent(TypedDict):
@@ -2728,7 +2777,7 @@ class ResponseQueuedEvent(TypedDict):
     type: Literal['response.queued']
     """Always `response.queued`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     response: ResponseObject
     """Current state of the response."""
 
@@ -2738,15 +2787,15 @@ class ResponseReasoningSummaryPartAddedEvent(TypedDict):
     type: Literal['response.reasoning_summary_part.added']
     """Always `response.reasoning_summary_part.added`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     summary_index: int
-    """Position of the part in `summary`."""
+    """Position of the part in the item's `summary`, counted from 0."""
     part: ResponseSummaryText
-    """Current state of the part."""
+    """Current state of the message part."""
 
 
 class ResponseReasoningSummaryPartDoneEvent(TypedDict):
@@ -2754,15 +2803,15 @@ class ResponseReasoningSummaryPartDoneEvent(TypedDict):
     type: Literal['response.reasoning_summary_part.done']
     """Always `response.reasoning_summary_part.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     summary_index: int
-    """Position of the part in `summary`."""
+    """Position of the part in the item's `summary`, counted from 0."""
     part: ResponseSummaryText
-    """Current state of the part."""
+    """Current state of the message part."""
 
 
 class ResponseReasoningSummaryTextDeltaEvent(TypedDict):
@@ -2770,13 +2819,13 @@ class ResponseReasoningSummaryTextDeltaEvent(TypedDict):
     type: Literal['response.reasoning_summary_text.delta']
     """Always `response.reasoning_summary_text.delta`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     summary_index: int
-    """Position of the part in `summary`."""
+    """Position of the part in the item's `summary`, counted from 0."""
     delta: str
     """Text to append to the previous text."""
 
@@ -2786,13 +2835,13 @@ class ResponseReasoningSummaryTextDoneEvent(TypedDict):
     type: Literal['response.reasoning_summary_text.done']
     """Always `response.reasoning_summary_text.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     summary_index: int
-    """Position of the part in `summary`."""
+    """Position of the part in the item's `summary`, counted from 0."""
     text: str
     """Complete text of the part."""
 
@@ -2802,13 +2851,13 @@ class ResponseRefusalDeltaEvent(TypedDict):
     type: Literal['response.refusal.delta']
     """Always `response.refusal.delta`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     content_index: int
-    """Position of the part in `content`."""
+    """Position of the part in the item's `content`, counted from 0."""
     delta: str
     """Text to append to the previous text."""
 
@@ -2818,13 +2867,13 @@ class ResponseRefusalDoneEvent(TypedDict):
     type: Literal['response.refusal.done']
     """Always `response.refusal.done`."""
     sequence_number: int
-    """Position of the event in the stream. It increases, but may skip numbers."""
+    """Position of the event in the stream. Positions increase but can have gaps."""
     item_id: str
-    """ID of the item."""
+    """ID of the output item that the event is about."""
     output_index: int
-    """Position of the item in `output`."""
+    """Position of the item in the response's `output`, counted from 0."""
     content_index: int
-    """Position of the part in `content`."""
+    """Position of the part in the item's `content`, counted from 0."""
     refusal: str
     """Complete text of the part."""
 
@@ -2838,7 +2887,7 @@ class ResponseSummaryText(TypedDict):
 
 
 class ResponseTextConfig(TypedDict):
-    """Settings of the model's text output."""
+    """Settings of the model's text output, such as its format."""
     format: NotRequired[ResponseFormat | None]
     """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
     verbosity: NotRequired[Verbosity | None]
@@ -2862,7 +2911,8 @@ class Retry(TypedDict):
     max_attempts: NotRequired[int]
     """Maximum number of attempts, including the first one."""
     initial_seconds: NotRequired[float]
-    """Maximum delay before the second attempt, in seconds. It doubles with each further attempt."""
+    """Maximum delay before the second attempt, in seconds. Runward doubles the delay for each
+    further attempt."""
     max_seconds: NotRequired[float]
     """Maximum delay between two attempts, in seconds."""
     on: NotRequired[list[int]]
@@ -2873,13 +2923,15 @@ class RetryInput(TypedDict):
     """How often Runward retries a call and how long it waits between attempts. Delays are
     randomized (full jitter) and count toward the call's timeout."""
     max_attempts: NotRequired[int]
-    """Maximum number of attempts, including the first one."""
+    """Maximum number of attempts, including the first one. Default: 3."""
     initial_seconds: NotRequired[float]
-    """Maximum delay before the second attempt, in seconds. It doubles with each further attempt."""
+    """Maximum delay before the second attempt, in seconds. Runward doubles the delay for each
+    further attempt. Default: 0.5."""
     max_seconds: NotRequired[float]
-    """Maximum delay between two attempts, in seconds."""
+    """Maximum delay between two attempts, in seconds. Default: 10."""
     on: NotRequired[list[int]]
-    """HTTP status codes that Runward retries even if the tool is not idempotent."""
+    """HTTP status codes that Runward retries even if the tool is not idempotent. Default: an
+    empty list."""
 
 
 class RetryResolution(TypedDict):
@@ -2889,7 +2941,7 @@ class RetryResolution(TypedDict):
 
 
 class RootRun(TypedDict):
-    """The run that a client started: the run that made the call, or the topmost run above it."""
+    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
     id: str
     """ID of the run."""
     agent: str | None
@@ -2899,7 +2951,8 @@ class RootRun(TypedDict):
     created_at: str
     """When the run was accepted."""
     input: str | None
-    """Text of the last user message of the run, up to 2,000 characters. Null if there is none."""
+    """Text of the last user message of the run, up to 2,000 characters. Null if the run has no
+    user message."""
 
 
 class Run(TypedDict):
@@ -2914,39 +2967,41 @@ class Run(TypedDict):
     performs one of its `required_actions`. A run that waits only for callbacks has the status
     `in_progress`."""
     agent: str | None
-    """Name of the agent that currently has the run. Null if the run uses no registered agent."""
+    """Name of the agent that currently executes the run. Null if the run uses no registered
+    agent."""
     model: str | list[str] | None
     """Model of the run, or several models in order of preference. Null for a workflow, which has
     no model."""
     session_id: str | None
-    """ID of the session that the run belongs to. Null if it belongs to none."""
+    """ID of the session that the run belongs to. Null if the run belongs to no session."""
     continued_from: str | None
     """ID of the run that this run continues. Null for other runs."""
     parent_run_id: str | None
     """ID of the parent run. Set only for child runs."""
     created_by: Actor | None
-    """API key that started the run. For a child run, the API key that started the topmost run
-    above it."""
+    """API key that started the run. For a child run, the API key that started its topmost
+    ancestor."""
     turn: int
-    """Number of turns so far."""
+    """Number of turns that the run has had so far."""
     usage: Usage
-    """Tokens and cost so far, including child runs."""
+    """Number of tokens and cost of the run so far, including child runs."""
     output: JsonValue
     """Final output: the text of the model, or the result of the tool that ended the run. Null
     until there is an output."""
     output_parsed: JsonValue
-    """Final output parsed as JSON. Null unless the run has an `output_schema`."""
+    """Final output parsed as JSON. Null if the run has no `output_schema` or no output yet."""
     error: RunError | None
     """The error that the run failed with. Set only for the status `failed`."""
     incomplete_details: IncompleteDetails | None
     """The limit that ended the run. Null if no limit ended it."""
     required_actions: list[RequiredAction]
-    """Actions that a person or a client must perform for this run or a run below it, whatever
-    its status is."""
+    """Actions that a person or a client must perform for this run or its child runs at any
+    depth. The list can contain actions while `status` is not `requires_action`."""
     waiting_for: list[CallbackWait]
-    """Tool calls of this run or a run below it that wait for a callback of their tool."""
+    """Tool calls of this run or its child runs at any depth that wait for a callback of their
+    tool."""
     last_sequence: int
-    """Sequence number of the newest event."""
+    """Sequence number of the newest event of the run."""
     created_at: str
     """When the run was accepted."""
     started_at: str | None
@@ -2954,13 +3009,13 @@ class Run(TypedDict):
     ended_at: str | None
     """When the run ended. Null while it is open."""
     context: JsonObject | None
-    """Context that was given when the run was started. Rules and tools can read it. The model
-    never sees it."""
+    """Context that the client set when it started the run. Rules and tools can read it. The
+    model never sees it."""
     metadata: JsonObject
-    """Metadata that was given when the run was started."""
+    """Custom metadata that the client set when it started the run."""
     config: RunConfig | None
-    """Input and configuration that the run was started with. Null unless the request has
-    `include=config`."""
+    """Input and configuration that the run was started with. Null if the request does not
+    contain `include=config`."""
 
 
 class RunCancelledEvent(TypedDict):
@@ -2970,8 +3025,8 @@ class RunCancelledEvent(TypedDict):
     type: Literal['run.cancelled']
     """Always `run.cancelled`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -2987,8 +3042,8 @@ class RunCompletedEvent(TypedDict):
     type: Literal['run.completed']
     """Always `run.completed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3000,7 +3055,8 @@ class RunCompletedEvent(TypedDict):
 class RunConfig(TypedDict):
     """The input and the configuration that a run was started with."""
     input: list[MessageItem]
-    """Messages that the run was started with. For a continued run, the messages that were added."""
+    """Messages that the run was started with. For a continued run, only the messages that the
+    client added."""
     instructions: str
     """Instructions that the model reads before the input."""
     tools: list[str]
@@ -3031,8 +3087,8 @@ class RunCreatedEvent(TypedDict):
     type: Literal['run.created']
     """Always `run.created`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3068,8 +3124,8 @@ class RunExpiredEvent(TypedDict):
     type: Literal['run.expired']
     """Always `run.expired`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3085,8 +3141,8 @@ class RunFailedEvent(TypedDict):
     type: Literal['run.failed']
     """Always `run.failed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3106,7 +3162,7 @@ class RunHostedCallItem(TypedDict):
     type: Literal['hosted_call']
     """Always `hosted_call`."""
     call_id: str
-    """ID that the provider gave the call."""
+    """ID of the hosted tool call, as the provider generated it."""
     name: str
     """Name of the hosted tool."""
     kind: str
@@ -3130,8 +3186,8 @@ class RunIncompleteEvent(TypedDict):
     type: Literal['run.incomplete']
     """Always `run.incomplete`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3141,8 +3197,8 @@ class RunIncompleteEvent(TypedDict):
 
 
 class RunItemList(TypedDict):
-    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls
-    that the model's provider ran. `native` contains data that only one provider understands."""
+    """A page of a run's conversation: messages, tool calls, tool results, reasoning, and hosted
+    tool calls. `native` contains data that only one provider understands."""
     object: Literal['list']
     """Always `list`."""
     data: list[RunItem]
@@ -3163,14 +3219,16 @@ class RunList(TypedDict):
     data: list[Run]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class RunMessageItem(TypedDict):
@@ -3190,7 +3248,8 @@ class RunMessageItem(TypedDict):
     refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the message. Missing if there is none."""
+    """Data of the message in the provider's format. Missing if the provider returned no such
+    data."""
 
 
 class RunReasoningItem(TypedDict):
@@ -3216,8 +3275,8 @@ class RunResumedEvent(TypedDict):
     type: Literal['run.resumed']
     """Always `run.resumed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3233,8 +3292,8 @@ class RunStartedEvent(TypedDict):
     type: Literal['run.started']
     """Always `run.started`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3262,7 +3321,7 @@ class RunToolCallItem(TypedDict):
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the call. Missing if there is none."""
+    """Data of the call in the provider's format. Missing if the provider returned no such data."""
 
 
 class RunToolResultItem(TypedDict):
@@ -3308,15 +3367,15 @@ class RunWaitingData(TypedDict):
 
 
 class RunWaitingEvent(TypedDict):
-    """The run cannot continue until a person or a client acts. `waiting_for` lists the calls
-    that wait. A run that waits only for callbacks has no such event."""
+    """The run cannot continue until a person or a client acts. `waiting_for` lists the tool
+    calls that wait. If a run waits only for callbacks, Runward records no such event."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['run.waiting']
     """Always `run.waiting`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3348,14 +3407,16 @@ class SecretList(TypedDict):
     data: list[Secret]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class SecretReference(TypedDict):
@@ -3363,7 +3424,7 @@ class SecretReference(TypedDict):
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: NotRequired[str]
-    """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
+    """Text to put before the secret's value, such as `Bearer ` with a trailing space."""
 
 
 class SecretReferenceInput(TypedDict):
@@ -3371,24 +3432,25 @@ class SecretReferenceInput(TypedDict):
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: NotRequired[str]
-    """Text to put before the secret's value. For example, `Bearer ` with a trailing space."""
+    """Text to put before the secret's value, such as `Bearer ` with a trailing space. Default:
+    an empty text."""
 
 
 class SendInput(TypedDict):
     """A message for a run that has not ended."""
     input: Input
-    """A text, or messages. The model reads them in its next turn, after all open tool calls have
-    results."""
+    """Input for the model: a text, or a list of messages. The model reads it in its next turn,
+    after all open tool calls have results."""
 
 
 class Session(TypedDict):
-    """A conversation shared by several runs, of which only one works at a time."""
+    """A conversation shared by several runs. Only one of its runs executes at a time."""
     id: str
     """ID of the session. Runs refer to it as `session_id`."""
     object: Literal['session']
     """Always `session`."""
     name: str | None
-    """Name of the session, for people. Null if it has none."""
+    """Name of the session, for people. Null if the session has no name."""
     metadata: JsonObject
     """Custom metadata of the session."""
     state: JsonObject
@@ -3400,7 +3462,7 @@ class Session(TypedDict):
     created_at: str
     """When the session was created."""
     updated_at: str
-    """When the session was last updated, or one of its runs ended."""
+    """When the session was last changed. The end of a run changes its session."""
 
 
 class SessionHostedCallItem(TypedDict):
@@ -3412,7 +3474,7 @@ class SessionHostedCallItem(TypedDict):
     type: Literal['hosted_call']
     """Always `hosted_call`."""
     call_id: str
-    """ID that the provider gave the call."""
+    """ID of the hosted tool call, as the provider generated it."""
     name: str
     """Name of the hosted tool."""
     kind: str
@@ -3452,14 +3514,16 @@ class SessionList(TypedDict):
     data: list[Session]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class SessionMessageItem(TypedDict):
@@ -3477,7 +3541,8 @@ class SessionMessageItem(TypedDict):
     refusal: NotRequired[Literal[True]]
     """True if the message is a refusal of the model."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the message. Missing if there is none."""
+    """Data of the message in the provider's format. Missing if the provider returned no such
+    data."""
 
 
 class SessionReasoningItem(TypedDict):
@@ -3511,7 +3576,7 @@ class SessionToolCallItem(TypedDict):
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the call. Missing if there is none."""
+    """Data of the call in the provider's format. Missing if the provider returned no such data."""
 
 
 class SessionToolResultItem(TypedDict):
@@ -3545,72 +3610,76 @@ class StartRun(TypedDict):
     input: Input
     """Input of the run: a text, or the messages of a conversation."""
     agent: NotRequired[str | None]
-    """Name of a registered agent. Fields that configure an agent, such as `model` or `tools`,
-    are then not allowed."""
+    """Name of a registered agent. If it is set, fields that configure an agent, such as `model`
+    or `tools`, are not allowed. Null: the request itself contains the configuration."""
     model: NotRequired[str | list[str] | None]
-    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
-    model is used if the ones before it fail."""
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+    Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
-    """Instructions that the model reads before the input."""
+    """Instructions that the model reads before the input. Default: an empty text."""
     kind: NotRequired[AgentKind]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-    run the agents in `agents` and have no model."""
+    run the agents in `agents` and have no model. Default: `llm`."""
     tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64, the model
-    gets a tool that searches them."""
+    """Names of registered tools that the model may call. If there are more than 64 tools,
+    Runward gives the model a tool that searches them. Default: an empty list."""
     handoffs: NotRequired[list[str]]
-    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
-    each of them."""
+    """Names of agents that may take over the run. For each of them, Runward gives the model a
+    tool `transfer_to_NAME`. Default: an empty list."""
     agents: NotRequired[list[str]]
     """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
-    `parallel`, and `loop`."""
+    `parallel`, and `loop`. Default: an empty list."""
     max_iterations: NotRequired[int]
-    """Maximum number of times that a workflow of kind `loop` runs its agents."""
+    """Maximum number of times that a workflow of kind `loop` runs its agents. Default: 10."""
     tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-    object `{"name": …}` names the tool that the model must call."""
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
+    object `{"name": …}` names the tool that the model must call. Default: `auto`."""
     reset_tool_choice: NotRequired[bool]
-    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-    finish."""
+    """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
+    model can finish. Default: true."""
     parallel_tool_calls: NotRequired[bool]
-    """Whether the model may request several tool calls in one turn."""
+    """Whether the model may request several tool calls in one turn. Default: true."""
     model_settings: NotRequired[dict[str, JsonValue]]
     """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
     output_schema: NotRequired[JsonObject | None]
-    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
-    the output is free text."""
+    """JSON Schema of the final output. The run returns the parsed output in `output_parsed`.
+    Null: the output is free text."""
     output_retries: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
-    `output_schema`. The run then ends as `incomplete`."""
+    `output_schema`. If no correction matches, the run ends as `incomplete`. Default: 1."""
     tool_use_behavior: NotRequired[ToolUseMode | StopAtToolsInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
-    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
-    only results of the tools in `stop_at` do."""
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object: the
+    first successful result of a tool in `stop_at` becomes the run's output. Default:
+    `run_llm_again`."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
-    reads an error. `fail_run`: the run fails."""
+    reads an error message. `fail_run`: the run fails. Default: `return_error`."""
     on_max_turns: NotRequired[MaxTurnsMode | MaxTurnsOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
-    fails. An object: the run completes with its `output`."""
+    fails. An object: the run completes with its `output`. Default: `incomplete`."""
     limits: NotRequired[LimitsInput]
-    """Limits of the run."""
+    """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
-    """Hooks that Runward calls before and after each model request and each tool call."""
+    """Hooks that Runward calls before and after each model request and each tool call. Default:
+    an empty list."""
     guardrails: NotRequired[list[GuardrailInput]]
-    """Guardrails that check the run's input, its tool calls, and its final output."""
+    """Guardrails that check the run's input, its tool calls, and its final output. Default: an
+    empty list."""
     history: NotRequired[HistoryLimitsInput]
-    """How much of the session's earlier runs the model sees."""
+    """Limits on how much of the session's earlier conversation the model sees. By default, the
+    model sees all of it."""
     session_id: NotRequired[str | None]
     """ID of the session that the run belongs to. The model sees the session's earlier
-    conversation."""
+    conversation. Null: the run belongs to no session."""
     on_conflict: NotRequired[ConflictMode | None]
     """What happens if another run of the session is open. Null: the session's `on_conflict`
     applies."""
     context: NotRequired[JsonObject | None]
-    """Context for rules and tools. The model never sees it."""
+    """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: NotRequired[dict[str, JsonValue]]
-    """Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON."""
+    """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
 
 
 class StateUpdatedData(TypedDict):
@@ -3634,8 +3703,8 @@ class StateUpdatedEvent(TypedDict):
     type: Literal['state.updated']
     """Always `state.updated`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3687,11 +3756,11 @@ class TextDeltaData(TypedDict):
     turn: int
     """Number of the turn."""
     agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     text: str
     """Text of this piece."""
     offset: int
-    """Number of characters of the same text that precede this piece."""
+    """Number of characters of the same text that came before this piece."""
 
 
 class Tool(TypedDict):
@@ -3712,10 +3781,10 @@ class Tool(TypedDict):
     provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
     tool of a registered MCP server."""
     url: str | None
-    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-    tools."""
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
     agent: str | None
-    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
     output: ChildOutput | ChildToolOutput
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
@@ -3728,8 +3797,8 @@ class Tool(TypedDict):
     others are allowed. Optional properties become nullable."""
     timeout_seconds: float | None
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
-    no timeout of its own."""
+    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+    `client`: calls have no timeout."""
     on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
@@ -3738,34 +3807,35 @@ class Tool(TypedDict):
     run fails. An object: the model reads its message."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
-    retry calls whose outcome is unknown."""
+    send a call again when its outcome is unknown."""
     on_unknown: UnknownOutcomeMode
-    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
-    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry
     """How often Runward retries a call and how long it waits between attempts."""
     approval: ApprovalMode | CelRule | CallableRule
-    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin."""
     approval_expires_seconds: float
-    """Number of seconds until an approval expires. The model then reads that nobody decided.
-    Default: 7 days. Maximum: 365 days."""
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
     reject_message: str | None
-    """Message that the model reads if an approver rejects a call without a message. Null: a
-    built-in message."""
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
     enabled: bool | CelRule | CallableRule
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
     guardrails: list[Guardrail]
-    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
-    the tool's secret."""
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret."""
     concurrency: Concurrency
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: int
-    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
-    the model and stored in full."""
+    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
+    for the model and stores them in full."""
     metadata: dict[str, JsonValue]
-    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     code: str | None
     """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
     creates a new version of the tool. Null for other tools."""
@@ -3810,7 +3880,7 @@ class ToolCall(TypedDict):
     arguments: JsonObject
     """Arguments that Runward sends or has sent to the tool."""
     omitted_arguments: list[OmittedArgument]
-    """Arguments that are left out of `arguments` because of `max_arguments_bytes`."""
+    """Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`."""
     original_arguments: JsonObject | None
     """Arguments that the model requested. Null unless an approver edited them."""
     digest: str
@@ -3821,7 +3891,8 @@ class ToolCall(TypedDict):
     phase: CallPhase
     """Current phase of the call."""
     attempt: int
-    """Number of attempts, including one that is about to start. 0 if the call was never sent."""
+    """Number of attempts of the call, including an attempt that is about to start. 0 if the call
+    was never sent."""
     approval_id: str | None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None
@@ -3846,8 +3917,8 @@ class ToolCall(TypedDict):
     started_at: str | None
     """When the last attempt started. Null if there was no attempt."""
     deadline_at: str | None
-    """Time until which Runward accepts a callback or a client's result. Null if there is no such
-    time."""
+    """When Runward stops accepting a callback or a client's result for the call. Null if there
+    is no such limit."""
     ended_at: str | None
     """When the call got its result. Null while the call is open."""
 
@@ -3859,8 +3930,8 @@ class ToolCallApprovalDecidedEvent(TypedDict):
     type: Literal['tool_call.approval_decided']
     """Always `tool_call.approval_decided`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3877,8 +3948,8 @@ class ToolCallApprovalRequestedEvent(TypedDict):
     type: Literal['tool_call.approval_requested']
     """Always `tool_call.approval_requested`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3892,15 +3963,15 @@ class ToolCallArgumentsDeltaData(TypedDict):
     turn: int
     """Number of the turn."""
     agent: str | None
-    """Name of the agent whose turn it is. Null if the run uses no registered agent."""
+    """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     text: str
     """Text of this piece."""
     offset: int
-    """Number of characters of the same text that precede this piece."""
+    """Number of characters of the same text that came before this piece."""
     call_id: str | None
-    """ID of the tool call. Null until the model has generated it."""
+    """ID of the tool call. Null until the model has generated the ID."""
     tool: str | None
-    """Name of the tool. Null until the model has generated it."""
+    """Name of the tool. Null until the model has generated the name."""
 
 
 class ToolCallArgumentsDeltaEvent(TypedDict):
@@ -3930,8 +4001,8 @@ class ToolCallCancellation(TypedDict):
     attempt: int
     """Number of the last attempt."""
     fence: int
-    """Number that grows each time a worker claims the run. If two requests for one call differ,
-    trust the one with the higher number."""
+    """Number that increases each time a worker claims the run. If two requests for one call
+    differ, trust the request with the higher number."""
     reason: str
     """Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`."""
 
@@ -3943,8 +4014,8 @@ class ToolCallCancelledEvent(TypedDict):
     type: Literal['tool_call.cancelled']
     """Always `tool_call.cancelled`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -3960,8 +4031,8 @@ class ToolCallCompletedEvent(TypedDict):
     type: Literal['tool_call.completed']
     """Always `tool_call.completed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4008,8 +4079,8 @@ class ToolCallCreatedEvent(TypedDict):
     type: Literal['tool_call.created']
     """Always `tool_call.created`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4028,7 +4099,7 @@ class ToolCallEndedData(TypedDict):
     """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
     for calls that the provider ran."""
     attempt: NotRequired[int]
-    """Number of attempts."""
+    """Number of attempts of the call."""
     output: NotRequired[JsonValue]
     """Output of the call as the model reads it. A longer output is truncated to 32 KiB."""
     output_bytes: NotRequired[int]
@@ -4055,8 +4126,8 @@ class ToolCallFailedEvent(TypedDict):
     type: Literal['tool_call.failed']
     """Always `tool_call.failed`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4078,7 +4149,7 @@ class ToolCallItem(TypedDict):
     arguments_text: NotRequired[str]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
     native: NotRequired[ProviderData]
-    """Provider-specific data of the call. Missing if there is none."""
+    """Data of the call in the provider's format. Missing if the provider returned no such data."""
 
 
 class ToolCallList(TypedDict):
@@ -4089,14 +4160,16 @@ class ToolCallList(TypedDict):
     data: list[ToolCall]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class ToolCallOutcomeUnknownEvent(TypedDict):
@@ -4106,8 +4179,8 @@ class ToolCallOutcomeUnknownEvent(TypedDict):
     type: Literal['tool_call.outcome_unknown']
     """Always `tool_call.outcome_unknown`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4147,8 +4220,8 @@ class ToolCallProgressEvent(TypedDict):
     type: Literal['tool_call.progress']
     """Always `tool_call.progress`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4164,8 +4237,8 @@ class ToolCallRejectedEvent(TypedDict):
     type: Literal['tool_call.rejected']
     """Always `tool_call.rejected`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4191,19 +4264,19 @@ class ToolCallRequest(TypedDict):
     arguments: JsonObject
     """Arguments of the call. They match the tool's `parameters`."""
     context: JsonObject | None
-    """Context of the run, as the client gave it. Null if there is none."""
+    """Context that the client set when it started the run. Null if the client set none."""
     attempt: int
     """Number of the attempt, counted from 1 for each call."""
     fence: int
-    """Number that grows each time a worker claims the run. If two requests for one call differ,
-    trust the one with the higher number."""
+    """Number that increases each time a worker claims the run. If two requests for one call
+    differ, trust the request with the higher number."""
     deadline_ms: int
     """Number of milliseconds that Runward waits for the response."""
     callback: CallbackAddress
     """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """Input that the tool requested with `input_required`: the client's `responses` and the
-    tool's `state`."""
+    """Input that the client submitted after the tool requested it with `input_required`: the
+    client's `responses` and the tool's `state`."""
 
 
 class ToolCallStartedData(TypedDict):
@@ -4218,9 +4291,10 @@ class ToolCallStartedData(TypedDict):
     """Digest of the call: its tool, tool version, target URL, and arguments."""
     webhook_id: str
     """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool.
-    The same for every attempt."""
+    All attempts of a call use the same value."""
     timeout_seconds: float | None
-    """Time limit of the call in seconds. Null if only the end of the run limits the call."""
+    """Time limit of the call in seconds. Null if the call has no timeout. Runward then waits
+    until the run ends."""
 
 
 class ToolCallStartedEvent(TypedDict):
@@ -4231,8 +4305,8 @@ class ToolCallStartedEvent(TypedDict):
     type: Literal['tool_call.started']
     """Always `tool_call.started`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4248,8 +4322,8 @@ class ToolCallTimedOutEvent(TypedDict):
     type: Literal['tool_call.timed_out']
     """Always `tool_call.timed_out`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4271,7 +4345,8 @@ class ToolFilterInput(TypedDict):
     allow: NotRequired[list[str] | None]
     """Names of the tools to use, as the server names them. Null: all tools."""
     deny: NotRequired[list[str]]
-    """Names of the tools to leave out, as the server names them. `deny` overrides `allow`."""
+    """Names of the tools to leave out, as the server names them. `deny` overrides `allow`.
+    Default: an empty list."""
 
 
 class ToolList(TypedDict):
@@ -4282,14 +4357,16 @@ class ToolList(TypedDict):
     data: list[Tool]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """ID to pass as `before` to get the previous page: the ID of the first item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     last_id: str | None
-    """ID to pass as `after` to get the next page: the ID of the last item, or of the last
-    resource that a search examined. Null if there is none."""
+    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
+    last resource that a search examined. Null if the page is empty and no search can
+    continue."""
     has_more: bool
-    """Whether there are more items after this page. With `before`, whether there are more items
-    before this page."""
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class ToolResultAction(TypedDict):
@@ -4298,7 +4375,7 @@ class ToolResultAction(TypedDict):
     type: Literal['tool_result']
     """Always `tool_result`."""
     run_id: str
-    """ID of the run that made the call: this run or a run below it."""
+    """ID of the run that made the call: this run or one of its child runs at any depth."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -4309,8 +4386,8 @@ class ToolResultAction(TypedDict):
     """Input that a webhook tool requests, in the tool's own format. Null for a tool that the
     client runs."""
     path: list[str]
-    """Agents of the child runs on the way down from this run to the run that made the call.
-    Empty if this run made the call."""
+    """Names of the agents of the child runs that lead from this run to the run that made the
+    call. Empty if this run made the call."""
 
 
 class ToolResultItem(TypedDict):
@@ -4339,8 +4416,8 @@ class ToolTestResult(TypedDict):
     """Outcome of the test call. `accepted`: the tool returned 202 and would submit the result
     later."""
     output: JsonValue
-    """Output of the call. If the call failed, the error message that the tool returned for the
-    model, or null."""
+    """Output of the call. If the call failed, the tool's error message for the model. Null if
+    the call failed without such a message."""
     detail: str | None
     """Description of the error, for operators. Null if the call succeeded."""
     status: int | None
@@ -4356,56 +4433,57 @@ class UpdateAgent(TypedDict):
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model."""
     model: NotRequired[str | list[str] | None]
-    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each
-    model is used if the ones before it fail."""
+    """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+    Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
     """Instructions that the model reads before the input."""
     tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64, the model
-    gets a tool that searches them."""
+    """Names of registered tools that the model may call. If there are more than 64 tools,
+    Runward gives the model a tool that searches them."""
     handoffs: NotRequired[list[str]]
-    """Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for
-    each of them."""
+    """Names of agents that may take over the run. For each of them, Runward gives the model a
+    tool `transfer_to_NAME`."""
     agents: NotRequired[list[str]]
     """Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
     tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
     object `{"name": …}` names the tool that the model must call."""
     reset_tool_choice: NotRequired[bool]
-    """Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-    finish."""
+    """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
+    model can finish."""
     parallel_tool_calls: NotRequired[bool]
     """Whether the model may request several tool calls in one turn."""
     model_settings: NotRequired[dict[str, JsonValue]]
     """Settings of the model request, such as `temperature`, `max_output_tokens`, or `reasoning`."""
     output_schema: NotRequired[JsonObject | None]
-    """JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null:
-    the output is free text."""
+    """JSON Schema of the final output. The run returns the parsed output in `output_parsed`.
+    Null: the output is free text."""
     output_retries: NotRequired[int]
     """Maximum number of times that the model may correct an output that does not match
-    `output_schema`. The run then ends as `incomplete`."""
+    `output_schema`. If no correction matches, the run ends as `incomplete`."""
     tool_use_behavior: NotRequired[ToolUseMode | StopAtToolsInput]
     """What happens after tool calls. `run_llm_again`: the model reads the results.
-    `stop_on_first_tool`: the first successful result becomes the run's output. An object:
-    only results of the tools in `stop_at` do."""
+    `stop_on_first_tool`: the first successful result becomes the run's output. An object: the
+    first successful result of a tool in `stop_at` becomes the run's output."""
     on_unknown_tool: NotRequired[FailureMode]
     """What happens if the model calls a tool that does not exist. `return_error`: the model
-    reads an error. `fail_run`: the run fails."""
+    reads an error message. `fail_run`: the run fails."""
     on_max_turns: NotRequired[MaxTurnsMode | MaxTurnsOutputInput]
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
     limits: NotRequired[LimitsInput]
-    """Limits of the run."""
+    """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the run's input, its tool calls, and its final output."""
     history: NotRequired[HistoryLimitsInput]
-    """How much of the session's earlier runs the model sees."""
+    """Limits on how much of the session's earlier conversation the model sees. By default, the
+    model sees all of it."""
     description: NotRequired[str | None]
     """Description of the agent, for people and for agents that may hand over a run to it."""
     metadata: NotRequired[dict[str, JsonValue]]
@@ -4425,7 +4503,8 @@ class UpdateMcpServer(TypedDict):
     args: NotRequired[list[str]]
     """Arguments of the command."""
     tools: NotRequired[ToolFilterInput]
-    """Filter for the tools of the server. By default, all tools are used."""
+    """Filter that selects which tools of the server the project uses. By default, all tools are
+    used."""
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
@@ -4433,29 +4512,30 @@ class UpdateMcpServer(TypedDict):
     """Whether calls of the server's tools need approval. Null: `never` for tools that the server
     marks with `readOnlyHint`, and `always` for all others."""
     timeout_seconds: NotRequired[float | None]
-    """Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-    default."""
+    """Timeout of one call of the server's tools, in seconds. Null: the run's
+    `limits.tool_timeout_seconds`, or the default of the deployment."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every request. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     oauth: NotRequired[OAuth | None]
-    """OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-    request."""
+    """OAuth credentials with which Runward fetches access tokens for the MCP server. Runward
+    sends an access token with every request. Null: no OAuth."""
 
 
 class UpdateSession(TypedDict):
-    """The fields to update. `state` is merged: its keys replace keys of the same name, null
-    removes a key, and other keys stay."""
+    """The fields to update. Runward merges `state` by key: a given key replaces the previous
+    value, null removes the key, and other keys stay."""
     name: NotRequired[str | None]
     """Name of the session, for people. Null removes the name."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB
     as JSON."""
     state: NotRequired[JsonObject]
-    """Changes to the shared state, merged by top-level key. Null removes a key."""
+    """Changes to the shared state. Runward merges them by top-level key. Null as the value of a
+    key removes the key."""
     on_conflict: NotRequired[ConflictMode]
-    """What happens to a run that is started while another run of the session is open. Applies to
-    runs that are started from now on."""
+    """What happens to a run that is started while another run of the session is open. The new
+    value applies to runs that are started after the update."""
 
 
 class UpdateTool(TypedDict):
@@ -4471,10 +4551,10 @@ class UpdateTool(TypedDict):
     """JSON Schema of the result. If a result does not match, the model reads an error. Null:
     results are not validated."""
     url: NotRequired[str | None]
-    """URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-    tools."""
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
     agent: NotRequired[str | None]
-    """Name of the agent that runs the child run. Set only for tools of type `agent`."""
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
     output: NotRequired[ChildOutput | ChildToolOutputInput]
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
@@ -4487,8 +4567,8 @@ class UpdateTool(TypedDict):
     others are allowed. Optional properties become nullable."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has
-    no timeout of its own."""
+    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+    `client`: calls have no timeout."""
     on_timeout: NotRequired[FailureMode | FailureMessageInput | None]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads its message."""
@@ -4497,34 +4577,35 @@ class UpdateTool(TypedDict):
     run fails. An object: the model reads its message."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
-    retry calls whose outcome is unknown."""
+    send a call again when its outcome is unknown."""
     on_unknown: NotRequired[UnknownOutcomeMode | None]
-    """What happens if it is unknown whether a call took effect. `return_error`: the model reads
-    an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: NotRequired[RetryInput]
     """How often Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput | None]
-    """Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-    `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin."""
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin."""
     approval_expires_seconds: NotRequired[float | None]
-    """Number of seconds until an approval expires. The model then reads that nobody decided.
-    Default: 7 days. Maximum: 365 days."""
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
     reject_message: NotRequired[str | None]
-    """Message that the model reads if an approver rejects a call without a message. Null: a
-    built-in message."""
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
     enabled: NotRequired[bool | CelRuleInput | None]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
     guardrails: NotRequired[list[GuardrailInput] | None]
-    """Guardrails that check the calls and results of this tool. Webhook requests are signed with
-    the tool's secret."""
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret."""
     concurrency: NotRequired[ConcurrencyInput | None]
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: NotRequired[int | None]
-    """Maximum size in bytes of a result that the model reads. Longer results are truncated for
-    the model and stored in full."""
+    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
+    for the model and stores them in full."""
     metadata: NotRequired[dict[str, JsonValue] | None]
-    """Custom metadata of the tool. Rules can read it as `tool.metadata`."""
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     hosted: NotRequired[HostedToolInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
 
@@ -4550,7 +4631,7 @@ class UsageUpdatedData(TypedDict):
     turn: int
     """Number of turns that the run has had so far."""
     call_id: NotRequired[str]
-    """ID of the tool call whose child run caused the change. Set only if a child run's usage was
+    """ID of the tool call that started the child run. Set only if the usage of a child run was
     added."""
     input_tokens: int
     """Total number of input tokens of the run so far."""
@@ -4563,7 +4644,7 @@ class UsageUpdatedData(TypedDict):
     total_tokens: int
     """Total number of input and output tokens of the run so far."""
     cost_usd: float
-    """Total cost of the tokens in US dollars."""
+    """Total cost of the run so far in US dollars."""
 
 
 class UsageUpdatedEvent(TypedDict):
@@ -4573,8 +4654,8 @@ class UsageUpdatedEvent(TypedDict):
     type: Literal['usage.updated']
     """Always `usage.updated`."""
     sequence: int
-    """Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-    the server-sent event."""
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
     run_id: str
     """ID of the run."""
     created_at: str
@@ -4595,8 +4676,8 @@ class WebhookGuardrail(TypedDict):
     url: str
     """URL that Runward sends the request to."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails."""
 
 
 class WebhookGuardrailInput(TypedDict):
@@ -4611,8 +4692,8 @@ class WebhookGuardrailInput(TypedDict):
     url: str
     """URL that Runward sends the request to."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class WebhookHook(TypedDict):
@@ -4626,8 +4707,8 @@ class WebhookHook(TypedDict):
     url: str
     """URL that Runward sends the request to."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails."""
 
 
 class WebhookHookInput(TypedDict):
@@ -4641,8 +4722,8 @@ class WebhookHookInput(TypedDict):
     url: str
     """URL that Runward sends the request to."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. A guardrail that times out rejects. A hook that times
-    out fails."""
+    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
+    a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class StartRunQuery(TypedDict):
@@ -4656,13 +4737,14 @@ class StartRunQuery(TypedDict):
 class ListRunsQuery(TypedDict):
     """The query of `list_runs`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
     status: NotRequired[str]
     """Return only runs with this status. Separate several statuses with commas."""
     agent: NotRequired[str]
@@ -4676,16 +4758,16 @@ class ListRunsQuery(TypedDict):
     created_before: NotRequired[str]
     """Return only runs accepted before this time."""
     q: NotRequired[str]
-    """Return only runs that contain this text, ignoring case. Runward searches user messages,
-    outputs, errors, metadata values, agent names, and model names. A text such as
-    `run_019a5f1e`, with at least 8 digits of an ID, finds the runs whose IDs start with it,
-    including child runs."""
+    """Return only runs that contain this text. The search ignores case. Runward searches user
+    messages, outputs, errors, metadata values, agent names, and model names. If the text is
+    the beginning of a run ID with at least 8 digits, such as `run_019a5f1e`, Runward returns
+    the runs whose IDs start with it, including child runs."""
 
 
 class GetRunQuery(TypedDict):
     """The query of `get_run`."""
     include: NotRequired[Literal['config']]
-    """`config` adds the run's input and configuration to the response."""
+    """Additional data to return. `config`: the input and the configuration of the run."""
     wait: NotRequired[float]
     """Maximum number of seconds to wait before responding. A request for a run waits until the
     run has ended or has the status `requires_action`. A request for events waits until there
@@ -4695,85 +4777,92 @@ class GetRunQuery(TypedDict):
 class ListItemsQuery(TypedDict):
     """The query of `list_items`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 100."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the items. `asc`: oldest first. `desc`: newest first."""
+    """Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`."""
 
 
 class ListToolCallsQuery(TypedDict):
     """The query of `list_tool_calls`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 100."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the items. `asc`: oldest first. `desc`: newest first."""
+    """Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`."""
 
 
 class GetResponseQuery(TypedDict):
     """The query of `get_response`."""
     stream: NotRequired[bool]
-    """Whether to return a stream of the response's events."""
+    """Whether to return a stream of the response's events. Default: false."""
     starting_after: NotRequired[int]
-    """`sequence_number` of the last event that the client received."""
+    """`sequence_number` of the last event that the client received. The stream continues with
+    the event that follows it."""
     include_obfuscation: NotRequired[bool]
-    """Whether events have random padding. Runward supports only false."""
+    """Whether events have random padding. Runward supports only false. Default: false."""
 
 
 class ListInputItemsQuery(TypedDict):
     """The query of `list_input_items`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
 class ListSessionsQuery(TypedDict):
     """The query of `list_sessions`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
 class ListSessionItemsQuery(TypedDict):
     """The query of `list_session_items`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 100."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the items. `asc`: oldest first. `desc`: newest first."""
+    """Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`."""
 
 
 class ListEventsQuery(TypedDict):
     """The query of `list_events`."""
     limit: NotRequired[int]
-    """Maximum number of events to return."""
+    """Maximum number of events to return. Default: 100."""
     until: NotRequired[Literal['idle']]
-    """`idle` also ends the stream when the run waits for a person or a client."""
+    """When the stream ends in addition to the end of the run. `idle`: when the run waits for a
+    person or a client."""
     include: NotRequired[Literal['children']]
-    """`children` adds the events of all child runs at any depth, in the order in which they
-    happened."""
+    """Additional events to return. `children`: the events of all child runs at any depth, in the
+    order in which they happened."""
     after: NotRequired[str]
-    """Sequence number of the last event that the client received. With `include=children`, the
-    `last_id` of the previous page."""
+    """Sequence number of the last event that the client received. With `include=children`, use
+    the `last_id` of the previous page."""
     wait: NotRequired[float]
     """Maximum number of seconds to wait before responding. A request for a run waits until the
     run has ended or has the status `requires_action`. A request for events waits until there
@@ -4790,96 +4879,105 @@ class ListApprovalsQuery(TypedDict):
     tool: NotRequired[str]
     """Return only approvals for this tool."""
     max_arguments_bytes: NotRequired[int]
-    """Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit
-    are left out and listed in `omitted_arguments`. By default, all arguments are returned."""
+    """Maximum total size of each call's arguments, in bytes of JSON. Runward omits the arguments
+    that do not fit and lists them in `omitted_arguments`. By default, Runward returns all
+    arguments."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
 class GetApprovalQuery(TypedDict):
     """The query of `get_approval`."""
     max_arguments_bytes: NotRequired[int]
-    """Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit
-    are left out and listed in `omitted_arguments`. By default, all arguments are returned."""
+    """Maximum total size of each call's arguments, in bytes of JSON. Runward omits the arguments
+    that do not fit and lists them in `omitted_arguments`. By default, Runward returns all
+    arguments."""
 
 
 class ListRequiredActionsQuery(TypedDict):
     """The query of `list_required_actions`."""
     limit: NotRequired[int]
-    """Maximum number of calls to return."""
+    """Maximum number of calls to return. Default: 100."""
 
 
 class GetToolCallQuery(TypedDict):
     """The query of `get_tool_call`."""
     max_arguments_bytes: NotRequired[int]
-    """Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit
-    are left out and listed in `omitted_arguments`. By default, all arguments are returned."""
+    """Maximum total size of each call's arguments, in bytes of JSON. Runward omits the arguments
+    that do not fit and lists them in `omitted_arguments`. By default, Runward returns all
+    arguments."""
 
 
 class ListToolsQuery(TypedDict):
     """The query of `list_tools`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list by name. `asc`: A to Z. `desc`: Z to A."""
+    """Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`."""
 
 
 class ListRecentCallsQuery(TypedDict):
     """The query of `list_recent_calls`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
 class ListMcpServersQuery(TypedDict):
     """The query of `list_mcp_servers`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list by name. `asc`: A to Z. `desc`: Z to A."""
+    """Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`."""
 
 
 class ListSecretsQuery(TypedDict):
     """The query of `list_secrets`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list by name. `asc`: A to Z. `desc`: Z to A."""
+    """Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`."""
 
 
 class ListAgentsQuery(TypedDict):
     """The query of `list_agents`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list by name. `asc`: A to Z. `desc`: Z to A."""
+    """Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`."""
 
 
 class GetAgentQuery(TypedDict):
@@ -4891,35 +4989,38 @@ class GetAgentQuery(TypedDict):
 class ListAgentVersionsQuery(TypedDict):
     """The query of `list_agent_versions`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[int]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[int]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
 
 
 class ListKeysQuery(TypedDict):
     """The query of `list_keys`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
 class ListProjectsQuery(TypedDict):
     """The query of `list_projects`."""
     limit: NotRequired[int]
-    """Maximum number of items to return."""
+    """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
-    """`last_id` of a page. Returns the page that follows it."""
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
     before: NotRequired[str]
-    """`first_id` of a page. Returns the page before it. Not allowed with `after`."""
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
     order: NotRequired[SortOrder]
-    """Order of the list. `desc`: newest first. `asc`: oldest first."""
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
 ActionType: TypeAlias = "Literal['approval', 'resolve', 'tool_result']"

@@ -13,10 +13,10 @@ export interface paths {
         };
         /**
          * List runs
-         * @description List runs, newest first. The list contains no child runs unless `parent_run_id` is set. For
-         *     an unknown parent run, the list is empty. With `q`, Runward searches up to 2,000 runs for each
-         *     page, so a page may hold fewer runs than `limit`. If `has_more` is true, continue with
-         *     `last_id`.
+         * @description List runs, newest first. The list contains no child runs unless `parent_run_id` is set. If
+         *     the parent run does not exist, the list is empty. With `q`, Runward searches up to 2,000 runs
+         *     for each page, so a page can contain fewer runs than `limit`. If `has_more` is true, continue
+         *     with `last_id`.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -184,9 +184,10 @@ export interface paths {
         put?: never;
         /**
          * Create a response
-         * @description Create a response: start a run, or submit what a waiting run needs. By default, Runward
-         *     responds when the response has ended. With `background`, it responds immediately, and with
-         *     `stream`, it returns a stream of events.
+         * @description Create a response. Runward starts a run, or continues a run that waits for results or
+         *     decisions from the client. By default, Runward responds when the run has ended or waits for the
+         *     client. With `background`, it responds immediately. With `stream`, it returns a stream of
+         *     events.
          *
          *     Requires the scope `runs:write`.
          */
@@ -231,8 +232,8 @@ export interface paths {
         put?: never;
         /**
          * Cancel a response
-         * @description Cancel a response and its run, also if the run waits for the client. Cancelling a cancelled
-         *     response has no effect. If the run has ended in another way, Runward refuses the request with
+         * @description Cancel a response and its run, even if the run waits for the client. If the response is
+         *     already cancelled, nothing changes. If the run has ended in another way, Runward responds with
          *     409.
          *
          *     Requires the scope `runs:write`.
@@ -254,8 +255,8 @@ export interface paths {
         /**
          * List a response's input items
          * @description List the input items of a response. If the response continues a waiting run, the items are
-         *     what the client submitted to it. Otherwise, they are the input of the request and the
-         *     conversation before it.
+         *     the results and decisions that the client submitted. Otherwise, they are the input of the
+         *     request and the conversation before it.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -279,8 +280,9 @@ export interface paths {
         put?: never;
         /**
          * Compact a conversation
-         * @description Compact a conversation into one encrypted item, which can be sent as input in its place.
-         *     Runward does not summarize the conversation and does not call a model.
+         * @description Compact a conversation into one encrypted item. Later requests can use this item as input in
+         *     place of the conversation. Runward does not summarize the conversation and does not call a
+         *     model.
          *
          *     Requires the scope `runs:write`.
          */
@@ -308,7 +310,8 @@ export interface paths {
         put?: never;
         /**
          * Create a session
-         * @description Create a session. Runs join it with `session_id`.
+         * @description Create a session. To run an agent in it, start a run with the session's ID as
+         *     `session_id`.
          *
          *     Requires the scope `runs:write`.
          */
@@ -347,8 +350,8 @@ export interface paths {
         head?: never;
         /**
          * Update a session
-         * @description Update a session. The state is merged with changes that the session's runs make at the same
-         *     time.
+         * @description Update a session. Runward merges the given state with changes that the session's runs make at
+         *     the same time.
          *
          *     Requires the scope `runs:write`.
          */
@@ -364,8 +367,8 @@ export interface paths {
         };
         /**
          * List a session's items
-         * @description List the items of a session's runs that have ended. The session's next run continues from
-         *     these items.
+         * @description List the items of a session's runs that have ended. The next run of the session continues
+         *     from these items.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -389,8 +392,8 @@ export interface paths {
         put?: never;
         /**
          * Fork a session
-         * @description Fork a session. The fork shares the conversation up to one of its runs and has a copy of the
-         *     current state.
+         * @description Fork a session: create a new session with the same conversation, up to a run of your choice.
+         *     The fork also gets a copy of the current state.
          *
          *     Requires the scope `runs:write`.
          */
@@ -412,7 +415,7 @@ export interface paths {
          * List or stream events
          * @description List or stream the events of a run that follow a sequence number. By default, the response is
          *     a page of JSON. With `wait`, Runward responds as soon as there is a new event. A stream of
-         *     server-sent events ends with the run. With `include=children`, the cursor is the opaque
+         *     server-sent events ends when the run ends. With `include=children`, cursors are opaque: use the
          *     `last_id` of a page or the `id` of a server-sent event.
          *
          *     Requires the scope `runs:read` or `runs:write`.
@@ -435,7 +438,7 @@ export interface paths {
         };
         /**
          * List approvals
-         * @description List approvals, newest first. For an unknown run, the list is empty.
+         * @description List approvals, newest first. If the run does not exist, the list is empty.
          *
          *     Requires the scope `runs:read` or `approvals:decide`.
          */
@@ -481,9 +484,9 @@ export interface paths {
         put?: never;
         /**
          * Decide on an approval
-         * @description Decide on an approval. The run then continues by itself. The first decision wins: repeating
-         *     it returns the same response, and a different decision is refused with 409 and the first
-         *     decision.
+         * @description Decide on an approval. The run then continues automatically. Runward accepts only the first
+         *     decision. If a client repeats it, Runward returns the same response. If a client sends a
+         *     different decision, Runward responds with 409, and the error contains the first decision.
          *
          *     Requires the scope `approvals:decide`.
          */
@@ -504,8 +507,8 @@ export interface paths {
         /**
          * List required actions
          * @description List the tool calls of all runs that wait for a person or a client, most urgent first. The
-         *     response is small, so that an inbox can poll it: send the `ETag` of the last response as
-         *     `If-None-Match`. Load the details of a call with `GET /v1/approvals/{approval_id}` or `GET
+         *     response is small, so an inbox can poll it: send the `ETag` of the last response as
+         *     `If-None-Match`. To load the details of a call, use `GET /v1/approvals/{approval_id}` or `GET
          *     /v1/runs/{run_id}/tool_calls/{call_id}`.
          *
          *     Requires the scope `runs:read` or `approvals:decide`.
@@ -552,8 +555,8 @@ export interface paths {
         put?: never;
         /**
          * Resolve an unknown outcome
-         * @description Record the outcome of a call whose outcome is unknown. The call completed, failed, or did not
-         *     take effect and must be sent again.
+         * @description Record the outcome of a tool call whose outcome is unknown. Either the call completed, or it
+         *     failed, or Runward must send it again because it did not take effect.
          *
          *     Requires the scope `approvals:decide`.
          */
@@ -575,8 +578,9 @@ export interface paths {
         put?: never;
         /**
          * Submit a tool result
-         * @description Submit the result of a tool that the client runs, or the input that a tool requests. The
-         *     first result wins: repeating it has no effect, and a different result is refused with 409.
+         * @description Submit the result of a tool that the client runs, or the input that a tool requests. Runward
+         *     accepts only the first result. If a client repeats it, nothing changes. If a client sends a
+         *     different result, Runward responds with 409.
          *
          *     Requires the scope `runs:write`.
          */
@@ -598,10 +602,11 @@ export interface paths {
         put?: never;
         /**
          * Submit a callback
-         * @description Submit progress, a result, a failure, or a request for input for a call that the tool
-         *     accepted with 202. The token authorizes the request, so no API key is needed. The first result
-         *     wins: repeating it has no effect, and a different result is refused with 409. A result for a
-         *     call that has already ended is stored and answered with 410.
+         * @description Submit progress, a result, a failure, or a request for input for a tool call that the tool
+         *     accepted with 202. The token authorizes the request, so no API key is needed. Runward accepts
+         *     only the first result. If the tool repeats it, nothing changes. If the tool sends a different
+         *     result, Runward responds with 409. If the call has already ended, Runward stores the result and
+         *     responds with 410.
          */
         post: operations["submit_callback"];
         delete?: never;
@@ -648,7 +653,7 @@ export interface paths {
         };
         /**
          * Get a tool
-         * @description Get a tool in its current version.
+         * @description Get the current version of a tool.
          *
          *     Requires the scope `runs:read` or `tools:write`.
          */
@@ -686,7 +691,8 @@ export interface paths {
         put?: never;
         /**
          * Rotate a tool's signing secret
-         * @description Create a new signing secret. For 24 hours, calls are also signed with the previous secret.
+         * @description Create a new signing secret for a tool. For 24 hours, Runward signs calls with the new secret
+         *     and with the previous one.
          *
          *     Requires the scope `tools:write`.
          */
@@ -730,8 +736,8 @@ export interface paths {
         };
         /**
          * List a tool's calls
-         * @description List the calls of a tool in all runs of the project, newest first, together with statistics
-         *     of its newest 100 calls. Test calls are not included.
+         * @description List the calls of a tool in all runs of the project, newest first. The response also contains
+         *     statistics of the tool's newest 100 calls. Test calls are not included.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -857,8 +863,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a secret
-         * @description Delete a secret. Calls that refer to the secret then fail, and the error names the missing
-         *     secret.
+         * @description Delete a secret. Calls that refer to the secret then fail with an error that names it.
          *
          *     Requires the scope `tools:write`.
          */
@@ -907,7 +912,7 @@ export interface paths {
         put?: never;
         /**
          * Register an agent
-         * @description Register an agent. Runward looks up the agent's tools when a run starts.
+         * @description Register an agent. Runward looks up the agent's tools each time a run starts.
          *
          *     Requires the scope `tools:write`.
          */
@@ -927,7 +932,7 @@ export interface paths {
         };
         /**
          * Get an agent
-         * @description Get an agent in its current version or in an earlier version.
+         * @description Get the current version of an agent, or an earlier version.
          *
          *     Requires the scope `runs:read` or `tools:write`.
          */
@@ -945,8 +950,8 @@ export interface paths {
         head?: never;
         /**
          * Update an agent
-         * @description Update an agent. The update creates a new version. Runs that have already started keep their
-         *     version.
+         * @description Update an agent. The update creates a new version. Runs that have already started continue to
+         *     use their version.
          *
          *     Requires the scope `tools:write`.
          */
@@ -962,7 +967,8 @@ export interface paths {
         };
         /**
          * List an agent's versions
-         * @description List all versions of an agent, newest first. The ID of each item is its version number.
+         * @description List all versions of an agent, newest first. The cursors `first_id` and `last_id` are version
+         *     numbers.
          *
          *     Requires the scope `runs:read` or `tools:write`.
          */
@@ -1016,7 +1022,7 @@ export interface paths {
         /**
          * Rotate the policy's signing secret
          * @description Create a new signing secret for the guardrails and hooks of the project and its agents. For
-         *     24 hours, requests are also signed with the previous secret.
+         *     24 hours, Runward signs requests with the new secret and with the previous one.
          *
          *     Requires the scope `tools:write`.
          */
@@ -1093,7 +1099,7 @@ export interface paths {
         };
         /**
          * List projects
-         * @description List all projects.
+         * @description List all projects of the deployment.
          *
          *     Requires the scope `admin` on a key of the project `default`.
          */
@@ -1143,8 +1149,8 @@ export interface paths {
         };
         /**
          * Get capabilities
-         * @description Get the capabilities of this deployment. `plugins` lists the plugin functions of the
-         *     responding process only.
+         * @description Get the capabilities of this deployment. `plugins` lists only the plugin functions of the
+         *     process that responds.
          */
         get: operations["get_capabilities"];
         put?: never;
@@ -1185,8 +1191,8 @@ export interface paths {
         /**
          * Check readiness
          * @description Check that the process is ready for requests. It is ready if it is not stopping, its database
-         *     accepts writes, the database schema is current or newer, and the secret key matches. Otherwise,
-         *     the response is 503.
+         *     accepts writes, the database schema is current or newer, and its secret key belongs to the
+         *     database. Otherwise, Runward responds with 503.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -1230,7 +1236,7 @@ export interface webhooks {
         put?: never;
         /**
          * Receive a tool call
-         * @description Runward sends a tool call to the tool's `url`, with the tool's headers and an `Idempotency-Key` that equals the `webhook-id`. If Runward no longer waits for the result, it sends a notification to the same URL.
+         * @description Runward sends a tool call to the tool's `url`, with the headers of the tool. The `Idempotency-Key` has the same value as the `webhook-id`. If Runward no longer waits for the result, it sends a notification to the same URL.
          */
         post: operations["receive_tool_call"];
         delete?: never;
@@ -1250,7 +1256,7 @@ export interface webhooks {
         put?: never;
         /**
          * Receive a guardrail request
-         * @description Runward calls a guardrail to check a tool call, an input, or an output. Any response without a valid verdict counts as a rejection.
+         * @description Runward calls a guardrail to check a tool call, an input, or an output. Runward treats a response without a valid verdict as a rejection.
          */
         post: operations["receive_guardrail_question"];
         delete?: never;
@@ -1270,7 +1276,7 @@ export interface webhooks {
         put?: never;
         /**
          * Receive a hook request
-         * @description Runward calls a hook before or after a model request or a tool call. An empty object, null, or an empty body changes nothing.
+         * @description Runward calls a hook before or after a model request or a tool call. If the response is an empty object, null, or has an empty body, nothing changes.
          */
         post: operations["receive_hook"];
         delete?: never;
@@ -1354,8 +1360,8 @@ export interface components {
              */
             kind: components["schemas"]["AgentKind"];
             /**
-             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
-             *     is used if the ones before it fail.
+             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+             *     Runward uses the next model when a model fails.
              */
             model: string | string[] | null;
             /**
@@ -1364,14 +1370,14 @@ export interface components {
              */
             instructions: string;
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64, the model gets
-             *     a tool that searches them.
+             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
+             *     gives the model a tool that searches them.
              * @default []
              */
             tools: string[];
             /**
-             * @description Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
-             *     of them.
+             * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
+             *     `transfer_to_NAME`.
              * @default []
              */
             handoffs: string[];
@@ -1387,14 +1393,14 @@ export interface components {
              */
             max_iterations: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
              *     object `{"name": …}` names the tool that the model must call.
              * @default auto
              */
             tool_choice: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoice"];
             /**
-             * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-             *     finish.
+             * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
+             *     can finish.
              * @default true
              */
             reset_tool_choice: boolean;
@@ -1408,26 +1414,26 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /**
-             * @description JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
-             *     output is free text.
+             * @description JSON Schema of the final output. The run returns the parsed output in `output_parsed`. Null:
+             *     the output is free text.
              */
             output_schema: components["schemas"]["JsonObject"] | null;
             /**
              * @description Maximum number of times that the model may correct an output that does not match
-             *     `output_schema`. The run then ends as `incomplete`.
+             *     `output_schema`. If no correction matches, the run ends as `incomplete`.
              * @default 1
              */
             output_retries: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
-             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
-             *     results of the tools in `stop_at` do.
+             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: the first
+             *     successful result of a tool in `stop_at` becomes the run's output.
              * @default run_llm_again
              */
             tool_use_behavior: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtTools"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
-             *     an error. `fail_run`: the run fails.
+             *     an error message. `fail_run`: the run fails.
              * @default return_error
              */
             on_unknown_tool: components["schemas"]["FailureMode"];
@@ -1439,7 +1445,7 @@ export interface components {
              */
             on_max_turns: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutput"];
             /**
-             * @description Limits of the run.
+             * @description Limits of the run, such as its maximum number of turns.
              * @default {
              *       "max_turns": 10,
              *       "max_tool_calls": 200,
@@ -1458,7 +1464,8 @@ export interface components {
              */
             guardrails: components["schemas"]["Guardrail"][];
             /**
-             * @description How much of the session's earlier runs the model sees.
+             * @description Limits on how much of the session's earlier conversation the model sees. By default, the
+             *     model sees all of it.
              * @default {}
              */
             history: components["schemas"]["HistoryLimits"];
@@ -1558,11 +1565,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Agent"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description The registered tools that the model may call. */
@@ -1571,7 +1578,7 @@ export interface components {
             tool_names: string[];
         };
         /**
-         * @description A request for a person's decision about one tool call.
+         * @description A request for a person's decision on one tool call.
          * @example {
          *       "id": "apr_019a5f1e8a417d528c1e5b7a9f3d2c60",
          *       "object": "approval",
@@ -1628,21 +1635,21 @@ export interface components {
             run_id: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
-            /** @description Name of the tool to call. */
+            /** @description Name of the tool that the call is for. */
             tool: string;
-            /** @description Version of the tool, as the model saw it. */
+            /** @description Version of the tool that the model saw. */
             tool_version: number;
-            /** @description Full URL that Runward would call. Null for tools without a URL. */
+            /** @description Full URL to which Runward sends the call after an approval. Null for tools without a URL. */
             url: string | null;
-            /** @description Exact arguments of the call that the approval is about. */
+            /** @description Exact arguments of the tool call that needs the decision. */
             arguments: components["schemas"]["JsonObject"];
-            /** @description Arguments that are left out of `arguments` because of `max_arguments_bytes`. */
+            /** @description Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`. */
             omitted_arguments: components["schemas"]["OmittedArgument"][];
-            /** @description Arguments that the approver set. Null unless the decision was `edit`. */
+            /** @description Arguments that the approver set. Null for all decisions other than `edit`. */
             edited_arguments: components["schemas"]["JsonObject"] | null;
             /**
-             * @description Digest of the tool, its version, its target URL, and the arguments. A decision may include
-             *     it.
+             * @description Digest of the tool, its version, its target URL, and the arguments. If a decision contains
+             *     this digest, Runward refuses the decision when the call has changed.
              */
             digest: string;
             /**
@@ -1653,13 +1660,13 @@ export interface components {
             /** @description Decisions that this approval allows. */
             allowed_decisions: components["schemas"]["DecisionKind"][];
             /**
-             * @description Agents of the child runs on the way down from the run that a client started to the run that
-             *     made the call. Empty if the started run made the call.
+             * @description Names of the agents of the child runs that lead from the run that a client started to the run
+             *     that made the call. Empty if the client started the run that made the call.
              */
             path: string[];
             /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
             agent: string | null;
-            /** @description The run that a client started: the run that made the call, or the topmost run above it. */
+            /** @description The run that a client started. For a call of a child run, this is its topmost ancestor. */
             run: components["schemas"]["RootRun"] | null;
             /**
              * @description Text of the model response that requested the call, up to 2,000 characters. Null if the
@@ -1676,13 +1683,13 @@ export interface components {
              * @description When the approval expires if nobody decides.
              */
             expires_at: string;
-            /** @description When the approval was decided or closed. Null while it is pending. */
+            /** @description When the approval was decided or closed. Null while the approval is pending. */
             decided_at: string | null;
-            /** @description ID of the API key that decided. Null if nobody decided. */
+            /** @description ID of the API key that decided the approval. Null if nobody has decided. */
             decided_by: string | null;
-            /** @description API key that decided, with its name. Null if nobody decided. */
+            /** @description API key that decided the approval, with its name. Null if nobody has decided. */
             decider: components["schemas"]["Actor"] | null;
-            /** @description Message of the approver. Null if there is none. */
+            /** @description Message that the approver sent with the decision. Null if the approver sent no message. */
             message: string | null;
         };
         /**
@@ -1697,11 +1704,11 @@ export interface components {
             type: "approval";
             /** @description ID of the approval. Use it to submit the decision. */
             approval_id: string;
-            /** @description ID of the run that made the call: this run or a run below it. */
+            /** @description ID of the run that made the call: this run or one of its child runs at any depth. */
             run_id: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
-            /** @description Name of the tool to call. */
+            /** @description Name of the tool that the call is for. */
             tool: string;
             /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
             agent: string | null;
@@ -1720,26 +1727,26 @@ export interface components {
             /** @description Decisions that this approval allows. */
             allowed_decisions: components["schemas"]["DecisionKind"][];
             /**
-             * @description Agents of the child runs on the way down from this run to the run that made the call. Empty
-             *     if this run made the call.
+             * @description Names of the agents of the child runs that lead from this run to the run that made the call.
+             *     Empty if this run made the call.
              */
             path: string[];
         };
         /** @description Data of a `tool_call.approval_decided` event. */
         ApprovalDecidedData: {
-            /** @description ID of the approval. Missing if a remembered decision covered the call. */
+            /** @description ID of the approval. Missing if Runward applied a remembered decision. */
             approval_id?: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
             /** @description Name of the tool that the call is for. */
             tool?: string;
-            /** @description The decision. */
+            /** @description Decision on the tool call. */
             decision: components["schemas"]["DecisionKind"];
             /** @description Status of the approval after the decision. */
             status?: components["schemas"]["ApprovalStatus"];
-            /** @description ID of the API key that decided. Null if nobody decided. */
+            /** @description ID of the API key that decided the approval. Null if nobody has decided. */
             decided_by?: string | null;
-            /** @description Message of the approver. */
+            /** @description Message that the approver sent with the decision. */
             message?: string;
             /**
              * @description New arguments of the call. Set only for the decision `edit`. Null if they are larger than 32
@@ -1757,7 +1764,7 @@ export interface components {
             /** @description Digest of the edited call. Set only for the decision `edit`. */
             digest?: string;
             /**
-             * @description True if a remembered decision covered the call, so that Runward created no approval.
+             * @description True if Runward applied a remembered decision and created no approval.
              * @constant
              */
             remembered?: true;
@@ -1825,11 +1832,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Approval"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
@@ -1843,7 +1850,7 @@ export interface components {
             approval_id: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
-            /** @description Name of the tool to call. */
+            /** @description Name of the tool that the call is for. */
             tool: string;
             /** @description Version of the tool. */
             tool_version: number;
@@ -1873,7 +1880,7 @@ export interface components {
         ApproveDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
-             *     the decision with 409. Null: Runward does not compare.
+             *     the decision with 409. Null: Runward does not check the digest.
              */
             digest?: string | null;
             /**
@@ -1881,7 +1888,10 @@ export interface components {
              * @enum {string}
              */
             decision: "approve";
-            /** @description Apply the approval also to later calls of the tool. Null: only to this call. */
+            /**
+             * @description Later calls to which Runward applies the approval, too. Null: the approval applies only to
+             *     this call.
+             */
             remember?: components["schemas"]["RememberOptions"] | null;
         };
         /**
@@ -1891,11 +1901,11 @@ export interface components {
         AuthMethod: "client_secret_basic" | "client_secret_post";
         /** @description The error of a tool call that did not succeed. */
         CallError: {
-            /** @description The call's `reason`, or its `outcome` if it has no reason. */
+            /** @description Stable code of the error: the call's `reason`. If the call has no reason, its `outcome`. */
             code: string;
             /**
-             * @description Description of the error, for operators: up to 500 characters of the call's `detail`, or of
-             *     its output if it has no detail.
+             * @description Description of the error, for operators: up to 500 characters of the call's `detail`. If the
+             *     call has no detail, its output.
              */
             message: string;
         };
@@ -1926,23 +1936,23 @@ export interface components {
         CallReason: "tool_error" | "not_sent" | "invalid_response" | "invalid_output" | "invalid_arguments" | "truncated_response" | "unknown_tool" | "repeated_call" | "max_tool_calls" | "declined" | "declined_before" | "approval_expired" | "guardrail" | "responded" | "resolved" | "run_ended" | "run_cancelled";
         /** @description Statistics of the tool's newest 100 calls. */
         CallStatistics: {
-            /** @description Number of calls that the statistics cover, from 0 to 100. */
+            /** @description Number of calls in the statistics, from 0 to 100. */
             calls: number;
-            /** @description Number of these calls that failed, timed out, or have an unknown outcome. */
+            /** @description Number of calls in the statistics that failed, timed out, or have an unknown outcome. */
             failed: number;
             /**
-             * @description Number of these calls that were sent and have ended. The percentiles cover only these
-             *     calls.
+             * @description Number of calls in the statistics that were sent and have ended. The percentiles cover only
+             *     these calls.
              */
             timed: number;
-            /** @description Median of `duration_ms` in milliseconds. Null if no call has a duration. */
+            /** @description Median duration of the calls in milliseconds. Null if no call has a duration. */
             p50_ms: number | null;
-            /** @description 95th percentile of `duration_ms` in milliseconds. Null if no call has a duration. */
+            /** @description 95th percentile of the calls' durations in milliseconds. Null if no call has a duration. */
             p95_ms: number | null;
         };
         /**
-         * @description A function of a plugin that decides, as `package.module:function`. Only the plugin's code can
-         *     set it.
+         * @description A plugin function that returns true or false in place of a CEL expression. Only the code of a
+         *     plugin can set this rule.
          */
         CallableRule: {
             /** @description Path of the plugin's function, as `package.module:function`. */
@@ -2002,7 +2012,7 @@ export interface components {
              * @enum {string}
              */
             status: "progress";
-            /** @description Progress from 0 to 1. Null if it is unknown. */
+            /** @description Progress from 0 to 1. Null if the progress is unknown. */
             progress?: number | null;
             /** @description Progress message for the event log. The model does not see it. */
             message?: string | null;
@@ -2031,7 +2041,7 @@ export interface components {
              * @constant
              */
             type: "callback";
-            /** @description ID of the run that made the call: this run or a run below it. */
+            /** @description ID of the run that made the call: this run or one of its child runs at any depth. */
             run_id: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
@@ -2040,13 +2050,13 @@ export interface components {
             /** @description Arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /**
-             * @description When the call times out if no callback arrives. Null if only the end of the run limits the
-             *     call.
+             * @description When the call times out if no callback arrives. Null if the call has no timeout. Runward then
+             *     waits until the run ends.
              */
             deadline_at: string | null;
             /**
-             * @description Agents of the child runs on the way down from this run to the run that made the call. Empty
-             *     if this run made the call.
+             * @description Names of the agents of the child runs that lead from this run to the run that made the call.
+             *     Empty if this run made the call.
              */
             path: string[];
         };
@@ -2060,7 +2070,7 @@ export interface components {
             /**
              * @description `immediate`: the run ends before Runward responds, and running calls are recorded as
              *     cancelled. `after_turn`: the model's current response and the calls that have started can finish
-             *     first.
+             *     first. Default: `immediate`.
              * @default immediate
              */
             mode?: components["schemas"]["CancelMode"];
@@ -2153,8 +2163,8 @@ export interface components {
             plugins: components["schemas"]["LoadedPlugins"];
             mcp: components["schemas"]["McpCapabilities"];
             /**
-             * @description Names of the available model providers. The name of a provider is the part of a model name
-             *     before the colon.
+             * @description Names of the available model providers. In a model name, the provider's name precedes the
+             *     colon.
              */
             model_providers: string[];
             /** @description Capabilities of the models, by provider. */
@@ -2195,12 +2205,12 @@ export interface components {
         ChildOutput: "final" | "json";
         /** @description Use the last successful output of one of the child run's tools as the result. */
         ChildToolOutput: {
-            /** @description Name of the child run's tool whose output is used. */
+            /** @description Name of the child run's tool whose output becomes the result. */
             tool: string;
         };
         /** @description Use the last successful output of one of the child run's tools as the result. */
         ChildToolOutputInput: {
-            /** @description Name of the child run's tool whose output is used. */
+            /** @description Name of the child run's tool whose output becomes the result. */
             tool: string;
         };
         /** @description A conversation to compact. */
@@ -2209,7 +2219,10 @@ export interface components {
             model: string;
             /** @description Conversation to compact: a text, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
-            /** @description ID of a response whose conversation precedes the input. Null: only the input. */
+            /**
+             * @description ID of a response whose conversation precedes the input. Null: Runward compacts only the
+             *     input.
+             */
             previous_response_id?: string | null;
             /** @description Key for the provider's prompt cache. Accepted but ignored. */
             prompt_cache_key?: string | null;
@@ -2245,7 +2258,10 @@ export interface components {
             object: "response.compaction";
             /** @description When the compaction was created, as a Unix timestamp in seconds. */
             created_at: number;
-            /** @description One item with the type `compaction`. Send it as input in place of the conversation. */
+            /**
+             * @description List of one item with the type `compaction`. Send the item as input in place of the
+             *     conversation.
+             */
             output: components["schemas"]["JsonObject"][];
             /** @description Number of tokens used. All numbers are 0, because no model is called. */
             usage: components["schemas"]["JsonObject"];
@@ -2270,8 +2286,8 @@ export interface components {
             /** @description Name of a group of tools that share the limit. Null: the limit applies to this tool alone. */
             group?: string | null;
             /**
-             * @description Whether the call runs alone: after all earlier calls and before all later calls of the
-             *     run.
+             * @description Whether a call of the tool runs alone: after all earlier calls of the run, and before all
+             *     later ones.
              * @default false
              */
             serial?: boolean;
@@ -2279,15 +2295,15 @@ export interface components {
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         ConcurrencyInput: {
             /**
-             * @description Maximum number of calls that run at the same time.
+             * @description Maximum number of calls that run at the same time. Default: 8.
              * @default 8
              */
             limit?: number;
             /** @description Name of a group of tools that share the limit. Null: the limit applies to this tool alone. */
             group?: string | null;
             /**
-             * @description Whether the call runs alone: after all earlier calls and before all later calls of the
-             *     run.
+             * @description Whether a call of the tool runs alone: after all earlier calls of the run, and before all
+             *     later ones. Default: false.
              * @default false
              */
             serial?: boolean;
@@ -2304,7 +2320,7 @@ export interface components {
          *     }
          */
         ContinueRun: {
-            /** @description Maximum number of additional turns. Null: the previous run's limit. */
+            /** @description Maximum number of additional turns. Null: the `max_turns` of the previous run. */
             max_turns?: number | null;
             /** @description Message that the model reads before the run continues. Null: no message. */
             input?: string | components["schemas"]["InputMessage"][] | null;
@@ -2320,11 +2336,14 @@ export interface components {
          *     }
          */
         CreateKey: {
-            /** @description Name of the API key, such as the purpose of the key. */
+            /** @description Name of the API key. Choose a name that describes the purpose of the key. */
             name: string;
-            /** @description Scopes of the new API key. The API key that creates it must have each of them. */
+            /** @description Scopes of the new API key. The API key of the request must have all of them. */
             scopes: components["schemas"]["Scope"][];
-            /** @description When the API key expires, with an offset from UTC. Null: the key does not expire. */
+            /**
+             * @description When the API key expires, as a timestamp with an offset from UTC. Null: the key does not
+             *     expire.
+             */
             expires_at?: string | null;
         };
         /**
@@ -2360,13 +2379,16 @@ export interface components {
             /** @description Input of the response: a text, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
-             * @description Instructions that the model reads before the input. Not allowed for a registered agent, which
-             *     has its own.
+             * @description Instructions that the model reads before the input. Not allowed if `model` is a registered
+             *     agent, because agents have instructions.
              */
             instructions?: string | null;
-            /** @description ID of the response to continue. If null, Runward starts a new conversation. */
+            /** @description ID of the response to continue. Null: Runward starts a new conversation. */
             previous_response_id?: string | null;
-            /** @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: no session. */
+            /**
+             * @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
+             *     belongs to no session.
+             */
             conversation?: string | components["schemas"]["ResponseConversation"] | null;
             /** @description Functions that the client runs, and registered tools that Runward runs. */
             tools?: components["schemas"]["ResponseTool"][] | null;
@@ -2377,11 +2399,14 @@ export interface components {
             tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["ResponseToolChoice"] | null;
             /** @description Whether the model may request several tool calls in one turn. */
             parallel_tool_calls?: boolean | null;
-            /** @description Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default limit. */
+            /**
+             * @description Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
+             *     `limits.max_tool_calls`.
+             */
             max_tool_calls?: number | null;
-            /** @description Settings of the model's text output. */
+            /** @description Settings of the model's text output, such as its format. */
             text?: components["schemas"]["ResponseTextConfig"] | null;
-            /** @description Settings of the model's reasoning. */
+            /** @description Settings of the model's reasoning, such as its effort. */
             reasoning?: components["schemas"]["ReasoningConfig"] | null;
             /** @description Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default. */
             temperature?: number | null;
@@ -2396,45 +2421,51 @@ export interface components {
              *     the provider's default.
              */
             max_output_tokens?: number | null;
-            /** @description Identifier of the end user. Sets `model_settings.user`. */
+            /** @description Identifier of the end user. Sets `model_settings.user`. Null: Runward sends no identifier. */
             user?: string | null;
-            /** @description Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`. */
+            /**
+             * @description Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`. Null:
+             *     Runward sends no identifier.
+             */
             safety_identifier?: string | null;
-            /** @description Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`. */
+            /**
+             * @description Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`. Null: Runward
+             *     sends no key.
+             */
             prompt_cache_key?: string | null;
             /**
-             * @description Service tier of the provider. Sets `model_settings.service_tier`. Runward does not pass on
-             *     `auto` and `default`.
+             * @description Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
+             *     `auto` and `default` to the provider. Null: the provider's default.
              */
             service_tier?: string | null;
-            /** @description Custom metadata, which is returned with the response and the run. */
+            /** @description Custom metadata. Runward returns it with the response and the run. */
             metadata?: {
                 [key: string]: string;
             };
             /**
-             * @description Whether to return a stream of events.
+             * @description Whether to return a stream of events instead of one JSON object. Default: false.
              * @default false
              */
             stream?: boolean;
             /**
-             * @description Whether to respond immediately, before the run has ended.
+             * @description Whether to respond immediately, before the run has ended. Default: false.
              * @default false
              */
             background?: boolean;
             /**
-             * @description Whether to store the response. Runward supports only true, because all runs are stored.
+             * @description Whether to store the response. Runward supports only true, because all runs are stored. Default: true.
              * @default true
              */
             store?: boolean;
             /**
-             * @description Truncation of long inputs. Runward supports only `disabled`.
+             * @description Truncation of long inputs. Runward supports only `disabled`. Default: `disabled`.
              * @default disabled
              */
             truncation?: components["schemas"]["Truncation"];
             /** @description Additional output data. Runward supports only an empty list. */
             include?: string[];
             /**
-             * @description Number of log probabilities. Runward supports only 0.
+             * @description Number of log probabilities. Runward supports only 0. Default: 0.
              * @default 0
              */
             top_logprobs?: number;
@@ -2473,7 +2504,7 @@ export interface components {
             /**
              * @description What happens to a run that is started while another run of the session is open. `queue`: the
              *     new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the earlier open
-             *     runs are cancelled.
+             *     runs are cancelled. Default: `queue`.
              * @default queue
              */
             on_conflict?: components["schemas"]["ConflictMode"];
@@ -2489,7 +2520,7 @@ export interface components {
         EditDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
-             *     the decision with 409. Null: Runward does not compare.
+             *     the decision with 409. Null: Runward does not check the digest.
              */
             digest?: string | null;
             /**
@@ -2564,11 +2595,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Event"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
@@ -2614,7 +2645,7 @@ export interface components {
          */
         FailureMode: "return_error" | "fail_run";
         /**
-         * @description Where the fork of a session begins.
+         * @description Options for the fork of a session.
          * @example {
          *       "name": "What if",
          *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
@@ -2623,7 +2654,7 @@ export interface components {
         ForkSession: {
             /** @description ID of the last run whose items the fork contains. Null: all runs that have ended. */
             run_id?: string | null;
-            /** @description Name of the fork. Null: the name of the original session. */
+            /** @description Name of the new session. Null: the name of the original session. */
             name?: string | null;
         };
         /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Ignore those that you do not know. */
@@ -2672,9 +2703,12 @@ export interface components {
             stage: components["schemas"]["GuardrailStage"];
             /** @description ID of the run. */
             run_id: string;
-            /** @description Name of the agent that currently has the run. Null if the run uses no registered agent. */
+            /**
+             * @description Name of the agent that currently executes the run. Null if the run uses no registered
+             *     agent.
+             */
             agent: string | null;
-            /** @description Context of the run, as the client gave it. Null if there is none. */
+            /** @description Context that the client set when it started the run. Null if the client set none. */
             context: components["schemas"]["JsonObject"] | null;
             /** @description ID of the tool call. Unique within its run. Set only for the stages `input` and `output`. */
             call_id?: string;
@@ -2705,14 +2739,14 @@ export interface components {
         GuardrailStage: "pre_approval" | "input" | "output" | "run_input" | "run_output";
         /** @description Data of a `handoff.completed` event. */
         HandoffCompletedData: {
-            /** @description Name of the agent that had the run before the handoff. Null if the run was started without a registered agent. */
+            /** @description Name of the agent that executed the run before the handoff. Null if the run was started without a registered agent. */
             from: string | null;
             /** @description Name of the agent that continues the run after the handoff. */
             to: string;
             /** @description Number of turns that the run has had so far. */
             turn: number;
         };
-        /** @description An agent handed the run over to another agent. The data contains both names. */
+        /** @description An agent handed the run over to another agent. The data contains the names of both agents. */
         HandoffCompletedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -2722,8 +2756,8 @@ export interface components {
              */
             type: "handoff.completed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -2760,13 +2794,13 @@ export interface components {
              */
             max_exchanges?: number | null;
             /**
-             * @description Maximum number of tokens of history. Runward shows the newest exchanges that fit and
-             *     estimates four bytes per token. Null: no limit.
+             * @description Maximum number of tokens of the earlier conversation. Runward shows the newest exchanges that
+             *     fit, and estimates one token for every four bytes. Null: no limit.
              */
             max_tokens?: number | null;
             /**
-             * @description Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
-             *     Null: outputs are not truncated.
+             * @description Maximum size in bytes of each tool output from earlier runs. Runward truncates longer
+             *     outputs. Null: Runward does not truncate outputs.
              */
             trim_tool_outputs?: number | null;
         };
@@ -2781,13 +2815,13 @@ export interface components {
              */
             max_exchanges?: number | null;
             /**
-             * @description Maximum number of tokens of history. Runward shows the newest exchanges that fit and
-             *     estimates four bytes per token. Null: no limit.
+             * @description Maximum number of tokens of the earlier conversation. Runward shows the newest exchanges that
+             *     fit, and estimates one token for every four bytes. Null: no limit.
              */
             max_tokens?: number | null;
             /**
-             * @description Maximum size in bytes of each tool output from earlier runs. Longer outputs are truncated.
-             *     Null: outputs are not truncated.
+             * @description Maximum size in bytes of each tool output from earlier runs. Runward truncates longer
+             *     outputs. Null: Runward does not truncate outputs.
              */
             trim_tool_outputs?: number | null;
         };
@@ -2811,9 +2845,12 @@ export interface components {
             on: components["schemas"]["HookPoint"];
             /** @description ID of the run. */
             run_id: string;
-            /** @description Name of the agent that currently has the run. Null if the run uses no registered agent. */
+            /**
+             * @description Name of the agent that currently executes the run. Null if the run uses no registered
+             *     agent.
+             */
             agent: string | null;
-            /** @description Context of the run, as the client gave it. Null if there is none. */
+            /** @description Context that the client set when it started the run. Null if the client set none. */
             context: components["schemas"]["JsonObject"] | null;
             /** @description Number of the turn. */
             turn: number;
@@ -2823,7 +2860,7 @@ export interface components {
             message?: string;
             /** @description Tool calls that the model requests. Set only for `after_model`. */
             calls?: components["schemas"]["RequestedCall"][];
-            /** @description Refusal of the model, or null. Set only for `after_model`. */
+            /** @description Refusal of the model. Null if the model did not refuse. Set only for `after_model`. */
             refusal?: string | null;
             /** @description ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`. */
             call_id?: string;
@@ -2856,7 +2893,7 @@ export interface components {
              */
             message?: string;
             /**
-             * @description Metadata of the call, which Runward stores and never shows to the model. Only for
+             * @description Metadata of the call. Runward stores it and never shows it to the model. Only for
              *     `before_tool` and `after_tool`.
              */
             metadata?: components["schemas"]["JsonObject"];
@@ -2868,7 +2905,7 @@ export interface components {
              * @enum {string}
              */
             type: "hosted_call";
-            /** @description ID that the provider gave the call. */
+            /** @description ID of the hosted tool call, as the provider generated it. */
             call_id: string;
             /** @description Name of the hosted tool. */
             name: string;
@@ -2894,8 +2931,8 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /**
-             * @description Options of the hosted tool whose values are secrets. Maps the name of each option to the name
-             *     of a secret of the project.
+             * @description Options of the hosted tool whose values are secrets. Each key is the name of an option, and
+             *     each value is the name of a secret of the project.
              */
             secrets?: {
                 [key: string]: string;
@@ -2910,8 +2947,8 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /**
-             * @description Options of the hosted tool whose values are secrets. Maps the name of each option to the name
-             *     of a secret of the project.
+             * @description Options of the hosted tool whose values are secrets. Each key is the name of an option, and
+             *     each value is the name of a secret of the project.
              */
             secrets?: {
                 [key: string]: string;
@@ -2996,8 +3033,8 @@ export interface components {
              */
             type: "input.received";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -3152,14 +3189,17 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Key"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description Limits of one run. They apply to its whole life, including the time after it resumes. */
+        /**
+         * @description Limits of one run. They apply from its creation to its end, including the time after the run
+         *     resumes.
+         */
         Limits: {
             /**
              * @description Maximum number of turns.
@@ -3179,11 +3219,14 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation. Time spent waiting counts. Null:
-             *     no deadline.
+             * @description Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
+             *     Null: no deadline.
              */
             deadline_seconds?: number | null;
-            /** @description Timeout in seconds of calls whose tool sets no timeout. Null: the service's default. */
+            /**
+             * @description Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+             *     tools of type `client`. Null: the default of the deployment.
+             */
             tool_timeout_seconds?: number | null;
             /**
              * @description Maximum number of tool calls that run at the same time.
@@ -3191,15 +3234,18 @@ export interface components {
              */
             max_parallel_tool_calls?: number;
         };
-        /** @description Limits of one run. They apply to its whole life, including the time after it resumes. */
+        /**
+         * @description Limits of one run. They apply from its creation to its end, including the time after the run
+         *     resumes.
+         */
         LimitsInput: {
             /**
-             * @description Maximum number of turns.
+             * @description Maximum number of turns. Default: 10.
              * @default 10
              */
             max_turns?: number;
             /**
-             * @description Maximum number of tool calls.
+             * @description Maximum number of tool calls. Default: 200.
              * @default 200
              */
             max_tool_calls?: number;
@@ -3211,14 +3257,17 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation. Time spent waiting counts. Null:
-             *     no deadline.
+             * @description Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
+             *     Null: no deadline.
              */
             deadline_seconds?: number | null;
-            /** @description Timeout in seconds of calls whose tool sets no timeout. Null: the service's default. */
+            /**
+             * @description Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+             *     tools of type `client`. Null: the default of the deployment.
+             */
             tool_timeout_seconds?: number | null;
             /**
-             * @description Maximum number of tool calls that run at the same time.
+             * @description Maximum number of tool calls that run at the same time. Default: 8.
              * @default 8
              */
             max_parallel_tool_calls?: number;
@@ -3261,11 +3310,11 @@ export interface components {
         McpOAuth: {
             /** @description Client ID of Runward at the authorization server. */
             client_id: string;
-            /** @description Client secret, or a reference to a secret of the project. Null if there is none. */
+            /** @description Client secret, or a reference to a secret of the project. Null if no client secret is set. */
             client_secret: string | components["schemas"]["SecretReference"] | null;
             /**
              * @description Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
-             *     project. Null if there is none.
+             *     project. Null if no refresh token is set.
              */
             refresh_token: string | components["schemas"]["SecretReference"] | null;
             /** @description URL of the token endpoint. Null: Runward discovers it from the MCP server's metadata. */
@@ -3346,9 +3395,9 @@ export interface components {
             headers: {
                 [key: string]: string | components["schemas"]["SecretReference"];
             };
-            /** @description OAuth credentials of the MCP server. Null if it has none. */
+            /** @description OAuth credentials of the MCP server. Null if no credentials are set. */
             oauth: components["schemas"]["McpOAuth"] | null;
-            /** @description Filter for the tools of the server. */
+            /** @description Filter that selects which tools of the server the project uses. */
             tools: components["schemas"]["ToolFilter"];
             /** @description Prefix of the tool names in this project. Null: the name of the server. */
             prefix: string | null;
@@ -3358,8 +3407,8 @@ export interface components {
              */
             approval: unknown;
             /**
-             * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-             *     default.
+             * @description Timeout of one call of the server's tools, in seconds. Null: the run's
+             *     `limits.tool_timeout_seconds`, or the default of the deployment.
              */
             timeout_seconds: number | null;
             /** @description Names of the server's tools in this project. */
@@ -3438,11 +3487,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["McpServer"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description The MCP server that a tool of type `mcp` belongs to, and the tool's name on that server. */
@@ -3456,7 +3505,7 @@ export interface components {
         MessageCompletedData: {
             /** @description Number of the turn. */
             turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
             /** @description Complete text that the model generated in this turn. */
             text: string;
@@ -3473,8 +3522,8 @@ export interface components {
              */
             type: "message.completed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -3515,7 +3564,10 @@ export interface components {
              * @constant
              */
             refusal?: true;
-            /** @description Provider-specific data of the message. Missing if there is none. */
+            /**
+             * @description Data of the message in the provider's format. Missing if the provider returned no such
+             *     data.
+             */
             native?: components["schemas"]["ProviderData"];
         };
         /**
@@ -3527,7 +3579,7 @@ export interface components {
         MessageRestartedData: {
             /** @description Number of the turn. */
             turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
         };
         /** @description The model's stream was interrupted and starts again. Discard the pieces of this turn. */
@@ -3575,8 +3627,8 @@ export interface components {
              */
             type: "model.retried";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -3591,14 +3643,14 @@ export interface components {
         };
         /** @description Data of a `model.setting_dropped` event. */
         ModelSettingDroppedData: {
-            /** @description Model that does not support the part. */
+            /** @description Model that does not support the omitted part of the request. */
             model: string;
-            /** @description Name of the setting or other part of the request that was left out. */
+            /** @description Name of the omitted setting, or of another omitted part of the request. */
             setting: string;
-            /** @description Reason why the part was left out, for people. */
+            /** @description Why Runward omitted the part, for people. */
             reason: string;
         };
-        /** @description The model does not support a part of the request, so Runward leaves that part out. */
+        /** @description The model does not support a part of the request, so Runward omitted that part. */
         ModelSettingDroppedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -3608,8 +3660,8 @@ export interface components {
              */
             type: "model.setting_dropped";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -3763,11 +3815,11 @@ export interface components {
              */
             type: components["schemas"]["ToolType"];
             /**
-             * @description URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-             *     tools.
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
              */
             url: string | null;
-            /** @description Name of the agent that runs the child run. Set only for tools of type `agent`. */
+            /** @description Name of the agent that executes the child run. Set only for tools of type `agent`. */
             agent: string | null;
             /**
              * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
@@ -3791,8 +3843,8 @@ export interface components {
             strict: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
-             *     timeout of its own.
+             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+             *     `client`: calls have no timeout.
              */
             timeout_seconds: number | null;
             /**
@@ -3808,14 +3860,14 @@ export interface components {
              */
             on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
-             * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
-             *     calls whose outcome is unknown.
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown.
              * @default false
              */
             idempotent: boolean;
             /**
-             * @description What happens if it is unknown whether a call took effect. `return_error`: the model reads an
-             *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              * @default return_error
              */
             on_unknown: components["schemas"]["UnknownOutcomeMode"];
@@ -3830,20 +3882,21 @@ export interface components {
              */
             retry: components["schemas"]["Retry"];
             /**
-             * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-             *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin.
              * @default never
              */
             approval: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
-             * @description Number of seconds until an approval expires. The model then reads that nobody decided.
-             *     Default: 7 days. Maximum: 365 days.
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
              * @default 604800
              */
             approval_expires_seconds: number;
             /**
-             * @description Message that the model reads if an approver rejects a call without a message. Null: a
-             *     built-in message.
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
              */
             reject_message: string | null;
             /**
@@ -3853,8 +3906,8 @@ export interface components {
              */
             enabled: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
-             * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
-             *     the tool's secret.
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret.
              * @default []
              */
             guardrails: components["schemas"]["Guardrail"][];
@@ -3867,12 +3920,12 @@ export interface components {
              */
             concurrency: components["schemas"]["Concurrency"];
             /**
-             * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
-             *     model and stored in full.
+             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
+             *     the model and stores them in full.
              * @default 65536
              */
             max_output_bytes: number;
-            /** @description Custom metadata of the tool. Rules can read it as `tool.metadata`. */
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
             metadata: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
@@ -3926,7 +3979,10 @@ export interface components {
         OAuth: {
             /** @description Client ID of Runward at the authorization server. */
             client_id: string;
-            /** @description Client secret, or a reference to a secret of the project. Needed without a refresh token. */
+            /**
+             * @description Client secret, or a reference to a secret of the project. Required if no refresh token is
+             *     set.
+             */
             client_secret?: string | components["schemas"]["SecretReferenceInput"] | null;
             /**
              * @description Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
@@ -3948,11 +4004,11 @@ export interface components {
              */
             token_endpoint_auth_method?: components["schemas"]["AuthMethod"] | null;
         };
-        /** @description An argument that is left out of a response because of its size. */
+        /** @description An argument that Runward omitted from a response because of its size. */
         OmittedArgument: {
-            /** @description Name of the argument. Null for the one entry that covers all further arguments. */
+            /** @description Name of the omitted argument. Null for the last entry if it represents several arguments. */
             name: string | null;
-            /** @description Size of the argument in bytes of JSON. */
+            /** @description Size of the omitted arguments that the entry represents, in bytes of JSON. */
             bytes: number;
         };
         /** @description An error in OpenAI's format. */
@@ -3977,9 +4033,9 @@ export interface components {
         /** @description A tool call that waits for a person or a client, without its arguments. */
         PendingAction: {
             /**
-             * @description What the call waits for. `approval`: a decision about the call. `resolve`: a record of the
-             *     outcome of a call whose outcome is unknown. `tool_result`: the result of a client tool, or input
-             *     that a tool requests.
+             * @description Why the call waits. `approval`: a person must decide on the call. `resolve`: a person must
+             *     record the unknown outcome of the call. `tool_result`: the client must submit the result of a
+             *     client tool, or input that a tool requests.
              */
             type: components["schemas"]["ActionType"];
             /** @description ID of the run that made the call. */
@@ -3992,12 +4048,13 @@ export interface components {
             approval_id: string | null;
             /**
              * Format: date-time
-             * @description When the call started to wait, or when it was last sent.
+             * @description When the approval was created. For the other types, when the last attempt of the call
+             *     started, or when the model requested the call if there was no attempt.
              */
             requested_at: string;
             /**
-             * @description When the wait ends automatically. Null for the type `resolve`, which waits without a
-             *     limit.
+             * @description When the call stops waiting if nobody acts. Null for the type `resolve`, because these calls
+             *     wait without a limit.
              */
             expires_at: string | null;
         };
@@ -4022,7 +4079,7 @@ export interface components {
             /** @description Name under which the plugin registered the function. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -4039,7 +4096,7 @@ export interface components {
             /** @description Name under which the plugin registered the function. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -4059,7 +4116,7 @@ export interface components {
             /** @description Name under which the plugin registered the function. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -4079,7 +4136,7 @@ export interface components {
             /** @description Name under which the plugin registered the function. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -4143,7 +4200,8 @@ export interface components {
         };
         /**
          * @description An error in the format of RFC 9457. Programs should compare `code`, because texts may change.
-         *     Some errors have more members, such as `approval` if another decision came first.
+         *     Some errors contain additional fields. For example, `approval` contains the approval if another
+         *     decision came first.
          * @example {
          *       "code": "invalid_request",
          *       "detail": "The request is not valid. `errors` lists each problem and its path.",
@@ -4183,11 +4241,12 @@ export interface components {
         /** @description One invalid value of a request. */
         ProblemError: {
             /**
-             * @description Path of the value. Dotted for values in the body, such as `tools.0.name`, and empty for the
-             *     body itself. Other values have a prefix, such as `query.limit` or `header.Idempotency-Key`.
+             * @description Path of the invalid value. For a value in the body, this is a dotted path such as
+             *     `tools.0.name`, or an empty string for the body itself. Other paths have a prefix, such as
+             *     `query.limit` or `header.Idempotency-Key`.
              */
             path: string;
-            /** @description What the value must be. The message never repeats the value. */
+            /** @description Requirement that the value does not meet. The message never contains the value. */
             message: string;
         };
         /**
@@ -4243,11 +4302,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Project"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description Provider-specific data of an item, in the provider's format. */
@@ -4279,13 +4338,13 @@ export interface components {
         PutPolicy: {
             /**
              * @description Hooks around every model request and every tool call. Runward calls them after the agent's
-             *     own hooks.
+             *     own hooks. Default: an empty list.
              * @default []
              */
             hooks?: components["schemas"]["HookInput"][];
             /**
              * @description Guardrails for every tool call and every run. Runward calls them after the guardrails of the
-             *     tool and the agent.
+             *     tool and the agent. Default: an empty list.
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
@@ -4317,7 +4376,7 @@ export interface components {
         ReasoningCompletedData: {
             /** @description Number of the turn. */
             turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
             /** @description Reasoning in the format of the model's provider. */
             reasoning: components["schemas"]["JsonObject"];
@@ -4332,8 +4391,8 @@ export interface components {
              */
             type: "reasoning.completed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -4346,7 +4405,7 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["ReasoningCompletedData"];
         };
-        /** @description Settings of the model's reasoning. */
+        /** @description Settings of the model's reasoning, such as its effort. */
         ReasoningConfig: {
             /** @description Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default. */
             effort?: string | null;
@@ -4419,13 +4478,16 @@ export interface components {
             agent: string | null;
             /** @description Name of the tool. */
             tool: string;
-            /** @description Version of the tool that was called. Null if there was none. */
+            /** @description Version of the tool. Null if the tool did not exist at the time of the call. */
             tool_version: number | null;
             /** @description Current phase of the call. */
             phase: components["schemas"]["CallPhase"];
             /** @description Outcome of the call. Null until `phase` is `settled`. */
             outcome: components["schemas"]["CallOutcome"] | null;
-            /** @description Number of attempts, including one that is about to start. 0 if the call was never sent. */
+            /**
+             * @description Number of attempts of the call, including an attempt that is about to start. 0 if the call
+             *     was never sent.
+             */
             attempt: number;
             /**
              * Format: date-time
@@ -4437,8 +4499,9 @@ export interface components {
             /** @description When the call got its result. Null while the call is open. */
             ended_at: string | null;
             /**
-             * @description Milliseconds from the start of the last attempt to the end of the call, including time spent
-             *     waiting for callbacks and people. Null if the call was never sent or has not ended.
+             * @description Milliseconds from the start of the last attempt to the end of the call. This includes the
+             *     time that the call waited for callbacks and people. Null if the call was never sent or has not
+             *     ended.
              */
             duration_ms: number | null;
             /** @description Error of the call. Null if the call succeeded or is open. */
@@ -4491,11 +4554,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["RecentCall"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
             /** @description Statistics of the tool's newest 100 calls. They do not depend on the page. */
             summary: components["schemas"]["CallStatistics"];
@@ -4516,57 +4579,57 @@ export interface components {
         RegisterAgent: {
             /**
              * @description Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-             *     run the agents in `agents` and have no model.
+             *     run the agents in `agents` and have no model. Default: `llm`.
              * @default llm
              */
             kind?: components["schemas"]["AgentKind"];
             /**
-             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
-             *     is used if the ones before it fail.
+             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+             *     Runward uses the next model when a model fails.
              */
             model?: string | string[] | null;
             /**
-             * @description Instructions that the model reads before the input.
+             * @description Instructions that the model reads before the input. Default: an empty text.
              * @default
              */
             instructions?: string;
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64, the model gets
-             *     a tool that searches them.
+             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
+             *     gives the model a tool that searches them. Default: an empty list.
              * @default []
              */
             tools?: string[];
             /**
-             * @description Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
-             *     of them.
+             * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
+             *     `transfer_to_NAME`. Default: an empty list.
              * @default []
              */
             handoffs?: string[];
             /**
              * @description Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
-             *     `parallel`, and `loop`.
+             *     `parallel`, and `loop`. Default: an empty list.
              * @default []
              */
             agents?: string[];
             /**
-             * @description Maximum number of times that a workflow of kind `loop` runs its agents.
+             * @description Maximum number of times that a workflow of kind `loop` runs its agents. Default: 10.
              * @default 10
              */
             max_iterations?: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-             *     object `{"name": …}` names the tool that the model must call.
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
+             *     object `{"name": …}` names the tool that the model must call. Default: `auto`.
              * @default auto
              */
             tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
             /**
-             * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-             *     finish.
+             * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
+             *     can finish. Default: true.
              * @default true
              */
             reset_tool_choice?: boolean;
             /**
-             * @description Whether the model may request several tool calls in one turn.
+             * @description Whether the model may request several tool calls in one turn. Default: true.
              * @default true
              */
             parallel_tool_calls?: boolean;
@@ -4575,38 +4638,38 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /**
-             * @description JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
-             *     output is free text.
+             * @description JSON Schema of the final output. The run returns the parsed output in `output_parsed`. Null:
+             *     the output is free text.
              */
             output_schema?: components["schemas"]["JsonObject"] | null;
             /**
              * @description Maximum number of times that the model may correct an output that does not match
-             *     `output_schema`. The run then ends as `incomplete`.
+             *     `output_schema`. If no correction matches, the run ends as `incomplete`. Default: 1.
              * @default 1
              */
             output_retries?: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
-             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
-             *     results of the tools in `stop_at` do.
+             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: the first
+             *     successful result of a tool in `stop_at` becomes the run's output. Default: `run_llm_again`.
              * @default run_llm_again
              */
             tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtToolsInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
-             *     an error. `fail_run`: the run fails.
+             *     an error message. `fail_run`: the run fails. Default: `return_error`.
              * @default return_error
              */
             on_unknown_tool?: components["schemas"]["FailureMode"];
             /**
              * @description What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
              *     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
-             *     An object: the run completes with its `output`.
+             *     An object: the run completes with its `output`. Default: `incomplete`.
              * @default incomplete
              */
             on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
             /**
-             * @description Limits of the run.
+             * @description Limits of the run, such as its maximum number of turns.
              * @default {
              *       "max_turns": 10,
              *       "max_tool_calls": 200,
@@ -4615,17 +4678,18 @@ export interface components {
              */
             limits?: components["schemas"]["LimitsInput"];
             /**
-             * @description Hooks that Runward calls before and after each model request and each tool call.
+             * @description Hooks that Runward calls before and after each model request and each tool call. Default: an empty list.
              * @default []
              */
             hooks?: components["schemas"]["HookInput"][];
             /**
-             * @description Guardrails that check the run's input, its tool calls, and its final output.
+             * @description Guardrails that check the run's input, its tool calls, and its final output. Default: an empty list.
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
             /**
-             * @description How much of the session's earlier runs the model sees.
+             * @description Limits on how much of the session's earlier conversation the model sees. By default, the
+             *     model sees all of it.
              * @default {}
              */
             history?: components["schemas"]["HistoryLimitsInput"];
@@ -4670,12 +4734,13 @@ export interface components {
              */
             command?: string | null;
             /**
-             * @description Arguments of the command.
+             * @description Arguments of the command. Default: an empty list.
              * @default []
              */
             args?: string[];
             /**
-             * @description Filter for the tools of the server. By default, all tools are used.
+             * @description Filter that selects which tools of the server the project uses. By default, all tools are
+             *     used.
              * @default {
              *       "deny": []
              *     }
@@ -4692,8 +4757,8 @@ export interface components {
              */
             approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
             /**
-             * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-             *     default.
+             * @description Timeout of one call of the server's tools, in seconds. Null: the run's
+             *     `limits.tool_timeout_seconds`, or the default of the deployment.
              */
             timeout_seconds?: number | null;
             /**
@@ -4704,8 +4769,8 @@ export interface components {
                 [key: string]: string | components["schemas"]["SecretReferenceInput"];
             };
             /**
-             * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-             *     request.
+             * @description OAuth credentials with which Runward fetches access tokens for the MCP server. Runward sends
+             *     an access token with every request. Null: no OAuth.
              */
             oauth?: components["schemas"]["OAuth"] | null;
         };
@@ -4740,7 +4805,7 @@ export interface components {
             /** @description Name of the tool that models use to call it. Unique in the project. */
             name: string;
             /**
-             * @description Description of the tool for the model: what the tool does and when to use it.
+             * @description Description of the tool for the model: what the tool does and when to use it. Default: an empty text.
              * @default
              */
             description?: string;
@@ -4758,21 +4823,21 @@ export interface components {
              * @description How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
              *     run. `client`: the client runs the tool and submits the result. `hosted`: the model's provider
              *     runs the tool. `plugin`: a function that is installed with the service. `mcp`: a tool of a
-             *     registered MCP server.
+             *     registered MCP server. Default: `webhook`.
              * @default webhook
              */
             type?: components["schemas"]["RegisteredToolType"];
             /**
-             * @description URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-             *     tools.
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
              */
             url?: string | null;
-            /** @description Name of the agent that runs the child run. Set only for tools of type `agent`. */
+            /** @description Name of the agent that executes the child run. Set only for tools of type `agent`. */
             agent?: string | null;
             /**
              * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
              *     output. `json`: the final output parsed as JSON. An object: the last successful output of the
-             *     named tool.
+             *     named tool. Default: `final`.
              * @default final
              */
             output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutputInput"];
@@ -4785,37 +4850,37 @@ export interface components {
             };
             /**
              * @description Whether the model must follow the schema exactly: all properties are required, and no others
-             *     are allowed. Optional properties become nullable.
+             *     are allowed. Optional properties become nullable. Default: true.
              * @default true
              */
             strict?: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
-             *     timeout of its own.
+             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+             *     `client`: calls have no timeout.
              */
             timeout_seconds?: number | null;
             /**
              * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads its message. Default: `return_error`.
              * @default return_error
              */
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads its message. Default: `return_error`.
              * @default return_error
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
-             * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
-             *     calls whose outcome is unknown.
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown. Default: false.
              * @default false
              */
             idempotent?: boolean;
             /**
-             * @description What happens if it is unknown whether a call took effect. `return_error`: the model reads an
-             *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails. Default: `return_error`.
              * @default return_error
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
@@ -4830,31 +4895,32 @@ export interface components {
              */
             retry?: components["schemas"]["RetryInput"];
             /**
-             * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-             *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin. Default: `never`.
              * @default never
              */
             approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
             /**
-             * @description Number of seconds until an approval expires. The model then reads that nobody decided.
-             *     Default: 7 days. Maximum: 365 days.
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
              * @default 604800
              */
             approval_expires_seconds?: number;
             /**
-             * @description Message that the model reads if an approver rejects a call without a message. Null: a
-             *     built-in message.
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
              */
             reject_message?: string | null;
             /**
              * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
-             *     A plugin's tool can also use a function of the plugin.
+             *     A plugin's tool can also use a function of the plugin. Default: true.
              * @default true
              */
             enabled?: boolean | components["schemas"]["CelRuleInput"];
             /**
-             * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
-             *     the tool's secret.
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret. Default: an empty list.
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
@@ -4867,12 +4933,12 @@ export interface components {
              */
             concurrency?: components["schemas"]["ConcurrencyInput"];
             /**
-             * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
-             *     model and stored in full.
+             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
+             *     the model and stores them in full. Default: 65536.
              * @default 65536
              */
             max_output_bytes?: number;
-            /** @description Custom metadata of the tool. Rules can read it as `tool.metadata`. */
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
@@ -4893,7 +4959,7 @@ export interface components {
         RejectDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
-             *     the decision with 409. Null: Runward does not compare.
+             *     the decision with 409. Null: Runward does not check the digest.
              */
             digest?: string | null;
             /**
@@ -4903,24 +4969,30 @@ export interface components {
             decision: "reject";
             /** @description Message for the model. Null: the tool's `reject_message` or a built-in message. */
             message?: string | null;
-            /** @description Apply the rejection also to later calls of the tool. Null: only to this call. */
+            /**
+             * @description Later calls to which Runward applies the rejection, too. Null: the rejection applies only to
+             *     this call.
+             */
             remember?: components["schemas"]["RememberOptions"] | null;
         };
-        /** @description Apply the decision also to later calls of the same tool version by the same agent. */
+        /**
+         * @description Options that apply the decision to later calls, too. The later calls must be for the same
+         *     tool version and come from the same agent.
+         */
         RememberOptions: {
             /**
-             * @description Where the decision applies. `run`: the rest of this run. `session`: also later runs of the
-             *     session.
+             * @description Calls to which the decision applies. `run`: the remaining calls of this run. `session`: also
+             *     calls of later runs of the session.
              */
             scope: components["schemas"]["RememberScope"];
             /**
-             * @description Whether the decision applies only to calls with identical arguments.
+             * @description Whether the decision applies only to calls with identical arguments. Default: false.
              * @default false
              */
             exact_arguments?: boolean;
             /**
-             * @description Number of seconds for which the decision is remembered. If null, the decision does not
-             *     expire.
+             * @description Number of seconds for which Runward remembers the decision. Null: the remembered decision
+             *     does not expire.
              */
             expires_seconds?: number | null;
         };
@@ -4973,14 +5045,14 @@ export interface components {
              */
             object: "list";
             /**
-             * @description Waiting calls: first unknown outcomes, then approvals that expire within an hour, then other
-             *     approvals, then client results. Approvals that expire within an hour are ordered by expiry. All
-             *     others are ordered from oldest to newest.
+             * @description Tool calls that wait, in this order: unknown outcomes, approvals that expire within an hour,
+             *     other approvals, and client results. Approvals that expire within an hour are ordered by expiry.
+             *     All others are ordered from oldest to newest.
              */
             data: components["schemas"]["PendingAction"][];
-            /** @description Number of all waiting calls, including calls beyond `limit`. */
+            /** @description Number of all waiting calls by type. This includes calls that exceed `limit`. */
             counts: components["schemas"]["PendingCounts"];
-            /** @description Whether there are more waiting calls than `limit`. */
+            /** @description Whether there are more waiting calls than the response contains. */
             has_more: boolean;
         };
         /** @description A person's record of a tool call's outcome. */
@@ -4995,7 +5067,7 @@ export interface components {
              * @enum {string}
              */
             type: "resolve";
-            /** @description ID of the run that made the call: this run or a run below it. */
+            /** @description ID of the run that made the call: this run or one of its child runs at any depth. */
             run_id: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
@@ -5004,8 +5076,8 @@ export interface components {
             /** @description Arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /**
-             * @description Agents of the child runs on the way down from this run to the run that made the call. Empty
-             *     if this run made the call.
+             * @description Names of the agents of the child runs that lead from this run to the run that made the call.
+             *     Empty if this run made the call.
              */
             path: string[];
         };
@@ -5013,7 +5085,7 @@ export interface components {
         RespondDecision: {
             /**
              * @description Digest of the call that the approver saw. If the call has changed since then, Runward refuses
-             *     the decision with 409. Null: Runward does not compare.
+             *     the decision with 409. Null: Runward does not check the digest.
              */
             digest?: string | null;
             /**
@@ -5031,7 +5103,7 @@ export interface components {
              * @enum {string}
              */
             type: "response.completed";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
@@ -5043,15 +5115,15 @@ export interface components {
              * @enum {string}
              */
             type: "response.content_part.added";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `content`. */
+            /** @description Position of the part in the item's `content`, counted from 0. */
             content_index: number;
-            /** @description Current state of the part. */
+            /** @description Current state of the message part. */
             part: components["schemas"]["ResponseOutputPart"];
         };
         /** @description A part of a message is complete. */
@@ -5061,15 +5133,15 @@ export interface components {
              * @enum {string}
              */
             type: "response.content_part.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `content`. */
+            /** @description Position of the part in the item's `content`, counted from 0. */
             content_index: number;
-            /** @description Current state of the part. */
+            /** @description Current state of the message part. */
             part: components["schemas"]["ResponseOutputPart"];
         };
         /** @description A session, as an object. */
@@ -5084,7 +5156,7 @@ export interface components {
              * @enum {string}
              */
             type: "response.created";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
@@ -5096,7 +5168,7 @@ export interface components {
              * @enum {string}
              */
             type: "response.failed";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
@@ -5114,7 +5186,7 @@ export interface components {
              */
             type: "json_schema";
             /**
-             * @description Name of the schema, which Runward returns unchanged.
+             * @description Name of the schema, which Runward returns unchanged. Default: an empty text.
              * @default
              */
             name?: string;
@@ -5143,11 +5215,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.function_call_arguments.delta";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
             /** @description Text to append to the arguments. */
             delta: string;
@@ -5159,11 +5231,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.function_call_arguments.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
             arguments: string;
             /** @description Name of the function. */
@@ -5179,7 +5251,7 @@ export interface components {
             /** @description Name of the function that the model uses to call it. */
             name: string;
             /**
-             * @description Description of the function for the model: what the function does and when to use it.
+             * @description Description of the function for the model: what the function does and when to use it. Default: an empty text.
              * @default
              */
             description?: string;
@@ -5189,7 +5261,7 @@ export interface components {
              */
             parameters?: components["schemas"]["JsonObject"] | null;
             /**
-             * @description Whether the model must follow the schema exactly.
+             * @description Whether the model must follow the schema exactly. Default: false.
              * @default false
              */
             strict?: boolean;
@@ -5201,7 +5273,7 @@ export interface components {
              * @enum {string}
              */
             type: "response.in_progress";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
@@ -5213,16 +5285,16 @@ export interface components {
              * @enum {string}
              */
             type: "response.incomplete";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
         };
         /** @description A compacted conversation from `POST /v1/responses/compact`. */
         ResponseInputCompaction: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `compaction`. (enum property replaced by openapi-typescript)
@@ -5231,7 +5303,7 @@ export interface components {
             type: "compaction";
             /** @description Encrypted conversation, as the compaction returned it. */
             encrypted_content: string;
-            /** @description Creator from the compaction item. Accepted but ignored. */
+            /** @description Creator of the compaction item. Accepted but ignored. */
             created_by?: string | null;
         };
         /** @description A file, as a URL or as a data URL. */
@@ -5253,9 +5325,9 @@ export interface components {
         };
         /** @description A function call that an earlier response requested. */
         ResponseInputFunctionCall: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `function_call`. (enum property replaced by openapi-typescript)
@@ -5271,9 +5343,9 @@ export interface components {
         };
         /** @description The result of a function call that the client has run. */
         ResponseInputFunctionCallOutput: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `function_call_output`. (enum property replaced by openapi-typescript)
@@ -5343,20 +5415,20 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description An approval request of an earlier response. Accepted but ignored, because the call's own item
-         *     contains its outcome.
+         * @description An approval request of an earlier response. Runward ignores it, because the item of the call
+         *     contains the outcome.
          */
         ResponseInputMcpApprovalRequest: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `mcp_approval_request`. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "mcp_approval_request";
-            /** @description Label of the server from the earlier response. */
+            /** @description Label of the server in the earlier response. */
             server_label: string;
             /** @description Name of the registered tool. */
             name: string;
@@ -5368,9 +5440,9 @@ export interface components {
          *     `approvals:decide`.
          */
         ResponseInputMcpApprovalResponse: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `mcp_approval_response`. (enum property replaced by openapi-typescript)
@@ -5381,21 +5453,21 @@ export interface components {
             approval_request_id: string;
             /** @description Whether the approver approves the call. */
             approve: boolean;
-            /** @description Reason for a rejection, which the model reads. Null: a built-in message. */
+            /** @description Reason for a rejection, which the model reads. Null: Runward uses a built-in message. */
             reason?: string | null;
         };
         /** @description A call of a registered tool that Runward ran in an earlier response. */
         ResponseInputMcpCall: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `mcp_call`. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "mcp_call";
-            /** @description Label of the server from the earlier response. */
+            /** @description Label of the server in the earlier response. */
             server_label: string;
             /** @description Name of the registered tool. */
             name: string;
@@ -5405,17 +5477,17 @@ export interface components {
             output?: string | null;
             /** @description Error of the call. Null if the call succeeded. */
             error?: components["schemas"]["JsonValue"];
-            /** @description ID of the approval request from the earlier response. Null if there was none. */
+            /** @description ID of the approval request in the earlier response. Null if the call needed no approval. */
             approval_request_id?: string | null;
         };
         /** @description A message of the conversation. */
         ResponseInputMessage: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
-             * @description `message`. It may be left out. (enum property replaced by openapi-typescript)
+             * @description Always `message`. Optional. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "message";
@@ -5423,27 +5495,27 @@ export interface components {
             role: components["schemas"]["ItemRole"];
             /** @description Content of the message: a text, or a list of parts. */
             content: string | components["schemas"]["ResponseInputPart"][];
-            /** @description Phase of an assistant message from an earlier response. Accepted but ignored. */
+            /** @description Phase of an assistant message in an earlier response. Accepted but ignored. */
             phase?: components["schemas"]["MessagePhase"] | null;
         };
         /** @description A part of a message, in OpenAI's format. */
         ResponseInputPart: components["schemas"]["ResponseInputText"] | components["schemas"]["ResponseInputRefusal"] | components["schemas"]["ResponseInputImage"] | components["schemas"]["ResponseInputFile"];
         /** @description Reasoning of an earlier response. Accepted, but the model does not read it again. */
         ResponseInputReasoning: {
-            /** @description ID of the item from an earlier response. Not required, and ignored. */
+            /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
-            /** @description Status of the item from an earlier response. Not required, and ignored. */
+            /** @description Status of the item in an earlier response. Optional and ignored. */
             status?: string | null;
             /**
              * @description Always `reasoning`. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "reasoning";
-            /** @description Summary from the earlier response. Accepted but ignored. */
+            /** @description Summary of the reasoning in the earlier response. Accepted but ignored. */
             summary?: components["schemas"]["JsonObject"][];
-            /** @description Content from the earlier response. Accepted but ignored. */
+            /** @description Content of the reasoning in the earlier response. Accepted but ignored. */
             content?: components["schemas"]["JsonObject"][];
-            /** @description Encrypted content from the earlier response. Accepted but ignored. */
+            /** @description Encrypted reasoning of the earlier response. Accepted but ignored. */
             encrypted_content?: string | null;
         };
         /** @description A refusal of the assistant. */
@@ -5466,9 +5538,9 @@ export interface components {
             type: "input_text" | "output_text";
             /** @description Text of the part. */
             text: string;
-            /** @description Annotations from an earlier response. Accepted but ignored. */
+            /** @description Annotations of the text in an earlier response. Accepted but ignored. */
             annotations?: components["schemas"]["JsonObject"][];
-            /** @description Log probabilities from an earlier response. Accepted but ignored. */
+            /** @description Log probabilities of the text in an earlier response. Accepted but ignored. */
             logprobs?: components["schemas"]["JsonObject"][];
         };
         /**
@@ -5483,11 +5555,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.mcp_call_arguments.delta";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
             /** @description Text to append to the arguments. */
             delta: string;
@@ -5499,11 +5571,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.mcp_call_arguments.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
             /** @description Complete arguments of the call: a JSON object as text. */
             arguments: string;
@@ -5515,11 +5587,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.mcp_call.completed";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
         };
         /** @description A tool call has failed. */
@@ -5529,11 +5601,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.mcp_call.failed";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
         };
         /** @description A tool call has started. */
@@ -5543,11 +5615,11 @@ export interface components {
              * @enum {string}
              */
             type: "response.mcp_call.in_progress";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
         };
         /**
@@ -5627,13 +5699,13 @@ export interface components {
              *     `completed`.
              */
             completed_at: number | null;
-            /** @description Status of the response. `completed` also means that the run waits for the client. */
+            /** @description Status of the response. If the run waits for the client, the status is `completed`. */
             status: components["schemas"]["ResponseStatus"];
-            /** @description Model or agent of the request. */
+            /** @description Name of the model or the registered agent, as in the request. */
             model: string;
-            /** @description ID of the response that this response continues. Null if there is none. */
+            /** @description ID of the response that this response continues. Null if it continues no response. */
             previous_response_id: string | null;
-            /** @description Instructions of the request. Null if the model is an agent or there are none. */
+            /** @description Instructions of the request. Null if the request has none. */
             instructions: string | null;
             /** @description Functions and registered tools of the request. */
             tools: components["schemas"]["JsonObject"][];
@@ -5683,7 +5755,10 @@ export interface components {
             safety_identifier: string | null;
             /** @description Key for the provider's prompt cache, as in the request. Null if the request has none. */
             prompt_cache_key: string | null;
-            /** @description Session of the response, as `{"id": "sess_…"}`. Null if there is none. */
+            /**
+             * @description Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
+             *     session.
+             */
             conversation: components["schemas"]["JsonObject"] | null;
             /** @description Error of a failed response, with `code` and `message`. Null for other responses. */
             error: components["schemas"]["JsonObject"] | null;
@@ -5704,7 +5779,7 @@ export interface components {
              * @enum {string}
              */
             type: "function_call";
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             id: string;
             /** @description ID of the call. Send it with the result. */
             call_id: string;
@@ -5724,9 +5799,9 @@ export interface components {
              * @enum {string}
              */
             type: "response.output_item.added";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
             /** @description Current state of the item. */
             item: components["schemas"]["ResponseOutputItem"];
@@ -5738,9 +5813,9 @@ export interface components {
              * @enum {string}
              */
             type: "response.output_item.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
             /** @description Current state of the item. */
             item: components["schemas"]["ResponseOutputItem"];
@@ -5768,7 +5843,7 @@ export interface components {
              * @enum {string}
              */
             type: "mcp_call";
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             id: string;
             /** @description Label of the server: `runward`, or the kind of a hosted tool. */
             server_label: string;
@@ -5776,11 +5851,11 @@ export interface components {
             name: string;
             /** @description Arguments of the call: a JSON object as text. */
             arguments: string;
-            /** @description ID of the approval. Null if the call needed none. */
+            /** @description ID of the approval. Null if the call needed no approval. */
             approval_request_id: string | null;
             /** @description Result of the call. Null if the call has not succeeded. */
             output: string | null;
-            /** @description Error of the call. Null if the call has not failed. */
+            /** @description Error of the call. Null unless the call has failed. */
             error: components["schemas"]["JsonObject"] | null;
             /** @description Status of the item. */
             status: components["schemas"]["ResponseItemStatus"];
@@ -5792,7 +5867,7 @@ export interface components {
              * @enum {string}
              */
             type: "message";
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             id: string;
             /** @description Status of the item. */
             status: components["schemas"]["ResponseItemStatus"];
@@ -5813,7 +5888,7 @@ export interface components {
              * @enum {string}
              */
             type: "reasoning";
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             id: string;
             /** @description Text parts of the reasoning. */
             summary: components["schemas"]["ResponseSummaryText"][];
@@ -5837,9 +5912,9 @@ export interface components {
             type: "output_text";
             /** @description Text of the part. */
             text: string;
-            /** @description List that is always empty. */
+            /** @description Always an empty list. */
             annotations: components["schemas"]["JsonObject"][];
-            /** @description List that is always empty. */
+            /** @description Always an empty list. */
             logprobs: components["schemas"]["JsonObject"][];
         };
         /** @description A piece of a message's text. */
@@ -5849,17 +5924,17 @@ export interface components {
              * @enum {string}
              */
             type: "response.output_text.delta";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `content`. */
+            /** @description Position of the part in the item's `content`, counted from 0. */
             content_index: number;
             /** @description Text to append to the previous text. */
             delta: string;
-            /** @description List that is always empty. */
+            /** @description Always an empty list. */
             logprobs: components["schemas"]["JsonObject"][];
         };
         /** @description A message's text is complete. */
@@ -5869,17 +5944,17 @@ export interface components {
              * @enum {string}
              */
             type: "response.output_text.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `content`. */
+            /** @description Position of the part in the item's `content`, counted from 0. */
             content_index: number;
             /** @description Complete text of the part. */
             text: string;
-            /** @description List that is always empty. */
+            /** @description Always an empty list. */
             logprobs: components["schemas"]["JsonObject"][];
         };
         /** @description The response waits for a worker. */
@@ -5889,7 +5964,7 @@ export interface components {
              * @enum {string}
              */
             type: "response.queued";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
@@ -5901,15 +5976,15 @@ export interface components {
              * @enum {string}
              */
             type: "response.reasoning_summary_part.added";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `summary`. */
+            /** @description Position of the part in the item's `summary`, counted from 0. */
             summary_index: number;
-            /** @description Current state of the part. */
+            /** @description Current state of the message part. */
             part: components["schemas"]["ResponseSummaryText"];
         };
         /** @description A part of the reasoning is complete. */
@@ -5919,15 +5994,15 @@ export interface components {
              * @enum {string}
              */
             type: "response.reasoning_summary_part.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `summary`. */
+            /** @description Position of the part in the item's `summary`, counted from 0. */
             summary_index: number;
-            /** @description Current state of the part. */
+            /** @description Current state of the message part. */
             part: components["schemas"]["ResponseSummaryText"];
         };
         /** @description A piece of the reasoning. */
@@ -5937,13 +6012,13 @@ export interface components {
              * @enum {string}
              */
             type: "response.reasoning_summary_text.delta";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `summary`. */
+            /** @description Position of the part in the item's `summary`, counted from 0. */
             summary_index: number;
             /** @description Text to append to the previous text. */
             delta: string;
@@ -5955,13 +6030,13 @@ export interface components {
              * @enum {string}
              */
             type: "response.reasoning_summary_text.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `summary`. */
+            /** @description Position of the part in the item's `summary`, counted from 0. */
             summary_index: number;
             /** @description Complete text of the part. */
             text: string;
@@ -5973,13 +6048,13 @@ export interface components {
              * @enum {string}
              */
             type: "response.refusal.delta";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `content`. */
+            /** @description Position of the part in the item's `content`, counted from 0. */
             content_index: number;
             /** @description Text to append to the previous text. */
             delta: string;
@@ -5991,13 +6066,13 @@ export interface components {
              * @enum {string}
              */
             type: "response.refusal.done";
-            /** @description Position of the event in the stream. It increases, but may skip numbers. */
+            /** @description Position of the event in the stream. Positions increase but can have gaps. */
             sequence_number: number;
-            /** @description ID of the item. */
+            /** @description ID of the output item that the event is about. */
             item_id: string;
-            /** @description Position of the item in `output`. */
+            /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
-            /** @description Position of the part in `content`. */
+            /** @description Position of the part in the item's `content`, counted from 0. */
             content_index: number;
             /** @description Complete text of the part. */
             refusal: string;
@@ -6025,7 +6100,7 @@ export interface components {
             /** @description Text of the part. */
             text: string;
         };
-        /** @description Settings of the model's text output. */
+        /** @description Settings of the model's text output, such as its format. */
         ResponseTextConfig: {
             /** @description Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text. */
             format?: components["schemas"]["ResponseFormat"] | null;
@@ -6067,7 +6142,8 @@ export interface components {
              */
             max_attempts?: number;
             /**
-             * @description Maximum delay before the second attempt, in seconds. It doubles with each further attempt.
+             * @description Maximum delay before the second attempt, in seconds. Runward doubles the delay for each
+             *     further attempt.
              * @default 0.5
              */
             initial_seconds?: number;
@@ -6088,22 +6164,23 @@ export interface components {
          */
         RetryInput: {
             /**
-             * @description Maximum number of attempts, including the first one.
+             * @description Maximum number of attempts, including the first one. Default: 3.
              * @default 3
              */
             max_attempts?: number;
             /**
-             * @description Maximum delay before the second attempt, in seconds. It doubles with each further attempt.
+             * @description Maximum delay before the second attempt, in seconds. Runward doubles the delay for each
+             *     further attempt. Default: 0.5.
              * @default 0.5
              */
             initial_seconds?: number;
             /**
-             * @description Maximum delay between two attempts, in seconds.
+             * @description Maximum delay between two attempts, in seconds. Default: 10.
              * @default 10
              */
             max_seconds?: number;
             /**
-             * @description HTTP status codes that Runward retries even if the tool is not idempotent.
+             * @description HTTP status codes that Runward retries even if the tool is not idempotent. Default: an empty list.
              * @default []
              */
             on?: number[];
@@ -6116,7 +6193,7 @@ export interface components {
              */
             resolution: "retry";
         };
-        /** @description The run that a client started: the run that made the call, or the topmost run above it. */
+        /** @description The run that a client started. For a call of a child run, this is its topmost ancestor. */
         RootRun: {
             /** @description ID of the run. */
             id: string;
@@ -6129,7 +6206,10 @@ export interface components {
              * @description When the run was accepted.
              */
             created_at: string;
-            /** @description Text of the last user message of the run, up to 2,000 characters. Null if there is none. */
+            /**
+             * @description Text of the last user message of the run, up to 2,000 characters. Null if the run has no user
+             *     message.
+             */
             input: string | null;
         };
         /**
@@ -6210,47 +6290,53 @@ export interface components {
              *     its `required_actions`. A run that waits only for callbacks has the status `in_progress`.
              */
             status: components["schemas"]["RunStatus"];
-            /** @description Name of the agent that currently has the run. Null if the run uses no registered agent. */
+            /**
+             * @description Name of the agent that currently executes the run. Null if the run uses no registered
+             *     agent.
+             */
             agent: string | null;
             /**
              * @description Model of the run, or several models in order of preference. Null for a workflow, which has no
              *     model.
              */
             model: string | string[] | null;
-            /** @description ID of the session that the run belongs to. Null if it belongs to none. */
+            /** @description ID of the session that the run belongs to. Null if the run belongs to no session. */
             session_id: string | null;
             /** @description ID of the run that this run continues. Null for other runs. */
             continued_from: string | null;
             /** @description ID of the parent run. Set only for child runs. */
             parent_run_id: string | null;
             /**
-             * @description API key that started the run. For a child run, the API key that started the topmost run above
-             *     it.
+             * @description API key that started the run. For a child run, the API key that started its topmost
+             *     ancestor.
              */
             created_by: components["schemas"]["Actor"] | null;
-            /** @description Number of turns so far. */
+            /** @description Number of turns that the run has had so far. */
             turn: number;
-            /** @description Tokens and cost so far, including child runs. */
+            /** @description Number of tokens and cost of the run so far, including child runs. */
             usage: components["schemas"]["Usage"];
             /**
              * @description Final output: the text of the model, or the result of the tool that ended the run. Null until
              *     there is an output.
              */
             output: components["schemas"]["JsonValue"];
-            /** @description Final output parsed as JSON. Null unless the run has an `output_schema`. */
+            /** @description Final output parsed as JSON. Null if the run has no `output_schema` or no output yet. */
             output_parsed: components["schemas"]["JsonValue"];
             /** @description The error that the run failed with. Set only for the status `failed`. */
             error: components["schemas"]["RunError"] | null;
             /** @description The limit that ended the run. Null if no limit ended it. */
             incomplete_details: components["schemas"]["IncompleteDetails"] | null;
             /**
-             * @description Actions that a person or a client must perform for this run or a run below it, whatever its
-             *     status is.
+             * @description Actions that a person or a client must perform for this run or its child runs at any depth.
+             *     The list can contain actions while `status` is not `requires_action`.
              */
             required_actions: components["schemas"]["RequiredAction"][];
-            /** @description Tool calls of this run or a run below it that wait for a callback of their tool. */
+            /**
+             * @description Tool calls of this run or its child runs at any depth that wait for a callback of their
+             *     tool.
+             */
             waiting_for: components["schemas"]["CallbackWait"][];
-            /** @description Sequence number of the newest event. */
+            /** @description Sequence number of the newest event of the run. */
             last_sequence: number;
             /**
              * Format: date-time
@@ -6262,14 +6348,14 @@ export interface components {
             /** @description When the run ended. Null while it is open. */
             ended_at: string | null;
             /**
-             * @description Context that was given when the run was started. Rules and tools can read it. The model never
-             *     sees it.
+             * @description Context that the client set when it started the run. Rules and tools can read it. The model
+             *     never sees it.
              */
             context: components["schemas"]["JsonObject"] | null;
-            /** @description Metadata that was given when the run was started. */
+            /** @description Custom metadata that the client set when it started the run. */
             metadata: components["schemas"]["JsonObject"];
             /**
-             * @description Input and configuration that the run was started with. Null unless the request has
+             * @description Input and configuration that the run was started with. Null if the request does not contain
              *     `include=config`.
              */
             config: components["schemas"]["RunConfig"] | null;
@@ -6284,8 +6370,8 @@ export interface components {
              */
             type: "run.cancelled";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6308,8 +6394,8 @@ export interface components {
              */
             type: "run.completed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6324,7 +6410,10 @@ export interface components {
         };
         /** @description The input and the configuration that a run was started with. */
         RunConfig: {
-            /** @description Messages that the run was started with. For a continued run, the messages that were added. */
+            /**
+             * @description Messages that the run was started with. For a continued run, only the messages that the
+             *     client added.
+             */
             input: components["schemas"]["MessageItem"][];
             /** @description Instructions that the model reads before the input. */
             instructions: string;
@@ -6359,8 +6448,8 @@ export interface components {
              */
             type: "run.created";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6409,8 +6498,8 @@ export interface components {
              */
             type: "run.expired";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6433,8 +6522,8 @@ export interface components {
              */
             type: "run.failed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6460,7 +6549,7 @@ export interface components {
              * @enum {string}
              */
             type: "hosted_call";
-            /** @description ID that the provider gave the call. */
+            /** @description ID of the hosted tool call, as the provider generated it. */
             call_id: string;
             /** @description Name of the hosted tool. */
             name: string;
@@ -6487,8 +6576,8 @@ export interface components {
              */
             type: "run.incomplete";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6504,8 +6593,8 @@ export interface components {
         /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
         RunItem: components["schemas"]["RunMessageItem"] | components["schemas"]["RunToolCallItem"] | components["schemas"]["RunToolResultItem"] | components["schemas"]["RunReasoningItem"] | components["schemas"]["RunHostedCallItem"];
         /**
-         * @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that
-         *     the model's provider ran. `native` contains data that only one provider understands.
+         * @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and hosted
+         *     tool calls. `native` contains data that only one provider understands.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -6620,11 +6709,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Run"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A message of a user, a model, or the system. */
@@ -6649,7 +6738,10 @@ export interface components {
              * @constant
              */
             refusal?: true;
-            /** @description Provider-specific data of the message. Missing if there is none. */
+            /**
+             * @description Data of the message in the provider's format. Missing if the provider returned no such
+             *     data.
+             */
             native?: components["schemas"]["ProviderData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
@@ -6680,8 +6772,8 @@ export interface components {
              */
             type: "run.resumed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6704,8 +6796,8 @@ export interface components {
              */
             type: "run.started";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6748,7 +6840,7 @@ export interface components {
             arguments: components["schemas"]["JsonObject"];
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
-            /** @description Provider-specific data of the call. Missing if there is none. */
+            /** @description Data of the call in the provider's format. Missing if the provider returned no such data. */
             native?: components["schemas"]["ProviderData"];
         };
         /** @description The result of a tool call, as the model reads it. */
@@ -6795,7 +6887,7 @@ export interface components {
             /** @description Tool calls that the run waits for. */
             waiting_for: components["schemas"]["RunWaitingCall"][];
         };
-        /** @description The run cannot continue until a person or a client acts. `waiting_for` lists the calls that wait. A run that waits only for callbacks has no such event. */
+        /** @description The run cannot continue until a person or a client acts. `waiting_for` lists the tool calls that wait. If a run waits only for callbacks, Runward records no such event. */
         RunWaitingEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -6805,8 +6897,8 @@ export interface components {
              */
             type: "run.waiting";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -6890,11 +6982,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Secret"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A reference to a secret of the project. */
@@ -6902,7 +6994,7 @@ export interface components {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
-             * @description Text to put before the secret's value. For example, `Bearer ` with a trailing space.
+             * @description Text to put before the secret's value, such as `Bearer ` with a trailing space.
              * @default
              */
             prefix?: string;
@@ -6912,7 +7004,7 @@ export interface components {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
-             * @description Text to put before the secret's value. For example, `Bearer ` with a trailing space.
+             * @description Text to put before the secret's value, such as `Bearer ` with a trailing space. Default: an empty text.
              * @default
              */
             prefix?: string;
@@ -6925,13 +7017,13 @@ export interface components {
          */
         SendInput: {
             /**
-             * @description A text, or messages. The model reads them in its next turn, after all open tool calls have
-             *     results.
+             * @description Input for the model: a text, or a list of messages. The model reads it in its next turn,
+             *     after all open tool calls have results.
              */
             input: components["schemas"]["Input"];
         };
         /**
-         * @description A conversation shared by several runs, of which only one works at a time.
+         * @description A conversation shared by several runs. Only one of its runs executes at a time.
          * @example {
          *       "id": "sess_019a5f1e7a4d7e209c3b5d7f9a1c3e5d",
          *       "object": "session",
@@ -6957,7 +7049,7 @@ export interface components {
              * @constant
              */
             object: "session";
-            /** @description Name of the session, for people. Null if it has none. */
+            /** @description Name of the session, for people. Null if the session has no name. */
             name: string | null;
             /** @description Custom metadata of the session. */
             metadata: components["schemas"]["JsonObject"];
@@ -6974,7 +7066,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When the session was last updated, or one of its runs ended.
+             * @description When the session was last changed. The end of a run changes its session.
              */
             updated_at: string;
         };
@@ -6989,7 +7081,7 @@ export interface components {
              * @enum {string}
              */
             type: "hosted_call";
-            /** @description ID that the provider gave the call. */
+            /** @description ID of the hosted tool call, as the provider generated it. */
             call_id: string;
             /** @description Name of the hosted tool. */
             name: string;
@@ -7079,11 +7171,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Session"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A message of a user, a model, or the system. */
@@ -7106,7 +7198,10 @@ export interface components {
              * @constant
              */
             refusal?: true;
-            /** @description Provider-specific data of the message. Missing if there is none. */
+            /**
+             * @description Data of the message in the provider's format. Missing if the provider returned no such
+             *     data.
+             */
             native?: components["schemas"]["ProviderData"];
         };
         /** @description Reasoning of a model, in its provider's format. */
@@ -7144,7 +7239,7 @@ export interface components {
             arguments: components["schemas"]["JsonObject"];
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
-            /** @description Provider-specific data of the call. Missing if there is none. */
+            /** @description Data of the call in the provider's format. Missing if the provider returned no such data. */
             native?: components["schemas"]["ProviderData"];
         };
         /** @description The result of a tool call, as the model reads it. */
@@ -7200,63 +7295,63 @@ export interface components {
             /** @description Input of the run: a text, or the messages of a conversation. */
             input: components["schemas"]["Input"];
             /**
-             * @description Name of a registered agent. Fields that configure an agent, such as `model` or `tools`, are
-             *     then not allowed.
+             * @description Name of a registered agent. If it is set, fields that configure an agent, such as `model` or
+             *     `tools`, are not allowed. Null: the request itself contains the configuration.
              */
             agent?: string | null;
             /**
-             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
-             *     is used if the ones before it fail.
+             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+             *     Runward uses the next model when a model fails.
              */
             model?: string | string[] | null;
             /**
-             * @description Instructions that the model reads before the input.
+             * @description Instructions that the model reads before the input. Default: an empty text.
              * @default
              */
             instructions?: string;
             /**
              * @description Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-             *     run the agents in `agents` and have no model.
+             *     run the agents in `agents` and have no model. Default: `llm`.
              * @default llm
              */
             kind?: components["schemas"]["AgentKind"];
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64, the model gets
-             *     a tool that searches them.
+             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
+             *     gives the model a tool that searches them. Default: an empty list.
              * @default []
              */
             tools?: string[];
             /**
-             * @description Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
-             *     of them.
+             * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
+             *     `transfer_to_NAME`. Default: an empty list.
              * @default []
              */
             handoffs?: string[];
             /**
              * @description Names of the agents that a workflow runs, in order. Set only for the kinds `sequential`,
-             *     `parallel`, and `loop`.
+             *     `parallel`, and `loop`. Default: an empty list.
              * @default []
              */
             agents?: string[];
             /**
-             * @description Maximum number of times that a workflow of kind `loop` runs its agents.
+             * @description Maximum number of times that a workflow of kind `loop` runs its agents. Default: 10.
              * @default 10
              */
             max_iterations?: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-             *     object `{"name": …}` names the tool that the model must call.
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
+             *     object `{"name": …}` names the tool that the model must call. Default: `auto`.
              * @default auto
              */
             tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
             /**
-             * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-             *     finish.
+             * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
+             *     can finish. Default: true.
              * @default true
              */
             reset_tool_choice?: boolean;
             /**
-             * @description Whether the model may request several tool calls in one turn.
+             * @description Whether the model may request several tool calls in one turn. Default: true.
              * @default true
              */
             parallel_tool_calls?: boolean;
@@ -7265,38 +7360,38 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /**
-             * @description JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
-             *     output is free text.
+             * @description JSON Schema of the final output. The run returns the parsed output in `output_parsed`. Null:
+             *     the output is free text.
              */
             output_schema?: components["schemas"]["JsonObject"] | null;
             /**
              * @description Maximum number of times that the model may correct an output that does not match
-             *     `output_schema`. The run then ends as `incomplete`.
+             *     `output_schema`. If no correction matches, the run ends as `incomplete`. Default: 1.
              * @default 1
              */
             output_retries?: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
-             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
-             *     results of the tools in `stop_at` do.
+             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: the first
+             *     successful result of a tool in `stop_at` becomes the run's output. Default: `run_llm_again`.
              * @default run_llm_again
              */
             tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtToolsInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
-             *     an error. `fail_run`: the run fails.
+             *     an error message. `fail_run`: the run fails. Default: `return_error`.
              * @default return_error
              */
             on_unknown_tool?: components["schemas"]["FailureMode"];
             /**
              * @description What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
              *     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run fails.
-             *     An object: the run completes with its `output`.
+             *     An object: the run completes with its `output`. Default: `incomplete`.
              * @default incomplete
              */
             on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
             /**
-             * @description Limits of the run.
+             * @description Limits of the run, such as its maximum number of turns.
              * @default {
              *       "max_turns": 10,
              *       "max_tool_calls": 200,
@@ -7305,23 +7400,24 @@ export interface components {
              */
             limits?: components["schemas"]["LimitsInput"];
             /**
-             * @description Hooks that Runward calls before and after each model request and each tool call.
+             * @description Hooks that Runward calls before and after each model request and each tool call. Default: an empty list.
              * @default []
              */
             hooks?: components["schemas"]["HookInput"][];
             /**
-             * @description Guardrails that check the run's input, its tool calls, and its final output.
+             * @description Guardrails that check the run's input, its tool calls, and its final output. Default: an empty list.
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
             /**
-             * @description How much of the session's earlier runs the model sees.
+             * @description Limits on how much of the session's earlier conversation the model sees. By default, the
+             *     model sees all of it.
              * @default {}
              */
             history?: components["schemas"]["HistoryLimitsInput"];
             /**
-             * @description ID of the session that the run belongs to. The model sees the session's earlier
-             *     conversation.
+             * @description ID of the session that the run belongs to. The model sees the session's earlier conversation.
+             *     Null: the run belongs to no session.
              */
             session_id?: string | null;
             /**
@@ -7329,9 +7425,9 @@ export interface components {
              *     applies.
              */
             on_conflict?: components["schemas"]["ConflictMode"] | null;
-            /** @description Context for rules and tools. The model never sees it. */
+            /** @description Context for rules and tools. The model never sees it. Null: no context. */
             context?: components["schemas"]["JsonObject"] | null;
-            /** @description Custom metadata, which is returned with the run: up to 64 keys and 16 KiB as JSON. */
+            /** @description Custom metadata of the run: up to 64 keys and 16 KiB as JSON. */
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
@@ -7364,8 +7460,8 @@ export interface components {
              */
             type: "state.updated";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -7441,11 +7537,11 @@ export interface components {
         TextDeltaData: {
             /** @description Number of the turn. */
             turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
             /** @description Text of this piece. */
             text: string;
-            /** @description Number of characters of the same text that precede this piece. */
+            /** @description Number of characters of the same text that came before this piece. */
             offset: number;
         };
         /**
@@ -7534,11 +7630,11 @@ export interface components {
              */
             type: components["schemas"]["ToolType"];
             /**
-             * @description URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-             *     tools.
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
              */
             url: string | null;
-            /** @description Name of the agent that runs the child run. Set only for tools of type `agent`. */
+            /** @description Name of the agent that executes the child run. Set only for tools of type `agent`. */
             agent: string | null;
             /**
              * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
@@ -7562,8 +7658,8 @@ export interface components {
             strict: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
-             *     timeout of its own.
+             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+             *     `client`: calls have no timeout.
              */
             timeout_seconds: number | null;
             /**
@@ -7579,14 +7675,14 @@ export interface components {
              */
             on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
-             * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
-             *     calls whose outcome is unknown.
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown.
              * @default false
              */
             idempotent: boolean;
             /**
-             * @description What happens if it is unknown whether a call took effect. `return_error`: the model reads an
-             *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              * @default return_error
              */
             on_unknown: components["schemas"]["UnknownOutcomeMode"];
@@ -7601,20 +7697,21 @@ export interface components {
              */
             retry: components["schemas"]["Retry"];
             /**
-             * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-             *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin.
              * @default never
              */
             approval: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
-             * @description Number of seconds until an approval expires. The model then reads that nobody decided.
-             *     Default: 7 days. Maximum: 365 days.
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
              * @default 604800
              */
             approval_expires_seconds: number;
             /**
-             * @description Message that the model reads if an approver rejects a call without a message. Null: a
-             *     built-in message.
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
              */
             reject_message: string | null;
             /**
@@ -7624,8 +7721,8 @@ export interface components {
              */
             enabled: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
             /**
-             * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
-             *     the tool's secret.
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret.
              * @default []
              */
             guardrails: components["schemas"]["Guardrail"][];
@@ -7638,12 +7735,12 @@ export interface components {
              */
             concurrency: components["schemas"]["Concurrency"];
             /**
-             * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
-             *     model and stored in full.
+             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
+             *     the model and stores them in full.
              * @default 65536
              */
             max_output_bytes: number;
-            /** @description Custom metadata of the tool. Rules can read it as `tool.metadata`. */
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
             metadata: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
@@ -7748,7 +7845,7 @@ export interface components {
             tool_version: number | null;
             /** @description Arguments that Runward sends or has sent to the tool. */
             arguments: components["schemas"]["JsonObject"];
-            /** @description Arguments that are left out of `arguments` because of `max_arguments_bytes`. */
+            /** @description Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`. */
             omitted_arguments: components["schemas"]["OmittedArgument"][];
             /** @description Arguments that the model requested. Null unless an approver edited them. */
             original_arguments: components["schemas"]["JsonObject"] | null;
@@ -7761,7 +7858,10 @@ export interface components {
             requests: components["schemas"]["JsonValue"];
             /** @description Current phase of the call. */
             phase: components["schemas"]["CallPhase"];
-            /** @description Number of attempts, including one that is about to start. 0 if the call was never sent. */
+            /**
+             * @description Number of attempts of the call, including an attempt that is about to start. 0 if the call
+             *     was never sent.
+             */
             attempt: number;
             /** @description ID of the call's approval. Null if the call needed no approval. */
             approval_id: string | null;
@@ -7795,8 +7895,8 @@ export interface components {
             /** @description When the last attempt started. Null if there was no attempt. */
             started_at: string | null;
             /**
-             * @description Time until which Runward accepts a callback or a client's result. Null if there is no such
-             *     time.
+             * @description When Runward stops accepting a callback or a client's result for the call. Null if there is
+             *     no such limit.
              */
             deadline_at: string | null;
             /** @description When the call got its result. Null while the call is open. */
@@ -7812,8 +7912,8 @@ export interface components {
              */
             type: "tool_call.approval_decided";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -7836,8 +7936,8 @@ export interface components {
              */
             type: "tool_call.approval_requested";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -7854,15 +7954,15 @@ export interface components {
         ToolCallArgumentsDeltaData: {
             /** @description Number of the turn. */
             turn: number;
-            /** @description Name of the agent whose turn it is. Null if the run uses no registered agent. */
+            /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
             /** @description Text of this piece. */
             text: string;
-            /** @description Number of characters of the same text that precede this piece. */
+            /** @description Number of characters of the same text that came before this piece. */
             offset: number;
-            /** @description ID of the tool call. Null until the model has generated it. */
+            /** @description ID of the tool call. Null until the model has generated the ID. */
             call_id: string | null;
-            /** @description Name of the tool. Null until the model has generated it. */
+            /** @description Name of the tool. Null until the model has generated the name. */
             tool: string | null;
         };
         /** @description A piece of a call's arguments, streamed while the model generates it. */
@@ -7897,8 +7997,8 @@ export interface components {
             /** @description Number of the last attempt. */
             attempt: number;
             /**
-             * @description Number that grows each time a worker claims the run. If two requests for one call differ,
-             *     trust the one with the higher number.
+             * @description Number that increases each time a worker claims the run. If two requests for one call differ,
+             *     trust the request with the higher number.
              */
             fence: number;
             /** @description Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`. */
@@ -7914,8 +8014,8 @@ export interface components {
              */
             type: "tool_call.cancelled";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -7938,8 +8038,8 @@ export interface components {
              */
             type: "tool_call.completed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -7999,8 +8099,8 @@ export interface components {
              */
             type: "tool_call.created";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8024,7 +8124,7 @@ export interface components {
              *     calls that the provider ran.
              */
             hosted?: string;
-            /** @description Number of attempts. */
+            /** @description Number of attempts of the call. */
             attempt?: number;
             /** @description Output of the call as the model reads it. A longer output is truncated to 32 KiB. */
             output?: components["schemas"]["JsonValue"];
@@ -8060,8 +8160,8 @@ export interface components {
              */
             type: "tool_call.failed";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8089,7 +8189,7 @@ export interface components {
             arguments: components["schemas"]["JsonObject"];
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
-            /** @description Provider-specific data of the call. Missing if there is none. */
+            /** @description Data of the call in the provider's format. Missing if the provider returned no such data. */
             native?: components["schemas"]["ProviderData"];
         };
         /**
@@ -8146,11 +8246,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["ToolCall"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description The call was sent, but it is unknown whether it took effect. */
@@ -8163,8 +8263,8 @@ export interface components {
              */
             type: "tool_call.outcome_unknown";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8212,8 +8312,8 @@ export interface components {
              */
             type: "tool_call.progress";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8236,8 +8336,8 @@ export interface components {
              */
             type: "tool_call.rejected";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8269,13 +8369,13 @@ export interface components {
             agent: string | null;
             /** @description Arguments of the call. They match the tool's `parameters`. */
             arguments: components["schemas"]["JsonObject"];
-            /** @description Context of the run, as the client gave it. Null if there is none. */
+            /** @description Context that the client set when it started the run. Null if the client set none. */
             context: components["schemas"]["JsonObject"] | null;
             /** @description Number of the attempt, counted from 1 for each call. */
             attempt: number;
             /**
-             * @description Number that grows each time a worker claims the run. If two requests for one call differ,
-             *     trust the one with the higher number.
+             * @description Number that increases each time a worker claims the run. If two requests for one call differ,
+             *     trust the request with the higher number.
              */
             fence: number;
             /** @description Number of milliseconds that Runward waits for the response. */
@@ -8283,8 +8383,8 @@ export interface components {
             /** @description Callback address for tools that return 202 and submit the result later. */
             callback: components["schemas"]["CallbackAddress"];
             /**
-             * @description Input that the tool requested with `input_required`: the client's `responses` and the tool's
-             *     `state`.
+             * @description Input that the client submitted after the tool requested it with `input_required`: the
+             *     client's `responses` and the tool's `state`.
              */
             input?: components["schemas"]["JsonObject"];
         };
@@ -8299,11 +8399,14 @@ export interface components {
             /** @description Digest of the call: its tool, tool version, target URL, and arguments. */
             digest: string;
             /**
-             * @description Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. The
-             *     same for every attempt.
+             * @description Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. All
+             *     attempts of a call use the same value.
              */
             webhook_id: string;
-            /** @description Time limit of the call in seconds. Null if only the end of the run limits the call. */
+            /**
+             * @description Time limit of the call in seconds. Null if the call has no timeout. Runward then waits until
+             *     the run ends.
+             */
             timeout_seconds: number | null;
         };
         /** @description An attempt at the call is about to start. Runward commits this event before it sends the first byte. */
@@ -8316,8 +8419,8 @@ export interface components {
              */
             type: "tool_call.started";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8340,8 +8443,8 @@ export interface components {
              */
             type: "tool_call.timed_out";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8374,7 +8477,7 @@ export interface components {
             /** @description Names of the tools to use, as the server names them. Null: all tools. */
             allow?: string[] | null;
             /**
-             * @description Names of the tools to leave out, as the server names them. `deny` overrides `allow`.
+             * @description Names of the tools to leave out, as the server names them. `deny` overrides `allow`. Default: an empty list.
              * @default []
              */
             deny?: string[];
@@ -8456,11 +8559,11 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Tool"][];
-            /** @description ID to pass as `before` to get the previous page: the ID of the first item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description ID to pass as `after` to get the next page: the ID of the last item, or of the last resource that a search examined. Null if there is none. */
+            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
-            /** @description Whether there are more items after this page. With `before`, whether there are more items before this page. */
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /** @description A request to a webhook tool. Later versions may add types. Ignore those that you do not know. */
@@ -8475,7 +8578,7 @@ export interface components {
              * @enum {string}
              */
             type: "tool_result";
-            /** @description ID of the run that made the call: this run or a run below it. */
+            /** @description ID of the run that made the call: this run or one of its child runs at any depth. */
             run_id: string;
             /** @description ID of the tool call. Unique within its run. */
             call_id: string;
@@ -8489,8 +8592,8 @@ export interface components {
              */
             requests: components["schemas"]["JsonValue"];
             /**
-             * @description Agents of the child runs on the way down from this run to the run that made the call. Empty
-             *     if this run made the call.
+             * @description Names of the agents of the child runs that lead from this run to the run that made the call.
+             *     Empty if this run made the call.
              */
             path: string[];
         };
@@ -8544,8 +8647,8 @@ export interface components {
              */
             outcome: components["schemas"]["ToolTestOutcome"];
             /**
-             * @description Output of the call. If the call failed, the error message that the tool returned for the
-             *     model, or null.
+             * @description Output of the call. If the call failed, the tool's error message for the model. Null if the
+             *     call failed without such a message.
              */
             output: components["schemas"]["JsonValue"];
             /** @description Description of the error, for operators. Null if the call succeeded. */
@@ -8586,20 +8689,20 @@ export interface components {
              */
             kind?: components["schemas"]["AgentKind"];
             /**
-             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. In a list, each model
-             *     is used if the ones before it fail.
+             * @description Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
+             *     Runward uses the next model when a model fails.
              */
             model?: string | string[] | null;
             /** @description Instructions that the model reads before the input. */
             instructions?: string;
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64, the model gets
-             *     a tool that searches them.
+             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
+             *     gives the model a tool that searches them.
              */
             tools?: string[];
             /**
-             * @description Names of agents that may take over the run. The model gets a tool `transfer_to_NAME` for each
-             *     of them.
+             * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
+             *     `transfer_to_NAME`.
              */
             handoffs?: string[];
             /**
@@ -8610,13 +8713,13 @@ export interface components {
             /** @description Maximum number of times that a workflow of kind `loop` runs its agents. */
             max_iterations?: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
              *     object `{"name": …}` names the tool that the model must call.
              */
             tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
             /**
-             * @description Whether `tool_choice` becomes `auto` after the first tool call, so that the model can
-             *     finish.
+             * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
+             *     can finish.
              */
             reset_tool_choice?: boolean;
             /** @description Whether the model may request several tool calls in one turn. */
@@ -8626,24 +8729,24 @@ export interface components {
                 [key: string]: components["schemas"]["JsonValue"];
             };
             /**
-             * @description JSON Schema of the final output. The parsed output is in the run's `output_parsed`. Null: the
-             *     output is free text.
+             * @description JSON Schema of the final output. The run returns the parsed output in `output_parsed`. Null:
+             *     the output is free text.
              */
             output_schema?: components["schemas"]["JsonObject"] | null;
             /**
              * @description Maximum number of times that the model may correct an output that does not match
-             *     `output_schema`. The run then ends as `incomplete`.
+             *     `output_schema`. If no correction matches, the run ends as `incomplete`.
              */
             output_retries?: number;
             /**
              * @description What happens after tool calls. `run_llm_again`: the model reads the results.
-             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: only
-             *     results of the tools in `stop_at` do.
+             *     `stop_on_first_tool`: the first successful result becomes the run's output. An object: the first
+             *     successful result of a tool in `stop_at` becomes the run's output.
              */
             tool_use_behavior?: components["schemas"]["ToolUseMode"] | components["schemas"]["StopAtToolsInput"];
             /**
              * @description What happens if the model calls a tool that does not exist. `return_error`: the model reads
-             *     an error. `fail_run`: the run fails.
+             *     an error message. `fail_run`: the run fails.
              */
             on_unknown_tool?: components["schemas"]["FailureMode"];
             /**
@@ -8652,13 +8755,16 @@ export interface components {
              *     An object: the run completes with its `output`.
              */
             on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
-            /** @description Limits of the run. */
+            /** @description Limits of the run, such as its maximum number of turns. */
             limits?: components["schemas"]["LimitsInput"];
             /** @description Hooks that Runward calls before and after each model request and each tool call. */
             hooks?: components["schemas"]["HookInput"][];
             /** @description Guardrails that check the run's input, its tool calls, and its final output. */
             guardrails?: components["schemas"]["GuardrailInput"][];
-            /** @description How much of the session's earlier runs the model sees. */
+            /**
+             * @description Limits on how much of the session's earlier conversation the model sees. By default, the
+             *     model sees all of it.
+             */
             history?: components["schemas"]["HistoryLimitsInput"];
             /** @description Description of the agent, for people and for agents that may hand over a run to it. */
             description?: string | null;
@@ -8685,7 +8791,10 @@ export interface components {
             command?: string | null;
             /** @description Arguments of the command. */
             args?: string[];
-            /** @description Filter for the tools of the server. By default, all tools are used. */
+            /**
+             * @description Filter that selects which tools of the server the project uses. By default, all tools are
+             *     used.
+             */
             tools?: components["schemas"]["ToolFilterInput"];
             /**
              * @description Prefix of the tool names in this project, followed by an underscore. Null: the name of the
@@ -8698,8 +8807,8 @@ export interface components {
              */
             approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
             /**
-             * @description Timeout of one call of the server's tools, in seconds. Null: the run's or the service's
-             *     default.
+             * @description Timeout of one call of the server's tools, in seconds. Null: the run's
+             *     `limits.tool_timeout_seconds`, or the default of the deployment.
              */
             timeout_seconds?: number | null;
             /**
@@ -8710,14 +8819,14 @@ export interface components {
                 [key: string]: string | components["schemas"]["SecretReferenceInput"];
             };
             /**
-             * @description OAuth credentials. Runward uses them to fetch access tokens, which it sends with every
-             *     request.
+             * @description OAuth credentials with which Runward fetches access tokens for the MCP server. Runward sends
+             *     an access token with every request. Null: no OAuth.
              */
             oauth?: components["schemas"]["OAuth"] | null;
         };
         /**
-         * @description The fields to update. `state` is merged: its keys replace keys of the same name, null removes
-         *     a key, and other keys stay.
+         * @description The fields to update. Runward merges `state` by key: a given key replaces the previous value,
+         *     null removes the key, and other keys stay.
          * @example {
          *       "name": "Order A-1018",
          *       "state": {
@@ -8735,12 +8844,14 @@ export interface components {
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
-            /** @description Changes to the shared state, merged by top-level key. Null removes a key. */
+            /**
+             * @description Changes to the shared state. Runward merges them by top-level key. Null as the value of a key
+             *     removes the key.
+             */
             state?: components["schemas"]["JsonObject"];
             /**
-             * @description What happens to a run that is started while another run of the session is open. Applies to
-             *     runs that are started from now on.
-             * @default queue
+             * @description What happens to a run that is started while another run of the session is open. The new value
+             *     applies to runs that are started after the update.
              */
             on_conflict?: components["schemas"]["ConflictMode"];
         };
@@ -8763,11 +8874,11 @@ export interface components {
              */
             output_schema?: components["schemas"]["JsonObject"] | null;
             /**
-             * @description URL of a webhook tool. For a tool of type `mcp`, the URL of its server. Null for all other
-             *     tools.
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
              */
             url?: string | null;
-            /** @description Name of the agent that runs the child run. Set only for tools of type `agent`. */
+            /** @description Name of the agent that executes the child run. Set only for tools of type `agent`. */
             agent?: string | null;
             /**
              * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
@@ -8789,8 +8900,8 @@ export interface components {
             strict?: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds` or the service's default. A tool of type `client` then has no
-             *     timeout of its own.
+             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
+             *     `client`: calls have no timeout.
              */
             timeout_seconds?: number | null;
             /**
@@ -8804,30 +8915,31 @@ export interface components {
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
             /**
-             * @description Whether the tool may safely receive the same call more than once. If true, Runward can retry
-             *     calls whose outcome is unknown.
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown.
              */
             idempotent?: boolean;
             /**
-             * @description What happens if it is unknown whether a call took effect. `return_error`: the model reads an
-             *     error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"] | null;
             /** @description How often Runward retries a call and how long it waits between attempts. */
             retry?: components["schemas"]["RetryInput"];
             /**
-             * @description Whether calls need the approval of a person: `never`, `always`, or a CEL rule over `args`,
-             *     `context`, `run`, and `tool`. A plugin's tool can also use a function of the plugin.
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin.
              */
             approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
             /**
-             * @description Number of seconds until an approval expires. The model then reads that nobody decided.
-             *     Default: 7 days. Maximum: 365 days.
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
              */
             approval_expires_seconds?: number | null;
             /**
-             * @description Message that the model reads if an approver rejects a call without a message. Null: a
-             *     built-in message.
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
              */
             reject_message?: string | null;
             /**
@@ -8836,18 +8948,18 @@ export interface components {
              */
             enabled?: boolean | components["schemas"]["CelRuleInput"] | null;
             /**
-             * @description Guardrails that check the calls and results of this tool. Webhook requests are signed with
-             *     the tool's secret.
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret.
              */
             guardrails?: components["schemas"]["GuardrailInput"][] | null;
             /** @description How many calls of the tool may run at the same time within one run. */
             concurrency?: components["schemas"]["ConcurrencyInput"] | null;
             /**
-             * @description Maximum size in bytes of a result that the model reads. Longer results are truncated for the
-             *     model and stored in full.
+             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
+             *     the model and stores them in full.
              */
             max_output_bytes?: number | null;
-            /** @description Custom metadata of the tool. Rules can read it as `tool.metadata`. */
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             } | null;
@@ -8892,7 +9004,7 @@ export interface components {
             /** @description Number of turns that the run has had so far. */
             turn: number;
             /**
-             * @description ID of the tool call whose child run caused the change. Set only if a child run's usage was
+             * @description ID of the tool call that started the child run. Set only if the usage of a child run was
              *     added.
              */
             call_id?: string;
@@ -8906,7 +9018,7 @@ export interface components {
             reasoning_tokens: number;
             /** @description Total number of input and output tokens of the run so far. */
             total_tokens: number;
-            /** @description Total cost of the tokens in US dollars. */
+            /** @description Total cost of the run so far in US dollars. */
             cost_usd: number;
         };
         /** @description The total number of tokens that the run has used so far. */
@@ -8919,8 +9031,8 @@ export interface components {
              */
             type: "usage.updated";
             /**
-             * @description Position of the event in its run's log: 1, 2, 3, and so on, without gaps. Also the `id` of
-             *     the server-sent event.
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
              */
             sequence: number;
             /** @description ID of the run. */
@@ -8958,7 +9070,7 @@ export interface components {
             /** @description URL that Runward sends the request to. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -8978,7 +9090,7 @@ export interface components {
             /** @description URL that Runward sends the request to. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -9001,7 +9113,7 @@ export interface components {
             /** @description URL that Runward sends the request to. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -9024,7 +9136,7 @@ export interface components {
             /** @description URL that Runward sends the request to. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. A guardrail that times out rejects. A hook that times out fails.
+             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -9053,7 +9165,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The API key does not have the required scope, or a page outside the console used the console's session. */
+        /** @description The API key does not have the required scope. For the console's session: the request did not come from a page of the console. */
         Forbidden: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9086,7 +9198,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically. The request fails again until it or the resource changes. */
+        /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically, because the same request fails again until the resource changes. */
         Conflict: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9097,7 +9209,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The result arrived too late. Runward stored it, but it changes nothing. */
+        /** @description The result arrived too late. Runward stored the result, but the result has no effect. */
         Gone: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9165,7 +9277,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Runward failed unexpectedly. Its log contains the error under the request ID. */
+        /** @description Runward failed unexpectedly. To find the error, search Runward's log for the request ID. */
         InternalServerError: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9211,7 +9323,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAIError"];
             };
         };
-        /** @description The API key does not have the required scope, or a page outside the console used the console's session. */
+        /** @description The API key does not have the required scope. For the console's session: the request did not come from a page of the console. */
         OpenAIForbidden: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9244,7 +9356,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAIError"];
             };
         };
-        /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically. The request fails again until it or the resource changes. */
+        /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically, because the same request fails again until the resource changes. */
         OpenAIConflict: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9290,7 +9402,7 @@ export interface components {
                 "application/json": components["schemas"]["OpenAIError"];
             };
         };
-        /** @description Runward failed unexpectedly. Its log contains the error under the request ID. */
+        /** @description Runward failed unexpectedly. To find the error, search Runward's log for the request ID. */
         OpenAIInternalServerError: {
             headers: {
                 /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9695,13 +9807,13 @@ export interface operations {
     list_runs: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
                 /** @description Return only runs with this status. Separate several statuses with commas. */
                 status?: string;
@@ -9715,7 +9827,7 @@ export interface operations {
                 created_after?: string;
                 /** @description Return only runs accepted before this time. */
                 created_before?: string;
-                /** @description Return only runs that contain this text, ignoring case. Runward searches user messages, outputs, errors, metadata values, agent names, and model names. A text such as `run_019a5f1e`, with at least 8 digits of an ID, finds the runs whose IDs start with it, including child runs. */
+                /** @description Return only runs that contain this text. The search ignores case. Runward searches user messages, outputs, errors, metadata values, agent names, and model names. If the text is the beginning of a run ID with at least 8 digits, such as `run_019a5f1e`, Runward returns the runs whose IDs start with it, including child runs. */
                 q?: string;
             };
             header?: never;
@@ -9765,7 +9877,7 @@ export interface operations {
             header?: {
                 /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
                 "Idempotency-Key"?: string;
-                /** @description Media type of the response. `text/event-stream` returns the stream of the run's events. */
+                /** @description Media type of the response. `text/event-stream` returns the stream of the run's events. Default: `*\/*`. */
                 Accept?: string;
                 /** @description Preferences of the client (RFC 7240). `wait=30` is the same as `?wait=30`. */
                 Prefer?: string;
@@ -9779,7 +9891,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run was accepted. With `wait`, it has also ended or reached the status `requires_action`. If the client accepts `text/event-stream`, the response is the stream of its events. */
+            /** @description Runward accepted the run. With `wait`, the run has also ended or reached the status `requires_action`. If the client accepts `text/event-stream`, the response is the stream of the run's events. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9791,7 +9903,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
-            /** @description The run was accepted. The run and its first event are stored durably. */
+            /** @description Runward accepted the run. The run and its first event are stored durably. */
             202: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9819,7 +9931,7 @@ export interface operations {
     get_run: {
         parameters: {
             query?: {
-                /** @description `config` adds the run's input and configuration to the response. */
+                /** @description Additional data to return. `config`: the input and the configuration of the run. */
                 include?: "config";
                 /** @description Maximum number of seconds to wait before responding. A request for a run waits until the run has ended or has the status `requires_action`. A request for events waits until there is a new event. */
                 wait?: number;
@@ -9883,13 +9995,13 @@ export interface operations {
     list_items: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 100. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
+                /** @description Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -9901,7 +10013,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and calls that the model's provider ran. */
+            /** @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and hosted tool calls. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -9937,13 +10049,13 @@ export interface operations {
     list_tool_calls: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 100. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
+                /** @description Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -10161,11 +10273,11 @@ export interface operations {
     get_response: {
         parameters: {
             query?: {
-                /** @description Whether to return a stream of the response's events. */
+                /** @description Whether to return a stream of the response's events. Default: false. */
                 stream?: boolean;
-                /** @description `sequence_number` of the last event that the client received. */
+                /** @description `sequence_number` of the last event that the client received. The stream continues with the event that follows it. */
                 starting_after?: number;
-                /** @description Whether events have random padding. Runward supports only false. */
+                /** @description Whether events have random padding. Runward supports only false. Default: false. */
                 include_obfuscation?: boolean;
             };
             header?: never;
@@ -10246,13 +10358,13 @@ export interface operations {
     list_input_items: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -10337,13 +10449,13 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -10400,7 +10512,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A conversation shared by several runs, of which only one works at a time. */
+            /** @description A conversation shared by several runs. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10436,7 +10548,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A conversation shared by several runs, of which only one works at a time. */
+            /** @description A conversation shared by several runs. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10514,7 +10626,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A conversation shared by several runs, of which only one works at a time. */
+            /** @description A conversation shared by several runs. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10542,13 +10654,13 @@ export interface operations {
     list_session_items: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 100. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the items. `asc`: oldest first. `desc`: newest first. */
+                /** @description Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -10612,7 +10724,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A conversation shared by several runs, of which only one works at a time. */
+            /** @description A conversation shared by several runs. */
             201: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10640,21 +10752,21 @@ export interface operations {
     list_events: {
         parameters: {
             query?: {
-                /** @description Maximum number of events to return. */
+                /** @description Maximum number of events to return. Default: 100. */
                 limit?: number;
-                /** @description `idle` also ends the stream when the run waits for a person or a client. */
+                /** @description When the stream ends in addition to the end of the run. `idle`: when the run waits for a person or a client. */
                 until?: "idle";
-                /** @description `children` adds the events of all child runs at any depth, in the order in which they happened. */
+                /** @description Additional events to return. `children`: the events of all child runs at any depth, in the order in which they happened. */
                 include?: "children";
-                /** @description Sequence number of the last event that the client received. With `include=children`, the `last_id` of the previous page. */
+                /** @description Sequence number of the last event that the client received. With `include=children`, use the `last_id` of the previous page. */
                 after?: string;
                 /** @description Maximum number of seconds to wait before responding. A request for a run waits until the run has ended or has the status `requires_action`. A request for events waits until there is a new event. */
                 wait?: number;
             };
             header?: {
-                /** @description Media type of the response. `text/event-stream` returns a stream of server-sent events. Any other value returns a page of JSON. */
+                /** @description Media type of the response. `text/event-stream` returns a stream of server-sent events. Any other value returns a page of JSON. Default: `*\/*`. */
                 accept?: string;
-                /** @description ID of the last event that the client received. An EventSource sends it when it reconnects. Overrides `after`. */
+                /** @description ID of the last event that the client received. A browser's `EventSource` sends it when it reconnects. It overrides `after`. */
                 "Last-Event-ID"?: string;
                 /** @description Preferences of the client (RFC 7240). `wait=30` is the same as `?wait=30`. */
                 Prefer?: string;
@@ -10719,15 +10831,15 @@ export interface operations {
                 run_id?: string;
                 /** @description Return only approvals for this tool. */
                 tool?: string;
-                /** @description Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
+                /** @description Maximum total size of each call's arguments, in bytes of JSON. Runward omits the arguments that do not fit and lists them in `omitted_arguments`. By default, Runward returns all arguments. */
                 max_arguments_bytes?: number;
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -10771,7 +10883,7 @@ export interface operations {
     get_approval: {
         parameters: {
             query?: {
-                /** @description Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
+                /** @description Maximum total size of each call's arguments, in bytes of JSON. Runward omits the arguments that do not fit and lists them in `omitted_arguments`. By default, Runward returns all arguments. */
                 max_arguments_bytes?: number;
             };
             header?: never;
@@ -10783,7 +10895,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A request for a person's decision about one tool call. */
+            /** @description A request for a person's decision on one tool call. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10835,7 +10947,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A request for a person's decision about one tool call. */
+            /** @description A request for a person's decision on one tool call. */
             200: {
                 headers: {
                     /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
@@ -10863,7 +10975,7 @@ export interface operations {
     list_required_actions: {
         parameters: {
             query?: {
-                /** @description Maximum number of calls to return. */
+                /** @description Maximum number of calls to return. Default: 100. */
                 limit?: number;
             };
             header?: never;
@@ -10907,7 +11019,7 @@ export interface operations {
     get_tool_call: {
         parameters: {
             query?: {
-                /** @description Maximum total size of each call's arguments, in bytes of JSON. Arguments that do not fit are left out and listed in `omitted_arguments`. By default, all arguments are returned. */
+                /** @description Maximum total size of each call's arguments, in bytes of JSON. Runward omits the arguments that do not fit and lists them in `omitted_arguments`. By default, Runward returns all arguments. */
                 max_arguments_bytes?: number;
             };
             header?: never;
@@ -11088,13 +11200,13 @@ export interface operations {
     list_tools: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. */
+                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -11370,13 +11482,13 @@ export interface operations {
     list_recent_calls: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -11424,13 +11536,13 @@ export interface operations {
     list_mcp_servers: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. */
+                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -11794,13 +11906,13 @@ export interface operations {
     list_secrets: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. */
+                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -11844,13 +11956,13 @@ export interface operations {
     list_agents: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. */
+                /** @description Order of the list by name. `asc`: A to Z. `desc`: Z to A. Default: `asc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -12053,11 +12165,11 @@ export interface operations {
     list_agent_versions: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: number;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: number;
             };
             header?: never;
@@ -12214,13 +12326,13 @@ export interface operations {
     list_keys: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -12380,13 +12492,13 @@ export interface operations {
     list_projects: {
         parameters: {
             query?: {
-                /** @description Maximum number of items to return. */
+                /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;
-                /** @description `last_id` of a page. Returns the page that follows it. */
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
                 after?: string;
-                /** @description `first_id` of a page. Returns the page before it. Not allowed with `after`. */
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
                 before?: string;
-                /** @description Order of the list. `desc`: newest first. `asc`: oldest first. */
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
             };
             header?: never;
@@ -12694,7 +12806,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The result of the call: any JSON value or text. In an object, `content`, `metadata`, and `is_error` have a special meaning. */
+            /** @description The result of the call: any JSON value or text. If it is an object, Runward reads `content`, `metadata`, and `is_error` as described in docs/reference/webhook-requests.md. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12712,14 +12824,14 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description An error. The model reads its `message`, `error`, or `detail`. Runward retries 408, 425, 429, 502, 503, and 504 if the tool is idempotent. */
+            /** @description An error. The model reads its `message`, `error`, or `detail`. If the tool is idempotent, Runward retries the statuses 408, 425, 429, 502, 503, and 504. */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description An error. The model reads its `message`, `error`, or `detail`. Runward retries 408, 425, 429, 502, 503, and 504 if the tool is idempotent. */
+            /** @description An error. The model reads its `message`, `error`, or `detail`. If the tool is idempotent, Runward retries the statuses 408, 425, 429, 502, 503, and 504. */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -12766,7 +12878,7 @@ export interface operations {
                     "application/json": components["schemas"]["GuardrailResponse"];
                 };
             };
-            /** @description The guardrail gave no valid verdict, which counts as a rejection. */
+            /** @description The response contains no valid verdict. Runward treats it as a rejection. */
             default: {
                 headers: {
                     [name: string]: unknown;
