@@ -176,7 +176,7 @@ function noticed(type, data) {
     case "handoff.completed": return ["Handed off ", data.from ? ["from ", h("strong", null, text(data.from)), " "] : null, "to ", h("strong", null, text(data.to))];
     case "input.received": return Number(data.messages) === 1 ? "The run received a message" : `The run received ${data.messages} messages`;
     case "state.updated": return "The state of the session was updated";
-    case "model.setting_dropped": return [text(data.model), " does not support ", h("strong", null, text(data.what)), ", so Runward did not send it: ", text(data.why)];
+    case "model.setting_dropped": return [text(data.model), " does not support ", h("strong", null, text(data.setting)), ", so Runward did not send it: ", text(data.reason)];
     default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is called again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }
 }

@@ -98,6 +98,6 @@ def hosted_parameters(hosted: HostedTool) -> JsonObject:
 def default_hosted_approval(
     *, hosted: HostedTool | None = None, implements: ExecutorKind | None = None
 ) -> ApprovalRule:
-    """Return the default approval policy of a hosted tool."""
+    """Return the default approval rule of a hosted tool."""
     asks = implements is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"

@@ -40,7 +40,7 @@ def recheck(
     """Check a call before its start. `current_tools`: the current versions of the enabled tools.
 
     If nothing changed, return the call unchanged. If its tool is gone, the call gets a result. If
-    its approval no longer matches, or the tool's approval policy became stricter, request a new
+    its approval no longer matches, or the tool's approval rule became stricter, request a new
     approval. `former_tool`: the version that the model saw. Its settings apply if the tool is gone
     and an attempt may have taken effect.
     """
@@ -83,10 +83,8 @@ def recheck(
     return require_approval(state, changes, again, tool, mint)
 
 
-def _policy_became_stricter(
-    call: Call, tool: CompiledTool, former_tool: CompiledTool | None
-) -> bool:
-    """Return whether the tool's approval policy changed to one that may require an approval for
+def _rule_became_stricter(call: Call, tool: CompiledTool, former_tool: CompiledTool | None) -> bool:
+    """Return whether the tool's approval rule changed to one that may require an approval for
     this call, before its first attempt. A new rule is not evaluated: it counts as requiring an
     approval."""
     if call.attempt > 0 or former_tool is None:

@@ -120,7 +120,7 @@ class Call:
     raw: str | None = None
     timeout_seconds: float | None = None
     result: Result | None = None
-    child: RunId | None = None
+    child_run_id: RunId | None = None
     """The child run that executes the call."""
     received: JsonObject | None = None
     """The result from a callback or the client. Guardrails or hooks may not have checked it yet."""
@@ -175,7 +175,7 @@ class RunState:
     context: JsonObject | None = None
     fence: int = 0
     version: int = 0
-    pinned: Mapping[str, int] = field(default_factory=dict[str, int])
+    tool_versions: Mapping[str, int] = field(default_factory=dict[str, int])
     """Tool name -> the lowest version that this run may use: the version when the run was
     accepted."""
     last_seq: int = 0
@@ -193,7 +193,7 @@ class RunState:
     place: Place | None = None
     history: tuple[tuple[Item, ...], ...] = ()
     """The items of the session's earlier runs, oldest run first."""
-    shared: JsonObject = field(default_factory=dict[str, JsonValue])
+    shared_state: JsonObject = field(default_factory=dict[str, JsonValue])
     """The state of the session. If the run has no session, its own state."""
     cancel_after_turn: bool = False
     seconds_left: float | None = None

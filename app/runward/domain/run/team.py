@@ -200,7 +200,7 @@ def add_child_usage(state: RunState, changes: Changes, call: Call, child: Child)
 def check_state_size(state: RunState, delta: JsonObject) -> Failed | None:
     """Return why a change of the shared state is rejected, which makes the call fail. None: it is
     accepted."""
-    size = len(compact(merge_delta(state.shared, delta)).encode())
+    size = len(compact(merge_delta(state.shared_state, delta)).encode())
     if size <= MAX_STATE_BYTES:
         return None
     told = texts.too_much_state(size, MAX_STATE_BYTES)
