@@ -35,9 +35,9 @@ RACES: Final = {
     "races for a decision": 20,
     "races for a result": 10,
     "races for an idempotency key": 40,
-    "requests left unanswered": 20,
-    "requests left by half": 10,
-    "streams left by the client": 200,
+    "requests closed before the response": 20,
+    "requests closed before the end of the body": 10,
+    "streams closed by the client": 200,
     "cancels (immediate)": 15,
     "cancels (after_turn)": 8,
 }

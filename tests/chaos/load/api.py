@@ -174,7 +174,11 @@ class Api:
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
-        self.counts["requests left by half" if half else "requests left unanswered"] += 1
+        self.counts[
+            "requests closed before the end of the body"
+            if half
+            else "requests closed before the response"
+        ] += 1
         self._exchanges.write(
             Exchange(
                 at=at,

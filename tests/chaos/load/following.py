@@ -72,7 +72,7 @@ class Following:
                             return
                     if leave_after and frames >= leave_after[0]:
                         leave_after.pop(0)
-                        self._api.counts["streams left by the client"] += 1
+                        self._api.counts["streams closed by the client"] += 1
                         break
             await asyncio.sleep(RECONNECT_SECONDS)
 
