@@ -1,4 +1,5 @@
-"""Between the domain's values and JSON as the tables hold it. Only this module knows that form."""
+"""Convert between values of the domain and their JSON in the tables. Only this module knows that
+JSON."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -46,18 +47,17 @@ _TEXT_COLUMNS: Final = (
     "children",
     "shared_state",
 )
-"""The JSON of a run's state."""
+"""The columns with the JSON of a run's state."""
 
 
 def config_to_json(config: AgentConfig) -> JsonObject:
-    """Return the settings that differ from their defaults, so that an old run uses later defaults
-    for all others."""
+    """Return the settings that differ from their defaults. For all other settings, an old run then
+    uses the defaults of later versions."""
     return config.model_dump(mode="json", exclude_defaults=True)
 
 
 def config_from_json(data: JsonObject) -> AgentConfig:
-    """Parse a configuration. The limits of a continued run may exceed those that a request may ask
-    for."""
+    """Parse a configuration. The limits of a continued run may exceed the maximum of a request."""
     rest = {name: value for name, value in data.items() if name != "limits"}
     of_run = not rest.keys().isdisjoint({"functions", "request"})
     config = (_RUN_CONFIG if of_run else _CONFIG).validate_python(rest, strict=False)
@@ -112,8 +112,9 @@ def items_to_json(items: Iterable[Item]) -> list[JsonValue]:
 def collect_session_items(
     state: RunState, output: JsonValue, *, refused: Stage | None = None
 ) -> tuple[JsonObject, ...]:
-    """Return the items that later runs of the session see of a run that has ended with `output`.
-    `refused`: the stage of a guardrail that ended it; then `output` is the guardrail's message."""
+    """Return the items of a run that has ended with `output`, as later runs of the session read
+    them. `refused`: the stage of a guardrail that ended it. In this case, `output` is the
+    guardrail's message."""
     items = build_conversation(remove_refused(state, refused))
     kept = select_history(items, None if refused == "run_input" else output, state.config.kind)
     if refused == "run_output" and state.config.kind == "llm" and isinstance(output, str):
@@ -122,8 +123,8 @@ def collect_session_items(
 
 
 def _order_segments(rows: Iterable[dict[str, Any]]) -> tuple[Segment, ...]:
-    """Return the segments in the order of the conversation: input that arrived during a model
-    request follows the response, though it was written before."""
+    """Return the segments in the order of the conversation. Input that arrived during a model
+    request follows the response, although it was stored earlier."""
     ordered: list[Segment] = []
     for row in rows:
         segment = SEGMENT.from_row(row)
@@ -219,7 +220,7 @@ USAGE: Final = RowMapping(
 
 def state_from_row(row: dict[str, Any]) -> RunState:
     """Return the state from a row of `runward.store.runs.queries.STATE`, whose JSON is text. Raises
-    ValueError and others if it cannot be parsed."""
+    ValueError and other errors if the row cannot be parsed."""
     row |= {name: from_json(row[name]) for name in _TEXT_COLUMNS if row[name] is not None}
     calls = [CALL.from_row(call) for call in row["calls"] or ()]
     children = {

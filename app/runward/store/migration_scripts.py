@@ -1,7 +1,5 @@
-"""The scripts in `migrations/`: how Alembic runs them, and what they use.
-
-Only `runward.store.migrations` imports this module, when there is a script to run.
-"""
+"""Run the scripts in `migrations/` with Alembic, and the functions that these scripts use. Only
+`runward.store.migrations` imports this module, and only if there is a script to run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +11,12 @@ from sqlalchemy import JSON, Column, Connection, text
 from runward.store.readiness import MIGRATIONS
 
 _SET_LOCK_TIMEOUT = "SET lock_timeout = '1s'"
-"""Statements of the service queue behind a migration that waits for a table, so it waits briefly
-and tries again."""
+"""Maximum wait of a migration for a table's lock. Statements of the service queue behind the
+migration, so it waits briefly and retries."""
 
 
 def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None:
-    """Run the scripts that the database has not seen, up to revision `to`."""
+    """Run the scripts that the database has not run yet, up to revision `to`."""
     connection.execute(text(_SET_LOCK_TIMEOUT))
     connection.commit()
     config = Config()
@@ -29,12 +27,11 @@ def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None
 
 
 def add_index(name: str, table: str, columns: Sequence[str], **options: Any) -> None:
-    """Build an index without blocking writes, in a migration that does nothing else.
-
-    A build that was interrupted leaves an invalid index, which is replaced.
-    """
+    """Build an index without blocking writes, in a migration that does nothing else. An interrupted
+    build leaves an invalid index, which is replaced."""
     with op.get_context().autocommit_block():
-        op.execute("SET lock_timeout = 0")  # it waits for old transactions, and nobody for it
+        # The statement waits for old transactions, and no other statement waits for it.
+        op.execute("SET lock_timeout = 0")
         op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
         op.create_index(name, table, columns, postgresql_concurrently=True, **options)
         op.execute(_SET_LOCK_TIMEOUT)
@@ -48,7 +45,8 @@ def default_differs(
     _default: object,
     wanted: str | None,
 ) -> bool | None:
-    """For Alembic's comparison: json has no equality, so its text decides. None: ask PostgreSQL."""
+    """Compare two defaults for Alembic. The type json has no equality, so their texts are compared.
+    None: let PostgreSQL compare."""
     if not isinstance(column.type, JSON):
         return None
     return (found or "").partition("::")[0] != (wanted or "").partition("::")[0]

@@ -1,7 +1,8 @@
-"""Bring a database to this code's schema, by Alembic, however many processes start at once.
+"""Migrate a database to the schema of this code with Alembic. Any number of processes may start at
+once.
 
-Migrations only expand: the version before still runs on the new schema. So a revision that this
-code does not know is a newer version's, and is left alone.
+Migrations only expand the schema, so that the previous version still works with it. A revision that
+this code does not know therefore belongs to a newer version and stays unchanged.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ from runward.store.postgres.db import DRIVER, log_fields, sqlstate
 log = structlog.get_logger()
 
 LOCK_KEY = 0x52756E77617264
-"""Of the session's advisory lock: "Runward" in ASCII."""
+"""ID of the session's advisory lock: "Runward" in ASCII."""
 LOCK_WAIT = timedelta(minutes=10)
 LOCK_POLL = timedelta(milliseconds=100)
 LOCK_ATTEMPTS = 60
 LOCK_PAUSE = timedelta(seconds=2)
 _LOCKED = ("55P03", "40P01")
-"""Lock not available, deadlock."""
+"""SQLSTATEs of lock not available, and deadlock."""
 
 
 async def upgrade(
@@ -39,11 +40,13 @@ async def upgrade(
     revision: str = "head",
     variable: str = "DATABASE_URL",
 ) -> None:
-    """Migrate to the head. Returns at once if the database has it; waits for another migrator.
+    """Migrate to the newest revision. Return at once if the database has it. Wait if another
+    process migrates.
 
-    `secret_key`: for migrations that encrypt stored values. `to` is another revision, for tests.
-    Raises OperatorError; SecretKeyNeededError and WrongSecretKeyError if there are such values and
-    it cannot encrypt them. Messages name `variable`, which holds the address.
+    `secret_key`: for migrations that encrypt stored values. `to`: another revision, for tests.
+    Raises OperatorError. Raises SecretKeyNeededError or WrongSecretKeyError if stored values must
+    be encrypted and the key is missing or wrong. Messages contain `variable`, the variable with the
+    address.
     """
     async with _connect(url, variable) as connection:
         if await _is_current(connection):
@@ -71,7 +74,8 @@ async def upgrade(
 
 @asynccontextmanager
 async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[AsyncConnection]:
-    """Setting `jit` finds out PgBouncer, which refuses it and gives no session to migrate in."""
+    """Connect. Setting `jit` detects PgBouncer, which rejects it and provides no session for a
+    migration."""
     address = read_url(url, variable)
     settings = {"application_name": "runward", **address.server_settings, "jit": "off"}
     arguments = {"dsn": address.dsn, "timeout": address.seconds, "server_settings": settings}
@@ -86,9 +90,9 @@ async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[A
 
 @asynccontextmanager
 async def _lock(connection: AsyncConnection) -> AsyncGenerator[None]:
-    """Asks again and again: a session blocked in pg_advisory_lock holds a snapshot, for which the
-    migrator's CREATE INDEX CONCURRENTLY would wait, while that session waits for the migrator.
-    """
+    """Acquire the lock by polling. A session that is blocked in pg_advisory_lock holds a snapshot.
+    The migrator's CREATE INDEX CONCURRENTLY would wait for this snapshot, and the session would
+    wait for the migrator."""
     try:
         async with asyncio.timeout(LOCK_WAIT.total_seconds()):
             while not await _scalar(connection, "SELECT pg_try_advisory_lock(:key)"):  # noqa: ASYNC110
@@ -122,7 +126,7 @@ async def _is_current(connection: AsyncConnection) -> bool:
 
 
 def _upgrade(connection: Connection, secret_key: str | None, to: str) -> None:
-    # Alembic takes a quarter of a second, and the database of most starts is up to date.
+    # Importing Alembic takes a quarter of a second, and at most starts the database is up to date.
     from runward.store.migration_scripts import run_scripts  # noqa: PLC0415
 
     run_scripts(connection, secret_key, to)

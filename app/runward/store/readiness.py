@@ -1,5 +1,5 @@
-"""Whether a process can serve with its database: reachable, writable, migrated, and opened by its
-secret key."""
+"""Check whether a process can use its database: it is reachable, writable and migrated, and its
+secret key is the right one."""
 
 import re
 from functools import cache
@@ -19,7 +19,8 @@ from runward.store.postgres.tables import deployment
 _WHEEL: Final = Path(__file__).parents[1] / "_migrations"
 _CHECKOUT: Final = Path(__file__).parents[3] / "migrations"
 MIGRATIONS: Final = _WHEEL if _WHEEL.is_dir() else _CHECKOUT
-"""Beside an installed package, a top-level `migrations` is another package's."""
+"""The migrations of the wheel or of the checkout. In an installed package, a top-level `migrations`
+would belong to another package."""
 
 _CANARY: Final = "runward"
 _COLUMN: Final = "deployment.canary"
@@ -28,7 +29,7 @@ _REVISION_PATTERN: Final = re.compile(
 )
 _UNDEFINED_TABLE: Final = "42P01"
 _REVISION: Final = text("SELECT version_num FROM alembic_version")
-# The row lock is a write: a standby refuses it, and so does a server that is set read-only.
+# The row lock is a write, so standby servers and read-only servers reject it.
 _LOCK_STATE: Final = text(
     "SELECT (SELECT version_num FROM alembic_version) AS revision, canary FROM deployment"
     " FOR NO KEY UPDATE"
@@ -36,7 +37,7 @@ _LOCK_STATE: Final = text(
 
 
 class UnmigratedDatabaseError(OperatorError):
-    """The database's schema is missing, or older than this version's."""
+    """The schema of the database is missing, or is older than this version requires."""
 
 
 class WrongSecretKeyError(OperatorError):
@@ -52,7 +53,7 @@ class WrongSecretKeyError(OperatorError):
 
 async def prepare_database(tx: Tx, vault: Vault) -> None:
     """Check the schema and the secret key when a process starts. The first start stores the canary
-    that later ones must open. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
+    that later starts must decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
     await check_schema(tx)
     canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
@@ -60,13 +61,14 @@ async def prepare_database(tx: Tx, vault: Vault) -> None:
 
 
 async def check_schema(tx: Tx) -> None:
-    """Check that the schema is this version's or a newer one's. Raises UnmigratedDatabaseError."""
+    """Check that the schema has this version's revision or a newer one. Raises
+    UnmigratedDatabaseError."""
     row = await _read_state(tx, _REVISION)
     _check_revision(None if row is None else row.version_num)
 
 
 async def check_database(tx: Tx, vault: Vault) -> None:
-    """Check that the database takes writes, and the schema and the secret key. Raises
+    """Check that the database accepts writes, and check the schema and the secret key. Raises
     UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
     row = await _read_state(tx, _LOCK_STATE)
     if row is None:
@@ -79,7 +81,7 @@ async def check_database(tx: Tx, vault: Vault) -> None:
 
 
 def check_secret_key(vault: Vault, canary: bytes) -> None:
-    """Check that the vault opens the canary. Raises WrongSecretKeyError."""
+    """Check that the vault decrypts the canary. Raises WrongSecretKeyError."""
     try:
         vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     except SecretUnreadableError:
@@ -88,8 +90,8 @@ def check_secret_key(vault: Vault, canary: bytes) -> None:
 
 @cache
 def list_revisions() -> tuple[str, ...]:
-    """This code's, from the oldest to the newest. Alembic would read the same, and take longer to
-    import than the rest of a worker."""
+    """Return the revisions of this code, oldest first. Alembic would return the same, but its
+    import takes longer than all other imports of a worker."""
     texts = (path.read_text("utf-8") for path in MIGRATIONS.glob("versions/*.py"))
     after = {found["down"]: found["own"] for found in map(_REVISION_PATTERN.search, texts) if found}
     ordered: list[str] = []
@@ -99,7 +101,8 @@ def list_revisions() -> tuple[str, ...]:
 
 
 def _check_revision(revision: str | None) -> None:
-    """An unknown revision is a newer version's, whose schema this code works on as well."""
+    """Check a revision. An unknown revision belongs to a newer version, and this code also works
+    with its schema."""
     if revision is None:
         raise UnmigratedDatabaseError("The database is not migrated. Run: runward migrate")
     if revision in list_revisions()[:-1]:

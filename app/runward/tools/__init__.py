@@ -1,5 +1,5 @@
-"""Tools and their executors. The names exported here are the API for authors of plugins:
-docs/how-to/plugins.md."""
+"""Tools and their executors. The names exported here are the API for authors of plugins. See
+docs/reference/plugin-api.md."""
 
 from runward.domain.registry.guards import Fail, Instead, Reject
 from runward.domain.registry.tools import CelRule, Concurrency, Retry

@@ -1,7 +1,7 @@
-"""Sessions of the console: what a person's browser holds instead of the API key.
+"""Sessions of the console. A browser stores a session token instead of the API key.
 
-A session is never more than its key: the key's scopes count as they are now, and a key that is
-revoked or expires ends its sessions. Of the token only the HMAC is stored.
+A session has at most the rights of its key: the key's current scopes apply, and the session ends
+when the key is revoked or expires. Only the HMAC of the token is stored.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from runward.store.postgres.tables import api_keys, console_sessions, projects
 
 LIFETIME: Final = timedelta(hours=12)
 MAX_PER_KEY: Final = 100
-"""A key's oldest session ends when one more is opened."""
+"""Maximum number of sessions of one key. If one more is opened, the oldest one ends."""
 
 _session, _key = console_sessions.c, api_keys.c
 
@@ -37,8 +37,8 @@ def make_token() -> str:
 
 
 async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
-    """Create a session, and delete the expired ones of its project and the surplus ones of its
-    key."""
+    """Create a session. Delete the project's expired sessions, and the oldest sessions of the key
+    if it has too many."""
     surplus = (
         select(_session.token_hmac)
         .where(_session.project_id == principal.project_id, _session.key_id == principal.key_id)

@@ -1,8 +1,8 @@
-"""Idempotency keys: what was answered under a key, kept for 24 hours beside what it made.
+"""Idempotency keys: each key is stored for 24 hours, together with the response.
 
-The record is written in the transaction of what it protects, so neither is there without the
-other, and a second request with the key waits for the first one's commit. Answers are sealed,
-since some of them show a secret once.
+The record is written in the transaction of the operation that it protects, so that either both or
+none are committed. A second request with the key waits for the first one's commit. Responses are
+sealed, because some of them contain a secret that is shown only once.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ _COLUMN: Final = "idempotency_keys.answer"
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """`resource_id` is the run that was started; every other route keeps its `answer`."""
+    """A key with its response. For a started run, `resource_id` is the run. For all other
+    operations, `answer` is the response."""
 
     route: str
     body_digest: str
@@ -48,7 +49,7 @@ async def read(tx: Tx, project_id: ProjectId, key: str) -> IdempotencyRecord | N
 
 
 async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
-    """Delete the key if it has expired, so that it may be used again."""
+    """Delete the key if it has expired, so that clients can use it again."""
     await tx.execute(
         delete(idempotency_keys).where(
             idempotency_keys.c.project_id == project_id,
@@ -59,8 +60,8 @@ async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
 
 
 async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_digest: str) -> bool:
-    """Reserve the key, once it is not being reserved elsewhere. An expired key may be used again.
-    False: the key is taken."""
+    """Reserve the key, after waiting for other transactions that reserve it. An expired key can be
+    used again. False: the key is taken."""
     made = insert(idempotency_keys).values(
         project_id=project_id,
         key=key,

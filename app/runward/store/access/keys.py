@@ -1,4 +1,4 @@
-"""Projects and API keys. A key is `rw_` and 256 random bits with a checksum; only its HMAC is
+"""Projects and API keys. A key consists of `rw_`, 256 random bits and a checksum. Only its HMAC is
 stored."""
 
 import secrets
@@ -23,11 +23,12 @@ from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import api_keys, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
-"""The project `default`; `admin` on one of its keys is the operator."""
+"""The project `default`. A key of this project with the scope `admin` belongs to the operator."""
 USE_INTERVAL: Final = timedelta(minutes=1)
-"""How often the use of a key is recorded."""
+"""Interval at which the use of a key is recorded."""
 CACHE_SECONDS: Final = 2.0
-"""What was revoked works for at most so long in a process that has just seen it."""
+"""Maximum number of seconds for which a process that has just used a key accepts it after it was
+revoked."""
 MAX_CACHED: Final = 10_000
 
 
@@ -40,12 +41,12 @@ class Key:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
-    """To within `USE_INTERVAL`."""
+    """Accurate to `USE_INTERVAL`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActingKey:
-    """The key that somebody acted with. One that is revoked keeps its name."""
+    """The key with which an action was performed. A revoked key keeps its name."""
 
     id: UUID
     name: str
@@ -112,8 +113,8 @@ async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
 
 
 async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
-    """Record that the key is used now. It does not wait for a lock: if another process records it
-    at this moment, that is enough."""
+    """Record that the key is used now. It does not wait for a lock: if another process records a
+    use at the same time, one record is enough."""
     free = (
         select(api_keys.c.id)
         .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
@@ -218,7 +219,7 @@ async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
 
 
 def starter_columns(table: FromClause) -> tuple[ColumnElement[Any], ...]:
-    """Return the columns for `starter_from_row`, of a run of `table`."""
+    """Return the columns of a run in `table` that `starter_from_row` reads."""
     name = select(api_keys.c.name).where(
         api_keys.c.project_id == table.c.project_id, api_keys.c.id == table.c.created_by
     )
@@ -232,7 +233,8 @@ def starter_from_row(row: Any) -> ActingKey | None:
 
 
 class Authenticator:
-    """Tokens are kept as their HMAC only; unknown ones are not kept, so they cost a look-up."""
+    """Authenticates API keys, with a cache. Only the HMAC of a token is cached. Unknown tokens are
+    not cached, so each of them costs a query."""
 
     def __init__(
         self,
@@ -264,5 +266,5 @@ class Authenticator:
         return principal
 
     def forget(self, token: str) -> None:
-        """Read the token from the database again at its next use."""
+        """Remove the token from the cache, so that its next use reads the database."""
         self._known.pop(self._digest(token), None)

@@ -1,4 +1,5 @@
-"""A project's secrets: stored sealed, referred to by name, never shown."""
+"""The secrets of a project. They are stored encrypted, other resources refer to them by name, and
+they are never shown."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ VALUE_COLUMN: Final = "secrets.value"
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """All but its value. `version` counts the values that it has had, from 1."""
+    """A secret without its value. `version` counts the values that it has had, from 1."""
 
     name: str
     version: int

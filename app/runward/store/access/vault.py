@@ -1,7 +1,7 @@
-"""Secrets at rest, and what is derived from the instance's one key.
+"""Encryption of stored secrets, and keys that are derived from the deployment's secret key.
 
-AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce in front; the associated data names
-table, column, project and row, so that a ciphertext moved elsewhere does not open.
+AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce at the beginning. The associated data names
+table, column, project and row, so a ciphertext that was moved to another place cannot be decrypted.
 """
 
 import base64
@@ -26,8 +26,8 @@ MIN_KEY_CHARACTERS: Final = 32
 
 
 class SecretUnreadableError(Exception):
-    """A stored secret cannot be decrypted: it was sealed with another key or for another row, or
-    altered. The message names its column and row."""
+    """A stored secret cannot be decrypted: it was encrypted with another key or for another row, or
+    it was changed. The message names its column and row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,12 @@ class CallRef:
     run_id: RunId
     call: UUID
     attempt: int
-    """The attempt that the tool was given the token with."""
+    """The attempt that sent the token to the tool."""
 
 
 class Vault:
-    """`secret_key` is RUNWARD_SECRET_KEY: 32 characters or more, the same for every process."""
+    """Encrypts and decrypts. `secret_key`: the value of RUNWARD_SECRET_KEY, which has at least 32
+    characters and is the same for every process."""
 
     def __init__(self, secret_key: str) -> None:
         if len(secret_key) < MIN_KEY_CHARACTERS:
@@ -98,12 +99,12 @@ class Vault:
         return CallRef(ProjectId(project), RunId(run), call, attempt)
 
     def _make_mac(self, data: bytes) -> bytes:
-        """Return 128 bits that only this deployment can make."""
+        """Return a MAC of 128 bits that only this deployment can compute."""
         return hmac.digest(self._callbacks, data, "sha256")[:16]
 
     def derive_guard_secret(self, project_id: UUID, generation: int) -> str:
-        """`whsec_…`: signs what the guardrails and hooks of a project's agents, and its own, are
-        asked. Derived, so that nothing of it has to be stored."""
+        """Return the secret (`whsec_…`) that signs requests to guardrails and hooks of a project
+        and its agents. It is derived, so it is not stored."""
         what = f"guards\0{project_id.hex}\0{generation}".encode()
         return f"whsec_{base64.b64encode(hmac.digest(self._guards, what, 'sha256')).decode()}"
 

@@ -18,14 +18,15 @@ SELECT h.id FROM unnest(
 LEFT JOIN runs r ON r.project_id = h.project_id AND r.id = h.id
 WHERE (r.fence, r.version) IS DISTINCT FROM (h.fence, h.version)"""
 )
-# xmin is the transaction that wrote the current version of the row, so any change changes the sum.
+# xmin is the transaction that wrote the current version of the row, so each change of a row changes
+# the sum.
 _MARK: Final = (
     "(SELECT concat(count(*), ' ', sum(CAST(CAST(t.xmin AS text) AS bigint)))"
     " FROM {table} t WHERE t.project_id = p.id)"
 )
 _TABLES: Final = ("tools", "agents", "secrets", "project_policies")
-# Processes also write to the row of an MCP server when they read its list again, or claim its
-# refresh token. That changes nothing for others; changed tools are rows of their own.
+# Processes also update the row of an MCP server when they list its tools again, or claim its
+# refresh token. Such updates do not concern other processes. Changed tools have their own rows.
 _SERVERS: Final = (
     "(SELECT string_agg(concat(t.id, ' ', t.version), ' ' ORDER BY t.name)"
     " FROM mcp_servers t WHERE t.project_id = p.id)"

@@ -1,8 +1,9 @@
-"""What a model is saying right now: pieces of it for those who watch, and all of it for those who
-come late. Nothing here is stored; `message.completed` has the whole text.
+"""Drafts: the output that a model is generating, in pieces for current readers and as a whole for
+readers that connect later.
 
-A piece says where in its strand it begins, so that whoever gets some twice, or misses some, knows.
-A strand is the text of a turn, its reasoning, or the arguments of one call.
+Drafts are never stored. `message.completed` contains the complete text. A strand is the text of a
+turn, its reasoning, or the arguments of one call. Each piece contains its offset in its strand, so
+that a reader detects repeated and missing pieces.
 """
 
 import asyncio
@@ -16,18 +17,18 @@ from runward.domain.ids import Prefix
 from runward.domain.json import JsonObject, compact
 
 FLUSH_SECONDS: Final = 0.03
-"""Between two pieces of one run; the first one goes out at once."""
+"""Minimum number of seconds between two pieces of one run. The first piece is sent immediately."""
 RESTARTED: Final = "message.restarted"
 
 DeltaVersion: TypeAlias = tuple[int, int, int]
-"""Turn, fence and attempt: a later one makes void what was shown of an earlier one."""
+"""Turn, fence and attempt. Pieces of a higher version invalidate all pieces of a lower one."""
 DeltaKey: TypeAlias = tuple[str, int]
-"""The type of its events, and which one of that type."""
+"""The type of the events, and the index of the strand among those of this type."""
 
 
 @dataclass(slots=True)
 class Delta:
-    """`offset` counts characters."""
+    """A piece of a draft. `offset` counts characters."""
 
     run_id: UUID
     version: DeltaVersion
@@ -47,7 +48,7 @@ class Delta:
 
     @property
     def json(self) -> str:
-        """The event, encoded once for all who read the whole piece."""
+        """The event as JSON. It is encoded once for all readers of the complete piece."""
         if not self._json:
             data: JsonObject = {"turn": self.version[0], **self.context}
             if self.type != RESTARTED:
@@ -57,7 +58,7 @@ class Delta:
         return self._json
 
     def trim_before(self, offset: int) -> "Delta":
-        """Without what comes before `offset`."""
+        """Return the piece without the characters before `offset`."""
         if offset <= self.offset:
             return self
         return replace(self, offset=offset, text=self.text[offset - self.offset :], _json="")
@@ -73,8 +74,8 @@ class _DraftText:
 
 
 class Draft:
-    """One turn of one run. `send` gets the pieces, but only while `is_wanted` says that somebody
-    watches; `close` it when the turn is over."""
+    """The draft of one turn. `send` receives the pieces, but only while `is_wanted` returns True
+    because the run has readers. Call `close` at the end of the turn."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class Draft:
                 self._timer = self._loop.call_later(left, self.flush)
 
     def restart(self) -> None:
-        """What was said is void: the model is asked again from the start."""
+        """Discard the draft, because the model is asked again from the start."""
         turn, fence, attempt = self._stamp
         self._stamp = (turn, fence, attempt + 1)
         self._strands.clear()
@@ -119,7 +120,7 @@ class Draft:
             self._show(Delta(self._run_id, self._stamp, (RESTARTED, 0), 0, "", about))
 
     def flush(self) -> None:
-        """Show what was not shown yet."""
+        """Send the characters that were not sent yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -137,7 +138,7 @@ class Draft:
             said.sent_length += len(text)
 
     def snapshot(self) -> list[Delta]:
-        """All that was shown so far, one piece for each strand."""
+        """Return the complete draft so far, one piece for each strand."""
         return [
             self._piece(strand, said, 0, "".join(said.sent))
             for strand, said in self._strands.items()
@@ -155,15 +156,15 @@ class Draft:
 
 
 class DeltaCursor:
-    """How much one reader has had of each run's draft."""
+    """The position of one reader in the drafts of its runs."""
 
     def __init__(self) -> None:
         self._stamps: dict[UUID, DeltaVersion] = {}
         self._ends: dict[UUID, dict[DeltaKey, int]] = {}
 
     def select_unseen(self, piece: Delta) -> list[Delta] | None:
-        """What of it is news, after a word that what was shown before is void, where it is. None:
-        something before it is missing."""
+        """Return the part of a piece that is new to the reader. If the piece invalidates earlier
+        ones, precede it by a restart event. None: a piece before it is missing."""
         run_id = piece.run_id
         stamp = self._stamps.get(run_id)
         if stamp is not None and piece.version < stamp:

@@ -1,4 +1,5 @@
-"""Run events: read in order, and shown as one line of JSON that polling and SSE share."""
+"""Read the events of runs in order, and encode each event as one line of JSON for polling and
+SSE."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +16,12 @@ from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.store.postgres.db import Tx
 
 ENDING_TYPES: Final = frozenset(kind.type for kind in RUN_ENDINGS.values())
-"""The types of a run's last event."""
+"""The types of the last event of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """`json` is the whole event as clients see it, without a line break."""
+    """A stored event. `json` is the complete event as clients receive it, without a line break."""
 
     run_id: UUID
     sequence: int
@@ -37,7 +38,7 @@ class StoredEvent:
 
 
 def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
-    """`data` is the text of a JSON object."""
+    """Encode an event. `data` is the text of a JSON object."""
     run = format_id(Prefix.RUN, run_id)
     return StoredEvent(
         run_id,
@@ -51,7 +52,7 @@ def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: st
 def encode_committed(
     run_id: RunId, last_seq: int, at: datetime, events: Sequence[AnyEvent]
 ) -> tuple[StoredEvent, ...]:
-    """Events that were just committed, the last of them as number `last_seq`."""
+    """Encode events that were just committed. The last one has the number `last_seq`."""
     first = last_seq - len(events) + 1
     return tuple(
         encode_event(run_id, first + n, event.type, at, compact(event.data))
@@ -60,7 +61,7 @@ def encode_committed(
 
 
 def format_utc(at: datetime) -> str:
-    """RFC 3339 in UTC, with `Z`."""
+    """Return the time in the format of RFC 3339, in UTC with `Z`."""
     return at.isoformat().replace("+00:00", "Z")
 
 
@@ -81,7 +82,8 @@ async def read_after(
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """The next events of a run, and its status and last event at the same moment."""
+    """The next events of a run, together with its status and its last event's number at the same
+    moment."""
 
     status: RunStatus
     last_seq: int
@@ -100,7 +102,7 @@ _PAGE: Final = text(
 async def read_page(
     tx: Tx, project_id: ProjectId, run_id: RunId, after: int, count: int
 ) -> LogPage | None:
-    """Return at most `count` events after `after`. None: there is no such run."""
+    """Return at most `count` events after the number `after`. None: the run does not exist."""
     values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
     rows = (await tx.execute(_PAGE, values)).all()
     if not rows:
@@ -120,6 +122,6 @@ _LAST: Final = text(
 
 
 async def last_sequences(tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]) -> dict[UUID, int]:
-    """The number of the last event of each run."""
+    """Return the number of the last event of each run."""
     values = {"projects": [one for one, _ in followed], "ids": [one for _, one in followed]}
     return {row.id: row.last_seq for row in await tx.execute(_LAST, values)}

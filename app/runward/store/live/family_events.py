@@ -1,4 +1,4 @@
-"""The events of a run and of all runs below it, in the order in which they happened."""
+"""The events of a run and its child runs at any depth, in the order in which they happened."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,14 @@ from runward.store.live.events import StoredEvent, encode_event
 from runward.store.postgres.db import Tx
 
 SETTLED_SECONDS: Final = 120
-"""A run that ended so long ago is known to everybody who looks: no transaction is open longer."""
+"""Seconds after which the end of a run is visible to every reader. No transaction is open for
+longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyRun:
-    """The run, or one below it. `long_ended`: no run that ended earlier can come to light."""
+    """The run, or one of its child runs at any depth. `long_ended`: no run that ended earlier can
+    become visible later."""
 
     last_seq: int
     ended_at: datetime | None
@@ -29,18 +31,18 @@ class FamilyRun:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPage:
-    """`events` go on without a gap in each run. `more`: there may be others now."""
+    """A page. `events` has no gaps within a run. `more`: there may be further events."""
 
     status: RunStatus
     events: tuple[StoredEvent, ...]
     runs: Mapping[UUID, FamilyRun]
     floor: datetime
-    """What ended up to then is `long_ended`."""
+    """All runs that ended up to this time are `long_ended`."""
     more: bool
 
 
-# One statement, so that all runs are seen as they were at one moment. `at` never decreases within a
-# run, whatever the clock did, so that a page begins with the next event of each run.
+# One statement, so that it reads all runs at the same moment. `at` never decreases within a run,
+# even if the clock is set back. Therefore a page begins with the next event of each run.
 _READ: Final = text(
     """
 WITH seen AS (
@@ -83,8 +85,8 @@ async def read_family_after(
     floor: datetime,
     count: int,
 ) -> FamilyPage | None:
-    """What comes after the last event `seen` of each run; of runs that are not in there and
-    ended after `floor`, everything. None: there is no such run."""
+    """Return the events after the last event `seen` of each run. For runs that are not in `seen`
+    and ended after `floor`, return all events. None: the run does not exist."""
     values = {
         "project_id": project_id,
         "id": run_id,
@@ -120,13 +122,14 @@ async def read_family_after(
 def _drop_gaps(
     run_id: RunId, found: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
 ) -> list[StoredEvent]:
-    """The last event of `run_id` comes last: once it was given, nobody asks for more."""
+    """Remove events after a gap. The last event of `run_id` comes last, because readers stop after
+    it."""
     given = dict(seen)
     events: list[StoredEvent] = []
     last: list[StoredEvent] = []
     for event in found:
         if event.sequence != given.get(event.run_id, 0) + 1:
-            continue  # with the next page
+            continue  # The next page contains it.
         if event.run_id == run_id and event.is_last:
             last.append(event)
             continue

@@ -25,14 +25,16 @@ log = structlog.get_logger()
 
 RECONNECT_SECONDS: Final = 0.5
 KEEPALIVE_SECONDS: Final = 15.0
-"""A LISTEN connection can die silently, so it is asked for a sign of life."""
+"""A LISTEN connection can be lost without an error. Therefore a keepalive query runs at this
+interval, in seconds."""
 CHANNELS: Final = tuple(f"runward_{it}" for it in ("runs", "work", "tools", "follow", "deltas"))
 MAX_PUSHED: Final = 256
-"""Events and deltas kept for a slow reader; beyond that it reads from the database again."""
+"""Maximum number of events and deltas that are kept for a slow reader. If there are more, the
+reader reads from the database."""
 
 
 class Follower:
-    """One reader of one run. `pushed` holds what this process has seen go by."""
+    """One reader of one run. `pushed` contains the events and deltas that this process received."""
 
     __slots__ = (
         "_heard",
@@ -72,8 +74,8 @@ class Follower:
         return (self.run_id,)
 
     def select_unseen(self, piece: Delta) -> list[Delta]:
-        """What of it the reader has not had. Where some before it is missing, that is asked for
-        once the reader has read what is stored."""
+        """Return the new part of a piece. If an earlier piece is missing, the reader requests it
+        later."""
         news = self._heard.select_unseen(piece)
         if news is None:
             self.needs_catch_up = True
@@ -90,8 +92,8 @@ class Follower:
         self._resolve_waiter()
 
     def push_draft(self, pieces: Sequence[Delta]) -> None:
-        """Push all pieces of the answer so far, even more than MAX_PUSHED. If some were dropped,
-        the reader would request all of them again and again."""
+        """Push all pieces so far, even more than MAX_PUSHED. If some were dropped, the reader would
+        request them forever."""
         if pieces:
             self.pushed.extend(pieces)
             self._woken = True
@@ -102,8 +104,8 @@ class Follower:
         self._resolve_waiter()
 
     async def wait(self, seconds: float) -> bool:
-        """Until there may be something new, at most `seconds`. False: nothing came. For one task
-        at a time; an Event and a timeout would cost twice as much, at every piece of a draft."""
+        """Wait at most `seconds` for new events. False: nothing arrived. Only one task may wait at
+        a time. An Event with a timeout would take twice as long for every piece of a draft."""
         if not self._woken:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -121,7 +123,7 @@ class Follower:
 
 
 class FamilyFollower(Follower):
-    """One reader of a run and of all below it."""
+    """One reader of a run and its child runs at any depth."""
 
     __slots__ = ("_last", "_more")
 
@@ -136,7 +138,7 @@ class FamilyFollower(Follower):
         self._last: dict[UUID, int] = {}
 
     def add_runs(self, last: Mapping[UUID, int]) -> None:
-        """These are the runs now, with the number of the last event that was looked for."""
+        """Add child runs, with the number of each run's last event that the reader has received."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
             self.needs_catch_up = True
@@ -151,7 +153,7 @@ class FamilyFollower(Follower):
 
 
 class Feed:
-    """From those who carry runs to those who read them, here and, by the relay, elsewhere."""
+    """Passes events and drafts to readers in this process. The relay connects other processes."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
@@ -170,7 +172,7 @@ class Feed:
 
     @contextmanager
     def follow_family(self, project_id: ProjectId, run_id: RunId) -> Generator[FamilyFollower]:
-        """The reader names the runs below as it learns of them."""
+        """Follow a run and its child runs. The reader adds child runs when it discovers them."""
         follower = FamilyFollower(
             project_id, run_id, lambda id_, one: self._followers[id_].append(one)
         )
@@ -191,7 +193,7 @@ class Feed:
         return run_id in self._followers
 
     def wake_outdated(self, last: Mapping[UUID, int]) -> None:
-        """Wake the readers of those runs whose last event they have not had."""
+        """Wake the readers that have not received the last event of their run."""
         for run_id, sequence in last.items():
             for follower in self._followers.get(run_id, ()):
                 if not follower.has_seen(run_id, sequence):
@@ -199,7 +201,7 @@ class Feed:
 
     @property
     def followed_runs(self) -> list[tuple[ProjectId, UUID]]:
-        """Those that somebody follows here."""
+        """Return the runs that readers in this process follow."""
         return [(readers[0].project_id, run_id) for run_id, readers in self._followers.items()]
 
     def publish(self, run_id: RunId, events: Sequence[StoredEvent]) -> None:
@@ -209,7 +211,7 @@ class Feed:
 
     @contextmanager
     def carry(self, run_id: UUID) -> Generator[None]:
-        """The run's drafts are written here."""
+        """Mark the run as one whose drafts this process writes."""
         self._carried.add(run_id)
         try:
             yield
@@ -220,7 +222,7 @@ class Feed:
     def open_draft(
         self, run_id: RunId, *, turn: int, fence: int, agent: str | None
     ) -> Generator[Draft]:
-        """What a model says in this turn."""
+        """Return the draft of a turn."""
         draft = Draft(
             run_id,
             turn=turn,
@@ -238,7 +240,7 @@ class Feed:
                 del self._drafts[run_id]
 
     def catch_up(self, follower: Follower) -> None:
-        """Tell it what is being said, from the start; or ask those who carry the runs to."""
+        """Send the complete draft to a reader, or request it from the process that writes it."""
         follower.live = True
         for run_id in follower.runs:
             draft = self._drafts.get(run_id)
@@ -250,11 +252,11 @@ class Feed:
         follower.needs_catch_up = False
 
     async def run_relay(self) -> None:
-        """To other processes, until cancelled."""
+        """Relay drafts to other processes until cancelled."""
         await self._relay.run(self._list_remote_runs)
 
     def _list_remote_runs(self) -> list[UUID]:
-        """The runs whose drafts somebody follows here, and that are not carried here."""
+        """Return the runs that readers in this process follow and that other processes execute."""
         return [
             run_id
             for run_id, readers in self._followers.items()
@@ -262,7 +264,7 @@ class Feed:
         ]
 
     def receive_follow(self, payload: str) -> None:
-        """Somebody elsewhere follows runs."""
+        """Handle a notification that another process follows runs."""
         for run_id in self._relay.receive_follow(payload):
             if (draft := self._drafts.get(run_id)) is not None:
                 draft.flush()
@@ -270,7 +272,7 @@ class Feed:
                     self._relay.send(piece)
 
     def receive_deltas(self, payload: str) -> None:
-        """Pieces of drafts that are written elsewhere."""
+        """Handle pieces of drafts from another process."""
         for piece in self._relay.decode_deltas(payload):
             self._push_delta(piece)
 
@@ -289,7 +291,7 @@ class Feed:
         return any(one.live for one in followers) or self._relay.is_wanted(run_id)
 
     def notify_changed(self, run_id: UUID | None) -> None:
-        """The run changed; None: any may have."""
+        """Wake the readers of a changed run. None: any run may have changed."""
         if run_id is not None:
             for follower in self._followers.get(run_id, ()):
                 follower.wake()
@@ -303,9 +305,9 @@ def _ignore(payload: str) -> None: ...
 
 
 class Listener:
-    """Turns NOTIFY into calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`, and what the
-    relay sends. What the backends in `own_backends` send is not passed on: this process knows it
-    already."""
+    """Converts NOTIFY messages to calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`,
+    and the relay's methods. Messages from the backends in `own_backends` are ignored, because this
+    process already has their content."""
 
     def __init__(
         self,
@@ -329,12 +331,10 @@ class Listener:
         self._own = own_backends
 
     async def run(self) -> None:
-        """Listen until cancelled. After each connect all readers are woken, because notifications
-        were lost meanwhile: LISTEN first, then read.
-
-        Reconnects after every error. A connection that breaks half way leaves the driver in states
-        that it reports with errors of its own, and notifications are only hints.
-        """
+        """Listen until cancelled, and reconnect after every error. After each connect, first LISTEN
+        and then wake all readers, because notifications were lost before. A connection that is lost
+        during a message makes the driver raise unusual errors. All errors are handled alike,
+        because notifications are only hints."""
         while True:
             try:
                 await self._listen()
@@ -385,7 +385,7 @@ class Listener:
 
 
 def _parse_ids(hint: str) -> list[UUID | None]:
-    """The ids in a hint; where it says `*`, or what nobody understands, any may be meant."""
+    """Return the IDs in a notification. `[None]`: any run or project may have changed."""
     try:
         return [UUID(shown) for shown in hint.split(",")]
     except ValueError:

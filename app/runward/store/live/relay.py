@@ -1,9 +1,11 @@
-"""Drafts for readers on other processes, by NOTIFY: who follows a run says so to all, and whoever
-carries it sends pieces for as long as somebody does. All of it may be lost: a reader that misses
-something asks again, and what counts is stored.
+"""Relay drafts to readers in other processes through NOTIFY.
 
-`runward_follow`: `SENDER ?RUN,RUN` asks for all that was said so far, and for what follows;
-`SENDER +RUN` only says that it is still followed. `runward_deltas`: `SENDER [[…], …]`, pieces.
+A process that follows a run announces it to all processes. The process that executes the run sends
+pieces while another process follows it. Messages can be lost: a reader that misses a piece requests
+the draft again, and final texts are stored.
+
+`runward_follow`: `SENDER ?RUN,RUN` requests the complete drafts and all further pieces; `SENDER
++RUN` only renews the announcement. `runward_deltas`: `SENDER [[…], …]` contains pieces.
 """
 
 import asyncio
@@ -25,15 +27,16 @@ log = structlog.get_logger()
 
 RENEW_SECONDS: Final = 20.0
 FOLLOWED_SECONDS: Final = 60.0
-"""After the last word that somebody follows a run."""
+"""Seconds for which an announcement is valid."""
 MAX_PAYLOAD_BYTES: Final = 7_900
-"""PostgreSQL takes less than 8,000."""
+"""Maximum size in bytes of a payload. PostgreSQL's limit is 8,000."""
 MAX_BATCH_BYTES: Final = MAX_PAYLOAD_BYTES - 32
-"""Of the pieces in one payload, without the sender."""
+"""Maximum size in bytes of the pieces in one payload, without the sender."""
 MAX_DELTA_CHARACTERS: Final = 1_000
-"""Characters; JSON makes up to six bytes of one."""
+"""Maximum number of characters of a piece. JSON uses up to six bytes for one."""
 MAX_QUEUED: Final = 10_000
-"""Pieces that the database has not taken yet; beyond that they are dropped, and asked for again."""
+"""Maximum number of pieces that wait for the database. Further pieces are dropped, and readers
+request them again."""
 IDS_PER_PAYLOAD: Final = 200
 
 _NOTIFY: Final = text(
@@ -43,7 +46,7 @@ _NOTIFY: Final = text(
 
 
 class Relay:
-    """`run` sends until cancelled; `is_wanted` answers for those who carry runs."""
+    """The relay. `run` sends until cancelled. Processes that execute runs use `is_wanted`."""
 
     def __init__(self, autocommit: AsyncEngine) -> None:
         self._engine = autocommit
@@ -54,7 +57,7 @@ class Relay:
         self._wake = asyncio.Event()
 
     def is_wanted(self, run_id: UUID) -> bool:
-        """Whether somebody follows the run elsewhere."""
+        """Return whether another process follows the run."""
         until = self._followed.get(run_id)
         return until is not None and until > _now()
 
@@ -65,12 +68,13 @@ class Relay:
         self._wake.set()
 
     def request_draft(self, run_id: UUID) -> None:
-        """For what was said so far, and what follows."""
+        """Request the draft of a run and all further pieces."""
         self._asks.add(run_id)
         self._wake.set()
 
     def receive_follow(self, payload: str) -> list[UUID]:
-        """Takes note. The runs of which all is asked for; none where it is this process's own."""
+        """Store an announcement. Return the runs whose drafts it requests. Announcements of this
+        process are ignored."""
         sender, _, rest = payload.partition(" ")
         if sender == self._me or not rest:
             return []
@@ -89,7 +93,8 @@ class Relay:
         return [] if sender == self._me else list(_decode(rest))
 
     async def run(self, followed: Callable[[], Iterable[UUID]]) -> None:
-        """Until cancelled. `followed`: the runs that are followed here and carried elsewhere."""
+        """Send until cancelled. `followed`: returns the runs that this process follows and other
+        processes execute."""
         renew_at = _now() + RENEW_SECONDS
         while True:
             left = renew_at - _now()
@@ -119,12 +124,12 @@ class Relay:
         try:
             async with self._engine.connect() as tx:
                 await tx.execute(_NOTIFY, {"channels": list(channels), "payloads": list(texts)})
-        except DATABASE_ERRORS as error:  # a hint is never worth more than a line in the log
+        except DATABASE_ERRORS as error:  # Lost hints are harmless, so the error is only logged.
             log.warning("relay_failed", **log_fields(error), lost=len(pieces))
 
 
 def _encode_batches(pieces: Iterable[Delta]) -> Iterator[str]:
-    """JSON arrays of pieces, each short enough for one notification."""
+    """Return JSON arrays of pieces, each small enough for one notification."""
     batch: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -155,7 +160,7 @@ def _encode(piece: Delta) -> bytes | None:
 
 
 def _split(piece: Delta) -> Iterator[Delta]:
-    """It, in lengths that fit a notification."""
+    """Split the piece into parts that fit a notification."""
     yield Delta(
         piece.run_id,
         piece.version,
@@ -170,7 +175,8 @@ def _split(piece: Delta) -> Iterator[Delta]:
 
 
 def _decode(payload: str) -> Iterator[Delta]:
-    """Another version's pieces, which nobody here understands, are none."""
+    """Return the pieces of a message. If another version of Runward sent a different format, return
+    none."""
     try:
         found = cast("list[Any]", from_json(payload))
         for run_id, stamp, strand, offset, said, about in found:

@@ -1,7 +1,5 @@
-"""Database URLs, as libpq reads them (PostgreSQL's documentation, 32.1.1).
-
-No message holds a URL or a part of it that may be a piece of the password.
-"""
+"""Parse database URLs like libpq (PostgreSQL's documentation, 32.1.1). No message contains a URL,
+or a part of it that may belong to the password."""
 
 import ssl
 from collections.abc import Iterator
@@ -20,11 +18,11 @@ _DRIVER: Final = (
     *("ssl_min_protocol_version", "ssl_max_protocol_version"),
     *("target_session_attrs", "krbsrvname", "gsslib"),
 )
-"""Parameters that the driver knows."""
+"""Parameters that the driver supports."""
 _SERVER: Final = ("application_name", "options")
 """Parameters that are sent to the server."""
 _OPTIONAL: Final = {"channel_binding": ("disable", "prefer"), "gssencmode": ("disable", "prefer")}
-"""Features that the driver lacks, and the values that do without."""
+"""Features that the driver lacks, and the values with which they are optional."""
 
 
 class DatabaseUrlError(OperatorError):
@@ -106,7 +104,7 @@ def _parse_query(parts: SplitResult) -> dict[str, str]:
             "has a port that is not a number from 1 to 65535 (in a password, write "
             "/ as %2F, ? as %3F, # as %23 and @ as %40)"
         )
-    if "@" in parts.path:  # a password with a slash, whose beginning looks like a port
+    if "@" in parts.path:  # A password with a slash: its beginning looks like a port.
         _refuse("has an '@' after a '/' (in a password, write / as %2F and @ as %40)")
     if "ssl" in query:
         query["sslmode"] = query.pop("ssl")
@@ -120,14 +118,14 @@ def _is_port(text: str) -> bool:
 
 
 def _parse_timeout(text: str) -> float:
-    """Return `connect_timeout` in seconds. 0 means the default, since every wait has a limit."""
+    """Return `connect_timeout` in seconds. 0 means the default, because every wait has a limit."""
     if not (text.isascii() and text.isdigit() and len(text) <= 4):
         raise DatabaseUrlError("has a connect_timeout that is not a number of seconds.")
     return float(text) or CONNECT_SECONDS
 
 
 def _find_unsupported(query: dict[str, str]) -> Iterator[str]:
-    """Return problems, and remove optional parameters from `query`."""
+    """Return the unsupported parameters, and remove optional parameters from `query`."""
     for key, harmless in _OPTIONAL.items():
         if key in query and (value := query.pop(key)) not in harmless:
             yield (

@@ -1,6 +1,7 @@
-"""Columns: those that all tables share, the column lists of statements, and dataclasses as rows.
+"""Columns that all tables share, column lists of statements, and conversions between dataclasses
+and rows.
 
-Lists and conversions are made from the tables once, at import: a statement is a plain string, and
+Lists and conversions are created from the tables once, at import. Statements are plain strings, and
 the functions that convert a row are compiled.
 """
 
@@ -52,7 +53,7 @@ TIMESTAMP: Final = DateTime(timezone=True)
 _DIALECT: Final = postgresql.dialect()
 
 
-# Columns and constraints that recur.
+# Common columns and constraints.
 
 
 def enum_check(column: str, values: Iterable[str]) -> CheckConstraint:
@@ -77,19 +78,19 @@ def partial_index(name: str, *columns: str, where: str) -> Index:
 
 
 def list_values(values: Iterable[str]) -> str:
-    """Return strings as they are listed in SQL, for `IN`."""
+    """Return strings as an SQL list, for `IN`."""
     return ", ".join(f"'{value}'" for value in sorted(values))
 
 
 def recordset(table: Table, parameter: str, alias: str, columns: Iterable[str], more: str) -> str:
-    """Return a parameter, a JSON array of rows, as a relation. The types of `columns` are those of
-    the table. `more`: further columns with their types."""
+    """Return SQL that reads a parameter, a JSON array of rows, as a relation. The types of
+    `columns` come from the table. `more`: additional columns with their types."""
     listed = "".join(f"{name} {table.c[name].type.compile(_DIALECT)}, " for name in columns)
     return f"json_to_recordset(CAST(:{parameter} AS json)) AS {alias}({listed}{more})"
 
 
 def take(alias: str, columns: Iterable[str]) -> dict[str, str]:
-    """Return the columns with their values in the relation `alias`."""
+    """Return SQL for the columns with their values from the relation `alias`."""
     return {name: f"{alias}.{name}" for name in columns}
 
 
@@ -109,16 +110,14 @@ def set_columns(table: Table, values: Mapping[str, str]) -> str:
     return ", ".join(f"{table.c[name].name} = {value}" for name, value in values.items())
 
 
-# Dataclasses as rows.
+# Conversions of dataclasses.
 
 
 class RowMapping(Generic[T]):
-    """A dataclass as columns of `table`. A field is the column of its name, or the one in `names`.
-
-    `read` and `write` convert values that a column holds in another form. Enums, UUIDs and tuples
-    are read by their types. None is never converted. `only`: the fields that are columns, if not
-    all are. The others are further arguments of `from_row`.
-    """
+    """Maps a dataclass to columns of `table`. A field's column has the field's name, or the name in
+    `names`. `read` and `write` convert values that a column stores in another form. Enums, UUIDs
+    and tuples are converted by their types. None is never converted. `only`: the fields that are
+    columns, if some are not. The other fields are additional arguments of `from_row`."""
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class RowMapping(Generic[T]):
         return _compile(source, readers, self._others, type_=self._type)
 
     def read(self, row: Any, **others: Any) -> T:
-        """Return what a statement of SQLAlchemy has selected."""
+        """Return the object of a row that SQLAlchemy has selected."""
         return self.from_row(row._mapping, **others)
 
 
@@ -166,7 +165,7 @@ def _find_reader(hint: Any) -> Convert | None:
     """Return the conversion to a field's type, if it needs one."""
     if NoneType in get_args(hint):
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
-    kind = getattr(hint, "__supertype__", hint)  # of a NewType
+    kind = getattr(hint, "__supertype__", hint)  # The type is a NewType.
     if kind is UUID:
         return read_uuid
     if get_origin(kind) is tuple:
@@ -175,7 +174,7 @@ def _find_reader(hint: Any) -> Convert | None:
 
 
 def read_uuid(value: UUID | str) -> UUID:
-    """Return the UUID of a column, or of a row that was JSON."""
+    """Return the UUID of a column, or of a row that was read as JSON."""
     return UUID(value) if isinstance(value, str) else UUID(int=value.int)
 
 
@@ -188,7 +187,7 @@ def _convert(source: str, name: str, converters: Mapping[str, Convert | None]) -
 def _compile(
     source: str, converters: Mapping[str, Convert | None], others: str = "", **names: Any
 ) -> Any:
-    """Return a function of `row`. Like the methods of a dataclass it is compiled from source, which
-    costs less for each row than a loop over its columns."""
+    """Return a function of `row`. It is compiled from source like the methods of a dataclass,
+    because a loop over the columns would be slower for each row."""
     names |= {f"convert_{name}": converter for name, converter in converters.items()}
     return eval(f"lambda row{others}: {source}", names)  # noqa: S307  # made of the tables' names

@@ -1,4 +1,4 @@
-"""The reasons why a connection to the database cannot be made, as sentences."""
+"""Explain why a connection to the database failed, in sentences."""
 
 import errno
 import socket
@@ -19,7 +19,7 @@ _REFUSALS: Final = {
     "42501": "lacks a right: {error}. Make the user the owner of the database, or run there: "
     'GRANT CREATE ON SCHEMA public TO "{user}"',
 }
-"""By SQLSTATE."""
+"""The reasons by SQLSTATE."""
 _OTHER_HOST: Final = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 _BUSY: Final = ("57P01", "57P03", "53300")
@@ -27,15 +27,15 @@ _UNREACHABLE: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAI
 
 
 class DatabaseRefusedError(OperatorError):
-    """The database answers and does not let this process in, so a setting is wrong."""
+    """The database responds and rejects this process, so a configuration variable is wrong."""
 
 
 @contextmanager
 def explain_connection_errors(
     address: DatabaseAddress, name: str = "DATABASE_URL"
 ) -> Generator[None]:
-    """Raise errors of the connection as OperatorError, and all others as they are. `name` is the
-    variable that holds the address."""
+    """Raise errors of the connection as OperatorError, and all other errors unchanged. `name`: the
+    variable that contains the address."""
     try:
         yield
     except OperatorError:
@@ -53,7 +53,8 @@ def explain_connection_errors(
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what SQLAlchemy wrapped, and what the driver raised, which says it best."""
+    """Return the error, the error that SQLAlchemy wrapped, and the driver's own error, which is the
+    most specific."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

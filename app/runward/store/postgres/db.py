@@ -1,4 +1,4 @@
-"""Connections. Statements run on SQLAlchemy Core; hot ones are `text()` on AUTOCOMMIT."""
+"""Connections. Statements use SQLAlchemy Core. Frequent statements are `text()` on AUTOCOMMIT."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -25,22 +25,23 @@ from runward.store.postgres.addresses import CONNECT_SECONDS, read_url
 from runward.store.postgres.connection_errors import explain_connection_errors
 
 Tx: TypeAlias = AsyncConnection
-"""An open transaction. Query functions take it and never commit: its owner does."""
+"""An open transaction. Query functions use it and never commit. The function that opened it
+commits."""
 
 T = TypeVar("T")
 
 OUTAGE_RETRY_SECONDS: Final = 0.5
-"""Between two reads while PostgreSQL is away."""
+"""Seconds between two reads while PostgreSQL is unavailable."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 DRIVER: Final = "postgresql+asyncpg://"
-"""For SQLAlchemy. The address goes to the driver, which reads it as libpq does."""
+"""The prefix of SQLAlchemy's URL. The driver gets the address itself and reads it like libpq."""
 _IDLE_TIMEOUT: Final = "30s"
-"""For how long a process that freezes in a transaction may keep its locks."""
+"""How long a process that freezes in a transaction can hold its locks."""
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)
-"""What a statement may raise; ask `is_outage` about it. exc.TimeoutError: no connection of the
-pool came free."""
+"""Errors that a statement can raise. Use `is_outage` to classify them. exc.TimeoutError: no
+connection of the pool became free."""
 UNREADABLE: Final = {"unreadable": "This value cannot be read."}
-"""Stands for a stored JSON value that is nested too deeply, or has a number that is too long."""
+"""Replaces a stored JSON value that is nested too deeply or contains a number that is too long."""
 READ_ONLY: Final = "25006"
 _LAST_FIXED_OID: Final = 9999
 """Types with an OID up to this are the same in every PostgreSQL."""
@@ -51,20 +52,18 @@ _CONNECTION_ERRORS: Final = (
     exc.TimeoutError,
     OSError,
 )
-"""Errors without an SQLSTATE. InternalClientError: the connection broke in the middle of a message,
-which the driver does not understand. TargetServerAttributeNotMatched: the address asks for a
-primary, and during a failover no host is one."""
+"""Errors without an SQLSTATE. InternalClientError: the connection was lost inside a message, which
+the driver cannot parse. TargetServerAttributeNotMatched: the address requires a primary, and during
+a failover no host is one."""
 _OUTAGE_CLASSES: Final = ("08", "40", "53", "55", "57", "58", READ_ONLY)
-"""SQLSTATE classes: connection, rollback, resources, lock not available, operator, system; and
-"read only", which the old primary says after a failover."""
+"""SQLSTATE classes: connection, rollback, resources, lock not available, operator, system, and
+"read only", which the old primary returns after a failover."""
 
 
 class Connection(asyncpg.Connection):
-    """A connection that looks up PostgreSQL's own types, such as arrays, once in each process.
-
-    By default, each connection of the driver looks them up, with a query that takes PostgreSQL
-    longer than a whole step of a run.
-    """
+    """A connection that looks up PostgreSQL's types, such as arrays, once in each process. By
+    default, each connection of the driver looks them up with a query that takes longer than a step
+    of a run."""
 
     _types: ClassVar[dict[frozenset[int], Any]] = {}
 
@@ -88,7 +87,8 @@ class UnsafeDatabaseError(OperatorError):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """`pool` serves requests; the committers and the listener hold connections of their own."""
+    """The connections of a process. `pool` serves requests. The committers and the listener have
+    their own connections."""
 
     pool: AsyncEngine
     url: str
@@ -96,7 +96,7 @@ class Database:
 
     @property
     def autocommit(self) -> AsyncEngine:
-        """Return the same pool, where each statement is a transaction of its own."""
+        """Return the same pool with a separate transaction for each statement."""
         return self.pool.execution_options(isolation_level="AUTOCOMMIT")
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         "connection_class": Connection,
         "server_settings": server_settings,
     }
-    if through_pgbouncer:  # which refuses settings that it does not know
+    if through_pgbouncer:  # PgBouncer rejects settings that it does not know.
         arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
     else:
         server_settings |= {"jit": "off", "idle_in_transaction_session_timeout": _IDLE_TIMEOUT}
@@ -130,7 +130,7 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
         pool_reset_on_return=None,
         json_deserializer=_read_json,
         json_serializer=compact,
-        hide_parameters=True,  # they hold arguments and prompts, and errors get logged
+        hide_parameters=True,  # Parameters contain arguments and prompts, and errors are logged.
         connect_args=arguments,
     )
     event.listen(engine.sync_engine, "checkout", _replace_if_closed)
@@ -151,7 +151,7 @@ async def is_closed(tx: AsyncConnection) -> bool:
 
 
 def _read_json(value: str) -> Any:
-    """Parse a JSON column. One value that cannot be parsed must not fail the rows next to it."""
+    """Parse a JSON column. A value that cannot be parsed must not make the other rows fail."""
     try:
         return from_json(value)
     except ValueError:
@@ -159,8 +159,8 @@ def _read_json(value: str) -> Any:
 
 
 async def check_safety(database: Database) -> None:
-    """Refuse a server that may lose acknowledged commits. Raises UnsafeDatabaseError, and another
-    OperatorError if no connection can be made."""
+    """Check that the server cannot lose acknowledged commits. Raises UnsafeDatabaseError, and
+    another OperatorError if no connection is possible."""
     with explain_connection_errors(read_url(database.url)):
         async with database.pool.connect() as tx:
             row = (
@@ -182,7 +182,7 @@ async def check_safety(database: Database) -> None:
 
 
 async def check_address(url: str, variable: str) -> None:
-    """Check that `url` leads to a database that lets this process in. Raises OperatorError."""
+    """Check that `url` leads to a database that accepts this process. Raises OperatorError."""
     address = read_url(url, variable)
     connect = cast("Any", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
     with explain_connection_errors(address, variable):
@@ -197,8 +197,8 @@ def sqlstate(error: DBAPIError) -> str:
 
 
 def was_rolled_back(error: BaseException) -> bool:
-    """Return whether PostgreSQL rolled the statement back because of others, as in a deadlock, so
-    that it can be sent again. False if the outcome is unknown (40003)."""
+    """Return whether PostgreSQL rolled back the statement because of other transactions, as in a
+    deadlock, so that it can be sent again. False if the outcome is unknown (40003)."""
     return isinstance(error, DBAPIError) and sqlstate(error) in ("40001", "40002", "40P01")
 
 
@@ -212,15 +212,16 @@ def log_fields(error: BaseException) -> dict[str, str]:
 
 
 def is_outage(error: BaseException) -> bool:
-    """PostgreSQL is away, restarting, overloaded or had to give up: nothing is wrong with the
-    statement, whether a commit happened is unknown, and a retry helps."""
+    """Return whether PostgreSQL was unavailable, restarting or overloaded, or had to cancel the
+    statement. The statement itself is correct, so a retry can succeed. It is unknown whether a
+    commit happened."""
     match error:
         case BaseExceptionGroup():
             return all(is_outage(inner) for inner in error.exceptions)
         case DBAPIError():
             causes = [one for one in (error.orig, error.orig and error.orig.__cause__) if one]
             if any(isinstance(one, ValueError) for one in causes):
-                return False  # a parameter that the driver could not encode
+                return False  # The driver could not encode a parameter.
             return (
                 error.connection_invalidated
                 or isinstance(error, exc.InterfaceError)
@@ -233,16 +234,16 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_statement_timeout(error: BaseException) -> bool:
-    """Whether a statement took too long, for example because somebody held a lock: it is an outage
-    of that statement, and others may work."""
+    """Return whether a statement took too long, for example because another transaction held a
+    lock. Only this statement is affected. Others may succeed."""
     if isinstance(error, DBAPIError):
         return sqlstate(error) in ("55P03", "57014")
     return isinstance(error, TimeoutError)
 
 
 async def retry_on_outage(read: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of `read`, once PostgreSQL is back. `read` may run twice, so it must be a
-    read or an idempotent write."""
+    """Return the result of `read`, and retry it until PostgreSQL is available. `read` may run
+    twice, so it must be a read or an idempotent write."""
     while True:
         try:
             return await read()
@@ -263,12 +264,14 @@ async def read_clock(tx: Tx) -> datetime:
 
 
 def mint() -> UUID:
-    """Return the ID of a new row. UUIDv7 (RFC 9562): IDs sort by the time of their rows."""
+    """Return an ID for a new row. UUIDv7 (RFC 9562): IDs are ordered by the creation time of their
+    rows."""
     return uuid7()
 
 
 async def notify_tools(tx: Tx, project_id: UUID) -> None:
-    """Have all processes drop what they keep of a project: tools, agents, policies, secrets."""
+    """Notify all processes that a project's tools, agents, policies or secrets have changed, so
+    that they clear their caches."""
     await tx.execute(text("SELECT pg_notify('runward_tools', :id)"), {"id": project_id.hex})
 
 
@@ -280,7 +283,7 @@ def select_page(
     limit: int,
     descending: bool,
 ) -> Select[*tuple[Any, ...]]:
-    """Order the rows by `key`, which is unique, and return those behind the key `after`."""
+    """Order the rows by the unique `key`, and return those after the key `after`."""
     if after is not None:
         query = query.where(key < after if descending else key > after)
     return query.order_by(key.desc() if descending else key).limit(limit)

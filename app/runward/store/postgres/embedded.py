@@ -1,12 +1,12 @@
-"""The embedded database: the PostgreSQL that ships in a wheel, for one person's machine.
+"""The embedded database: a PostgreSQL from a wheel, for use on one person's machine.
 
-Inside the data folder, `postgres/` holds everything that PostgreSQL owns: the cluster (`data/`),
-its log and its socket. The folder is closed to other users, and there is no TCP port, so whoever
-may enter it is trusted.
+In the data folder, `postgres/` contains everything that belongs to PostgreSQL: the cluster
+(`data/`), its log and its socket. Other users cannot access the folder, and there is no TCP port.
+Therefore every process that can access the folder is trusted.
 
 Any number of processes may use one data folder at once. Each holds a shared lock on `in-use.lock`,
-and the last to leave stops the server. A killed process cannot, so the next one adopts what it
-finds running. `setup.lock` lets one process at a time start or stop it.
+and the last one stops the server when it exits. If a process was killed, the next process uses the
+server that still runs. `setup.lock` allows only one process at a time to start or stop the server.
 """
 
 import asyncio
@@ -41,16 +41,16 @@ from runward.store.postgres.embedded_home import (
 )
 
 SETUP_SECONDS = 120.0
-"""How long to wait for another process that starts or stops the same server."""
+"""Maximum number of seconds to wait for another process that starts or stops the same server."""
 PROGRAM_SECONDS = 60
 UNREACHABLE_SECONDS = 2.0
-"""A live pid without a socket for so long is another program's, which got a dead server's pid.
-Only where the system does not show the command of a process."""
+"""If a process with the pid has no socket for so many seconds, it is another program that got the
+pid of a dead server. This is used only where the system does not show the command of a process."""
 _COMMANDS = Path("/proc/self/cmdline")
 ORPHAN_SECONDS = 20.0
 POLL_SECONDS = 0.02
 MAX_LOG_BYTES = 10 * 1024 * 1024
-"""At a start, a longer log is set aside as `log.old`."""
+"""Maximum size of the log in bytes. At a start, a longer log is renamed to `log.old`."""
 
 SETTINGS = {
     "listen_addresses": "",
@@ -68,7 +68,7 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_checkpoints": "off",
-    # The log names what failed, never the statement or the row, which may hold someone's data.
+    # The log contains errors, but never statements or rows, which may contain personal data.
     "log_error_verbosity": "terse",
     "log_min_error_statement": "panic",
 }
@@ -79,7 +79,8 @@ def default_data_dir() -> Path:
 
 
 def resolve_data_dir(given: Path | None) -> Path:
-    """RUNWARD_DATA_DIR, where `~` is the user's home, or the default. Raises EmbeddedError."""
+    """Return RUNWARD_DATA_DIR, where `~` is the user's home, or the default. Raises
+    EmbeddedError."""
     try:
         return default_data_dir() if given is None else given.expanduser().absolute()
     except RuntimeError as error:
@@ -87,25 +88,25 @@ def resolve_data_dir(given: Path | None) -> Path:
 
 
 async def start(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
-    """Start the server of this data folder, or join the one that runs there.
-
-    `report` gets a line for each slow step. Raises EmbeddedError.
-    """
+    """Start the server of this data folder, or use the one that is running. `report` receives a
+    line for each slow step. Raises EmbeddedError."""
     opening = asyncio.ensure_future(asyncio.to_thread(open_server, data_dir, report=report))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        # The thread goes on: without this, the server would come up with nobody to stop it.
+        # The thread continues after a cancellation. Without this, it would start a server that no
+        # process stops.
         with suppress(EmbeddedError):
             await (await opening).stop()
         raise
 
 
 def open_server(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
-    """Do the same as `start`, without an event loop."""
+    """Start the server like `start`, without an event loop."""
     data_dir = data_dir.expanduser().resolve()
     account = ensure_service_account()
-    programs = find_programs(account, report)  # first: without the wheel, no folder matters
+    # Checked first, because the folder does not matter without the wheel.
+    programs = find_programs(account, report)
     home = make_home(data_dir, account)
     cluster = Cluster(home, choose_socket_folder(home, account), programs, account)
     with _setup_lock(data_dir):
@@ -120,21 +121,21 @@ def open_server(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
 
 
 class EmbeddedServer:
-    """One process's share in the running server."""
+    """The use of the running server by one process."""
 
     def __init__(self, cluster: "Cluster", data_dir: Path, in_use: int) -> None:
         self._cluster = cluster
         self._data_dir = data_dir
         self._in_use: int | None = in_use
         self.url = cluster.url()
-        """For SQLAlchemy, with the asyncpg driver."""
+        """The URL for SQLAlchemy, with the asyncpg driver."""
 
     async def stop(self) -> None:
-        """Give up this share; the last to leave stops the server. A second call does nothing."""
+        """End the use. The last process stops the server. A second call does nothing."""
         await asyncio.shield(asyncio.to_thread(self.close))
 
     def close(self) -> None:
-        """Do the same as `stop`, without an event loop."""
+        """Stop like `stop`, without an event loop."""
         if self._in_use is None:
             return
         in_use, self._in_use = self._in_use, None
@@ -148,7 +149,7 @@ class EmbeddedServer:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The server's files and its process. Its caller holds the setup lock."""
+    """The server's files and its process. The caller must hold the setup lock."""
 
     home: Path
     socket_folder: Path
@@ -191,7 +192,7 @@ class Cluster:
                 return
         raise EmbeddedError(f"PostgreSQL did not stop. See the log {self.log}.")
 
-    # PostgreSQL's programs hand paths to a shell, so those of the data folder are relative to it.
+    # PostgreSQL's programs pass paths to a shell, so paths in the data folder are relative to it.
 
     def _create(self) -> None:
         unfinished = self.home / "data.new"
@@ -214,7 +215,7 @@ class Cluster:
         while (
             done := self._pg_ctl("start", "--log", self.log.name, "--options", options)
         ).returncode:
-            # The children of a postmaster that was killed need a moment to notice.
+            # The child processes of a killed postmaster need a moment to notice its end.
             orphans = "is still in use" in self._read_log_end(lines=3)
             if not orphans or time.monotonic() - begun > ORPHAN_SECONDS:
                 raise EmbeddedError(
@@ -224,7 +225,7 @@ class Cluster:
             time.sleep(POLL_SECONDS)
 
     def _wait_until_ready(self) -> bool:
-        """False: no server runs on this data. Waits for one that is starting or stopping."""
+        """Wait for a server that is starting or stopping. False: no server uses this data."""
         begun = heard = time.monotonic()
         while (now := time.monotonic()) - begun < PROGRAM_SECONDS:
             if self._accepts_connections():
@@ -234,20 +235,21 @@ class Cluster:
             elif self._read_pid() is None:
                 break
             elif now - heard > UNREACHABLE_SECONDS and not _COMMANDS.exists():
-                break  # it may be another program's
+                break  # The pid may belong to another program.
             time.sleep(POLL_SECONDS)
         else:
             raise EmbeddedError(
                 f"PostgreSQL (pid {self._read_pid()}) does not start and does not stop. "
                 "Stop this process, then try again."
             )
-        # PostgreSQL would take any process with that pid for the owner, a zombie too.
+        # PostgreSQL would treat any process with that pid as the owner, even a zombie.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         Path(f"{socket_path(self.socket_folder)}.lock").unlink(missing_ok=True)
         return False
 
     def _read_pid_file(self) -> list[str]:
-        """Its first line is the pid, its eighth the state: starting, ready, stopping."""
+        """Read the pid file. Its first line is the pid. Its eighth line is the state: starting,
+        ready or stopping."""
         try:
             return (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -292,8 +294,8 @@ class Cluster:
         return self._run("pg_ctl", action, "--pgdata", self.data.name, *wait, *options)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of PostgreSQL without this environment, in a session that the terminal's
-        Ctrl-C does not reach."""
+        """Run a program of PostgreSQL without this process's environment, in a session that does
+        not receive Ctrl-C of the terminal."""
         uid, gid = (self.account.pw_uid, self.account.pw_gid) if self.account else (None, None)
         try:
             return subprocess.run(
@@ -335,7 +337,7 @@ def _setup_lock(data_dir: Path) -> Generator[None]:
 
 
 def _try_lock(lock: int) -> bool:
-    """Return whether the lock was taken: no other process holds it, shared or not."""
+    """Try to acquire the lock. False: another process holds it, shared or exclusive."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -344,7 +346,7 @@ def _try_lock(lock: int) -> bool:
 
 
 def explain_initdb_failure(home: Path, output: str) -> str:
-    """Return why PostgreSQL could not make its data folder in `home`. `output`: its standard
+    """Return why PostgreSQL could not create its data folder in `home`. `output`: its standard
     error."""
     if os.strerror(errno.ENOSPC) in output:
         return (

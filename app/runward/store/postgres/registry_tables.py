@@ -1,7 +1,6 @@
-"""The tables of what is registered: projects, their keys and the console's sessions,
-secrets, tools, agents, MCP servers, policies.
-Like those of `runward.store.postgres.tables`, which has the rest, only this package knows their
-columns."""
+"""The tables of registered resources: projects, their keys and the console's sessions, secrets,
+tools, agents, MCP servers and policies. Only the package `store` knows their columns.
+`runward.store.postgres.tables` contains all other tables."""
 
 from sqlalchemy import (
     ARRAY,
@@ -42,7 +41,7 @@ api_keys = Table(
     Column("revoked_at", TIMESTAMP),
     Column("last_used_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "id"),
-    # The one look-up that comes before the project is known.
+    # The only look-up before the project is known.
     Index("api_keys_secret", "secret_hmac", unique=True),
 )
 
@@ -58,7 +57,7 @@ console_sessions = Table(
     ForeignKeyConstraint(
         ["project_id", "key_id"], ["api_keys.project_id", "api_keys.id"], ondelete="CASCADE"
     ),
-    # As with keys: the look-up that comes before the project is known.
+    # As for keys, this look-up is needed before the project is known.
     Index("console_sessions_token", "token_hmac", unique=True),
 )
 
@@ -84,7 +83,7 @@ tools = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("former_secret", LargeBinary),
     Column("former_secret_until", TIMESTAMP),
-    # What a project changed of a plugin's own settings.
+    # The project's changes to the settings of a plugin's tool.
     Column("overrides", JSON),
     Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
@@ -139,12 +138,12 @@ mcp_servers = Table(
     Column("spec", JSON, nullable=False),
     Column("secret_headers", LargeBinary),
     Column("oauth", LargeBinary),
-    # The newest refresh token of a server that gives out a new one each time, how often that
-    # happened, and until when one process alone may ask for the next.
+    # The newest refresh token of a server that replaces it at each use, the number of replacements,
+    # and the time until which one process has claimed the next use.
     Column("refresh_token", LargeBinary),
     Column("refreshes", Integer, nullable=False, server_default=text("0")),
     Column("refresh_claimed_until", TIMESTAMP),
-    # Its tools as it listed them last.
+    # The tools that the server listed last.
     Column("listed", JSON, nullable=False),
     Column("listed_at", TIMESTAMP, nullable=False, server_default=NOW),
     Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),

@@ -1,8 +1,9 @@
-"""The tables. Only this package and migrations/ know their columns.
+"""The tables of runs and sessions. Only the package `store` and migrations/ know their columns.
 
-Every tenant table has `project_id` first in its primary key. JSON that is only carried along is
-`json`, kept to the letter; `jsonb` is for what is searched. The terminal-state trigger is in
-migrations/versions/0001_spine.py; what came later is beside it.
+In every table of a tenant, `project_id` is the first column of the primary key. JSON that is only
+stored and returned has the type `json`, which keeps the exact text. `jsonb` is for JSON that is
+searched. The trigger for final statuses is in migrations/versions/0001_spine.py. Later migrations
+are in the same folder.
 """
 
 from typing import Final
@@ -83,7 +84,7 @@ __all__ = [
 ]
 
 OPEN_STATUSES: Final = list_values(OPEN)
-"""Of runs that have not ended, for `status IN (…)`."""
+"""Statuses of runs that have not ended, for `status IN (…)`."""
 
 sessions = Table(
     "sessions",
@@ -129,19 +130,20 @@ runs = Table(
     Column("context", JSON),
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
     Column("created_by", Uuid),
-    # Whom it was started with, who carries it on now, and everyone it may be handed over to.
+    # The agent that started the run, the current agent, and all agents to which the run can be
+    # handed over.
     Column("agent_version", Integer),
     Column("active_agent", Text),
     Column("team", JSON, nullable=False, server_default=text("'{}'")),
     Column("tool_names", ARRAY(Text)),
     Column("continued_from", Uuid),
-    # A child run: its parent's call, and the runs and agents above it, the first one first.
+    # For a child run: the tool call of its parent, and the runs and agents above it, topmost first.
     Column("parent_run_id", Uuid),
     Column("parent_call_id", Text),
     Column("ancestors", ARRAY(Uuid), nullable=False, server_default=text("'{}'")),
     Column("path", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("escalated", Boolean, nullable=False, server_default=text("false")),
-    # Its session, and its place in there; else its own state.
+    # The run's session and its place in it. A run without a session has its own state.
     Column("session_id", Uuid),
     Column("session_seq", BigInteger),
     Column("shared", JSON),
@@ -151,7 +153,7 @@ runs = Table(
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
     Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
     Column("available_at", TIMESTAMP, nullable=False, server_default=NOW),
-    # What others changed, and the log.
+    # Changes by others than the worker, and the log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),
     Column("last_write_id", Uuid),
@@ -163,7 +165,7 @@ runs = Table(
     Column("cached_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("reasoning_tokens", BigInteger, nullable=False, server_default=text("0")),
     Column("cost_usd", Double, nullable=False, server_default=text("0")),
-    # How it ended.
+    # The end of the run.
     Column("output", JSON),
     Column("output_parsed", JSON),
     Column("error", JSON),
@@ -204,7 +206,8 @@ runs = Table(
     partial_index(
         "runs_session", "project_id", "session_id", "session_seq", where="session_seq IS NOT NULL"
     ),
-    # Steps change no indexed column, so with room on the page they stay on it (HOT).
+    # A step changes no indexed column, so the new row version stays on the same page if there is
+    # space (HOT).
     postgresql_with={"fillfactor": 60},
 )
 
@@ -232,7 +235,7 @@ run_items = Table(
     Column("turn", Integer, nullable=False),
     Column("agent", Text),
     Column("items", JSON, nullable=False),
-    # Of a response: how many segments the model had been shown.
+    # For a response: the number of segments that the model had read.
     Column("seen", Integer),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
     run_foreign_key(),
@@ -261,8 +264,8 @@ tool_calls = Table(
     Column("raw_arguments", Text),
     Column("timeout_seconds", Double),
     Column("result", JSON),
-    # A child run that was started for it; an answer that may still have to pass guardrails; what
-    # the tool asked the caller last.
+    # The child run that executes the call; a result that guardrails may still have to check; the
+    # tool's last input request.
     Column("child_run_id", Uuid),
     Column("received", JSON),
     Column("exchange", JSON),
@@ -324,7 +327,7 @@ remembered_decisions = Table(
     project_column(),
     Column("id", Uuid, nullable=False),
     Column("run_id", Uuid, nullable=False),
-    # Where it covers the session's later runs too.
+    # Set if the decision also covers later runs of the session.
     Column("session_id", Uuid),
     Column("decision", Text, nullable=False),
     Column("tool", Text, nullable=False),
@@ -379,4 +382,5 @@ deployment = Table(
     Column("canary", LargeBinary, nullable=False),
     CheckConstraint("id", name="one_row"),
 )
-"""One row. `canary` is sealed with the secret key, so that each start can check its own."""
+"""A single row. `canary` is encrypted with the secret key, so that each process can check its key
+when it starts."""

@@ -1,4 +1,4 @@
-"""The registry of agents. A version never changes; a change makes the next one."""
+"""The registry of agents. A version never changes. Each update creates a new version."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from runward.store.postgres.db import Tx, notify_tools, select_page
 from runward.store.postgres.tables import agent_versions, agents
 
 MAX_TEAM_SIZE: Final = 64
-"""Agents that one run may be handed over to, at first or later."""
+"""Maximum number of agents to which one run can be handed over, directly or indirectly."""
 
 
 class TeamTooLargeError(Exception):
@@ -45,8 +45,8 @@ async def put_agent(
     metadata: JsonObject,
     replace: bool,
 ) -> RegisteredAgent | None:
-    """A new agent, or with `replace` the next version of one. None: the name is taken, or with
-    `replace` there is none."""
+    """Create an agent, or with `replace` its next version. None: the name is taken, or with
+    `replace`, the agent does not exist."""
     spec: JsonObject = {
         "config": config_to_json(config),
         "description": description,
@@ -94,7 +94,7 @@ _AGENT: Final = select(agents).where(
     agents.c.name == bindparam("name"),
     agents.c.deleted_at.is_(None),
 )
-"""Made once: it is asked whenever a run of an agent starts."""
+"""Created once, because it is executed whenever a run of an agent starts."""
 
 
 async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:

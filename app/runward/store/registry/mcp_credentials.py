@@ -1,4 +1,4 @@
-"""What MCP servers are logged in to with: sealed, filled with the project's secrets, and the
+"""The credentials of MCP servers: encrypted, with the values of the project's secrets, and with
 refresh tokens that authorization servers replace."""
 
 import hashlib
@@ -26,7 +26,7 @@ HEADERS_COLUMN: Final = "mcp_servers.secret_headers"
 OAUTH_COLUMN: Final = "mcp_servers.oauth"
 REFRESH_COLUMN: Final = "mcp_servers.refresh_token"
 CLAIM_DURATION: Final = timedelta(seconds=20)
-"""Longer than an authorization server is waited for."""
+"""Longer than the timeout of a request to an authorization server."""
 
 _HEADERS: Final = TypeAdapter[dict[str, str | SecretReference]](dict[str, str | SecretReference])
 _REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
@@ -34,7 +34,7 @@ _REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
 
 @dataclass(frozen=True, slots=True)
 class SealedCredentials:
-    """Bound to the server's project and name."""
+    """Encrypted credentials that are bound to the server's project and name."""
 
     headers: bytes | None = None
     oauth: bytes | None = None
@@ -67,7 +67,8 @@ def seal_credentials(
 def seal_refresh(
     vault: Vault, project_id: ProjectId, name: str, given: str, replaced_by: str
 ) -> bytes:
-    """It counts as long as the one that was given, or its secret, is not another one."""
+    """Encrypt a refresh token that replaced the configured one. It is valid as long as the
+    configured token, or its secret, does not change."""
     text = compact({"of": _digest(given), "token": replaced_by})
     return vault.seal(text, column=REFRESH_COLUMN, project_id=project_id, row=name)
 
@@ -88,9 +89,9 @@ async def fill_secrets(
 
 
 class StoredRefreshTokens:
-    """Of one registered server. Whoever claims one has it alone among all processes, since many
-    authorization servers take a refresh token once, and a second use for theft (RFC 9700,
-    section 4.14.2)."""
+    """The refresh tokens of one registered server. Only one process at a time can claim a token.
+    Many authorization servers accept a refresh token only once, and treat a second use as theft
+    (RFC 9700, section 4.14.2)."""
 
     def __init__(
         self, pool: AsyncEngine, vault: Vault, project_id: ProjectId, name: str, id_: UUID
@@ -126,12 +127,12 @@ class StoredRefreshTokens:
         return RefreshClaim(row.refreshes, token)
 
     async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None:
-        """Keep the new one, unless another process has kept a newer one meanwhile."""
+        """Store the new token, unless another process has stored a newer one."""
         sealed = seal_refresh(self._vault, self._project_id, self._name, initial_token, token)
         await self._end(claim, refresh_token=sealed, refreshes=claim.version + 1)
 
     async def release(self, claim: RefreshClaim) -> None:
-        """Give the claim back. The token was not replaced."""
+        """Release the claim. The token was not replaced."""
         await self._end(claim)
 
     async def _end(self, claim: RefreshClaim, **values: Any) -> None:
@@ -139,7 +140,7 @@ class StoredRefreshTokens:
             async with self._pool.begin() as tx:
                 await _end_claim(tx, self._project_id, self._id, claim.version, **values)
 
-        await retry_on_outage(write)  # written twice it is the same
+        await retry_on_outage(write)  # A repeated write has the same result.
 
 
 async def _claim_row(tx: Tx, project_id: ProjectId, id_: UUID) -> Any:

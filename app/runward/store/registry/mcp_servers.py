@@ -1,7 +1,8 @@
 """The registry of MCP servers, and their tools among the project's tools.
 
-A tool of a server is a row like any other: what its server lists, under what the project set over
-it. One that the server no longer lists is disabled, and deleted only together with its server.
+A server's tool is a row like any other tool: the server's definition with the project's settings
+for it. A tool that the server no longer lists is disabled. It is deleted only together with its
+server.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,8 +42,8 @@ _LOCK_SERVER_TOOLS: Final = text(
 
 @dataclass(frozen=True, slots=True)
 class RegisteredServer:
-    """`version` counts the changes of the registration, from 1; `id` tells it from another one
-    that had its name before."""
+    """A registered server. `version` counts the updates of the registration, from 1. `id`
+    distinguishes it from an earlier server with the same name."""
 
     id: UUID
     project_id: ProjectId
@@ -66,8 +67,8 @@ async def add_server(
     listed: Sequence[ListedTool],
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
-    """`refresh_token`: sealed; what listing the tools made of the one that was given. Raises
-    AlreadyExistsError."""
+    """Store a server. `refresh_token`: encrypted, if listing the tools replaced the configured
+    token. Raises AlreadyExistsError."""
     made = upsert(mcp_servers).values(
         project_id=project_id,
         name=spec.name,
@@ -117,8 +118,8 @@ async def update_server(
     listed: Sequence[ListedTool],
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
-    """The caller has locked it. `refresh_token`: as of `add_server`; None: what is stored stays,
-    and counts where it was made of the same one."""
+    """Update a server that the caller has locked. `refresh_token`: as in `add_server`. None: the
+    stored token stays, and is valid if it replaced the same configured token."""
     replaced: dict[str, Any] = {}
     if refresh_token is not None:
         replaced = {"refresh_token": refresh_token, "refreshes": mcp_servers.c.refreshes + 1}
@@ -150,8 +151,8 @@ async def store_session_list(
     listed: Sequence[ListedTool],
     make_secret: Callable[[], str],
 ) -> int:
-    """Store what a session with the server has listed, and return the number of tools that this
-    changed. `key`: the project, name, ID and version of the session's registration. If the
+    """Store the tools that a session with the server has listed, and return the number of tools
+    that changed. `key`: the project, name, ID and version of the session's registration. If the
     registration has changed since, nothing is stored. Raises AlreadyExistsError."""
     project_id, name, id_, version = key
     former = await get_server(tx, project_id, name, lock=True)
@@ -182,9 +183,9 @@ async def delete_server(tx: Tx, project_id: ProjectId, name: str) -> bool:
 async def sync_tools(
     tx: Tx, vault: Vault, server: RegisteredServer, make_secret: Callable[[], str]
 ) -> int:
-    """Make the project's tools what the server lists; how many are new or changed. A difference
-    is a tool's next version. The caller has locked the server. Raises AlreadyExistsError where a
-    name belongs to something else."""
+    """Update the project's tools to the server's list, and return the number of new and changed
+    tools. Each changed tool gets a new version. The caller has locked the server. Raises
+    AlreadyExistsError if a name belongs to another tool."""
     specs = {spec.name: spec for spec in offered_tools(server.spec, server.listed).specs}
     found = await _lock_server_tools(tx, server.project_id, server.spec.name, list(specs))
     rows = {row.name: row for row in found}
@@ -203,7 +204,8 @@ async def sync_tools(
 
 
 def find_listed_spec(server: RegisteredServer | None, spec: ToolSpec) -> ToolSpec:
-    """Return the tool as its server lists it, or as it is if the server lists it no more."""
+    """Return the tool as the server lists it. If the server no longer lists it, return the stored
+    tool."""
     if server is None:
         return spec
     listed = offered_tools(server.spec, server.listed).specs

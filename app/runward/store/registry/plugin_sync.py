@@ -1,7 +1,7 @@
-"""The tools of plugins in the registry: every project has each of them, as the code of the process
-that started last says it, under what the project set over the code's own settings.
+"""Tools of plugins in the registry. Every project has all of them.
 
-A tool that a project registered itself under the same name stays as it is.
+Their definition is the code of the process that started last, with the project's settings for them.
+If a project registered its own tool with the same name, this tool stays unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from runward.store.registry.tool_registry import RegisteredTool
 log = structlog.get_logger()
 
 LOCK_KEY: Final = 0x52756E77506C7567
-"""Of the transaction's advisory lock: "RunwPlug" in ASCII."""
+"""ID of the transaction's advisory lock: "RunwPlug" in ASCII."""
 ROWS_AT_ONCE: Final = 5_000
 
 _DIFFERENT: Final = text(
@@ -67,7 +67,7 @@ _PUT: Final = text(
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """`seen`: the version that is replaced; None: there is no such tool yet."""
+    """A tool to write. `seen`: the version that it replaces. None: the tool does not exist yet."""
 
     project_id: UUID
     name: str
@@ -82,8 +82,8 @@ async def sync_plugins(
     make_secret: Callable[[], str],
     project_id: UUID | None = None,
 ) -> int:
-    """How many tools are new or changed; None: in every project. One process at a time. What the
-    code says differently makes a tool's next version."""
+    """Write the tools of plugins, and return the number of new and changed tools. None: in every
+    project. Only one process at a time does this. Each changed tool gets a new version."""
     if not specs:
         return 0
     if project_id is None:
@@ -110,8 +110,9 @@ async def override_settings(
     code: ToolSpec,
     settings: Mapping[str, JsonValue],
 ) -> RegisteredTool | None:
-    """Set settings of a plugin's tool over the code's own, for one project; null: the code's own
-    again. None: there is no such tool. The caller has locked it. Makes its next version."""
+    """Change a project's settings for a plugin's tool, and create the tool's next version. Null
+    restores the value of the code. The caller has locked the tool. None: the tool does not
+    exist."""
     found = select(tools.c.version, tools.c.overrides).where(
         tools.c.project_id == project_id,
         tools.c.name == code.name,
@@ -145,7 +146,7 @@ async def override_settings(
 
 
 def spec_to_json(spec: ToolSpec) -> JsonObject:
-    """Return the specification as it is stored."""
+    """Return the specification in its stored form."""
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 

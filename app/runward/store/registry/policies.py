@@ -1,5 +1,5 @@
-"""What a project asks of every run: its own hooks and guardrails, and the secret that signs for
-them and for those of its agents. A project that never set any has no row."""
+"""The policy of a project: its hooks and guardrails, and the secret that signs their requests and
+those of its agents. A project without a policy has no row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """`generations` of the signing secret that are valid now, newest first; `former_seconds`: how
-    long the second one still is; `version` counts the changes, from 0 for a policy that was never
-    set."""
+    """A policy. `generations`: the valid generations of the signing secret, newest first.
+    `former_seconds`: how long the second one remains valid. `version` counts the updates. It is 0
+    if the policy was never set."""
 
     hooks: tuple[Hook, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
@@ -35,7 +35,7 @@ class StoredPolicy:
 
     @property
     def checks_results(self) -> bool:
-        """Return whether any of them receives results of calls."""
+        """Return whether any of them checks results of calls."""
         return any(one.stage == "output" for one in self.guardrails) or any(
             one.on == "after_tool" for one in self.hooks
         )
@@ -79,7 +79,8 @@ async def put_policy(
 
 
 async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
-    """Rotate the secret and return the new generation. The former one still signs for a while."""
+    """Rotate the secret and return the new generation. The previous secret still signs for
+    ROTATION_OVERLAP."""
     made = upsert(project_policies).values(
         project_id=project_id, secret_generation=2, rotated_at=func.clock_timestamp()
     )

@@ -1,4 +1,4 @@
-"""What has been called of a tool, in all runs of a project: plain reads, nothing is locked."""
+"""The calls of a tool in all runs of a project. Only reads, without locks."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,15 +13,15 @@ from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.postgres.db import Tx
 
 MAX_COUNTED: Final = 100
-"""Calls that the figures are of."""
+"""Maximum number of calls in the statistics."""
 MESSAGE_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A ledger row without what was sent and what came of it. `agent`: whose call it was;
-    `duration_ms`: of its last attempt; `said`: for operators, or what the model reads, and no
-    more than MESSAGE_CHARACTERS of it."""
+    """A row of the tool-call log without arguments and output. `agent`: the agent that made the
+    call. `duration_ms`: the duration of its last attempt. `said`: at most MESSAGE_CHARACTERS of the
+    text for operators or, if there is none, of the output."""
 
     id: UUID
     run_id: RunId
@@ -41,8 +41,9 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolFigures:
-    """Of the LAST newest calls: all, failed ones, and those that were sent and have ended, with the
-    times of their last attempts in milliseconds; None where there are none."""
+    """Statistics of the newest calls: the number of all calls, of failed calls, and of calls that
+    were sent and have ended. The durations are those of last attempts in milliseconds. None if
+    there are no such calls."""
 
     calls: int
     failed: int
@@ -51,7 +52,8 @@ class ToolFigures:
     p95_ms: float | None
 
 
-# A run that goes on from another one has copies of that one's calls, which are older than itself.
+# A continued run has copies of the previous run's calls. These copies are older than the run and
+# are not counted again.
 _CALLS: Final = """
   tool_calls c JOIN runs r ON r.project_id = c.project_id AND r.id = c.run_id
     AND r.created_at <= c.created_at
@@ -65,7 +67,7 @@ SELECT c.id, c.run_id, c.call_id, c.tool_version, c.phase, c.attempt, c.created_
   coalesce((SELECT i.agent FROM run_items i WHERE i.project_id = c.project_id
     AND i.run_id = c.run_id AND i.turn = c.turn AND i.kind = 'response'
     ORDER BY i.seq DESC LIMIT 1), r.agent) AS agent
-FROM {_CALLS}{{after}} ORDER BY c.id{{order}} LIMIT :limit"""  # constants
+FROM {_CALLS}{{after}} ORDER BY c.id{{order}} LIMIT :limit"""  # The values are constants.
 _FIGURES: Final = text(
     f"""
 SELECT count(*) AS calls,

@@ -1,4 +1,4 @@
-"""The registry of tools. A version never changes; a change makes the next one."""
+"""The registry of tools. A version never changes. Each update creates a new version."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import tool_versions, tools
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
-"""How long a former signing secret still signs beside the new one."""
+"""How long the previous signing secret also signs after a rotation."""
 SECRET_COLUMN: Final = "tools.secret"  # noqa: S105  # a column, no secret
 
 
@@ -56,8 +56,8 @@ _TOOL: Final = (
 async def add_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, secret: str
 ) -> RegisteredTool | None:
-    """Register a tool. The name of a deleted tool may be used again; its versions continue. None:
-    the name is taken."""
+    """Register a tool. The name of a deleted tool can be used again, and its version numbers
+    continue. None: the name is taken."""
     sealed = vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=spec.name)
     made = upsert(tools).values(
         project_id=project_id, name=spec.name, id=mint(), version=1, secret=sealed
@@ -151,8 +151,8 @@ async def delete_tool(tx: Tx, project_id: ProjectId, name: str) -> bool:
 async def rotate_secret(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, secret: str
 ) -> bool:
-    """Rotate the signing secret. The former one still signs for a while. False: there is no such
-    tool."""
+    """Rotate the signing secret. The previous secret also signs for ROTATION_OVERLAP. False: the
+    tool does not exist."""
     return await _update_row(
         tx,
         project_id,
@@ -195,8 +195,8 @@ def _tool_from_row(row: Any) -> RegisteredTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolVersion:
-    """`secrets` sign its requests now, newest first; `former_seconds`: how long the second one
-    still does."""
+    """A version of a tool. `secrets`: the secrets that sign its requests now, newest first.
+    `former_seconds`: how long the second one remains valid."""
 
     spec: ToolSpec
     version: int
@@ -240,8 +240,8 @@ async def read_versions(
 async def read_hosted_kinds(
     tx: Tx, project_id: ProjectId, names: Sequence[str]
 ) -> dict[str, HostedToolKind | None]:
-    """Return for each tool that exists the kind by which a provider knows it. None: no provider
-    runs it."""
+    """Return the kind by which a provider knows each existing tool. None: no provider runs the
+    tool."""
     rows = await tx.execute(
         select(tools.c.name, tool_versions.c.spec["hosted"]["kind"].as_string().label("kind"))
         .join_from(tools, tool_versions, _CURRENT)
@@ -264,7 +264,7 @@ async def read_current_versions(
 
 @dataclass(frozen=True, slots=True)
 class WebhookToolAddress:
-    """Its name, where its calls go, and its metadata."""
+    """The name of a webhook tool, its address, and its metadata."""
 
     name: str
     url: str
@@ -290,11 +290,11 @@ async def list_webhook_tools(tx: Tx, limit: int) -> list[WebhookToolAddress]:
     return [WebhookToolAddress(row.name, row.url, row.about or {}) for row in found]
 
 
-# Header values are sealed one by one in a tool's stored specification.
+# The values of headers are encrypted separately in the stored specification of a tool.
 
 
 class SecretKeyNeededError(OperatorError):
-    """A migration has values to encrypt, and was given no key."""
+    """A migration must encrypt values and has no key."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -304,8 +304,7 @@ class SecretKeyNeededError(OperatorError):
 
 
 def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
-    """Return `spec` as it is stored. References and values that are already sealed do not
-    change."""
+    """Return `spec` in its stored form. References and encrypted values do not change."""
 
     def seal(name: str, value: HeaderValue) -> HeaderValue:
         if not isinstance(value, str):
@@ -319,7 +318,7 @@ def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
 
 
 def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
-    """Return `spec` with readable values, for a call. Raises SecretUnreadableError."""
+    """Return `spec` with decrypted values, for a call. Raises SecretUnreadableError."""
 
     def read(name: str, value: HeaderValue) -> HeaderValue:
         if not isinstance(value, Sealed):

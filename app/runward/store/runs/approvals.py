@@ -1,5 +1,4 @@
-"""Approvals as rows: the inbox, and writing decisions down. Deciding is
-`runward.domain.run.approvals`."""
+"""Read approvals, and store decisions. `runward.domain.run.approvals` applies decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,9 +36,8 @@ from runward.store.postgres.tables import api_keys, approvals, remembered_decisi
 
 @dataclass(frozen=True, slots=True)
 class RootRun:
-    """The run that somebody started: the one whose call it is, or the first one above it. `input`
-    is the text of the last message that a user gave it, and no more than INPUT_CHARACTERS of it;
-    None where there is none."""
+    """The run that a client started: the run that made the call, or its topmost ancestor. `input`:
+    at most INPUT_CHARACTERS of the last user message. None: there is no user message."""
 
     id: RunId
     agent: str | None
@@ -50,12 +48,12 @@ class RootRun:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """`decision` is the request body that won, without its digest. `expired`: its time has
-    passed, though nobody may have swept it up yet. `path`: the agents from the run that was
-    started, or that is looked at, down to the one that asks; empty where that is the same.
-    `run`, `model_message` and the name of the key that decided are None where they were not
-    asked for. `model_message` is the text of the response that requested the call, and no more
-    than INPUT_CHARACTERS of it."""
+    """An approval. `decision`: the body of the accepted decision, without its digest. `expired`:
+    its time has passed, even if no sweep has closed it yet. `path`: the agents of the child runs
+    from the started run, or the run in the request, to the run that made the call. Empty if that is
+    the same run. `run`, `model_message` and the name of the deciding key are None if the query did
+    not read them. `model_message`: at most INPUT_CHARACTERS of the response that requested the
+    call."""
 
     id: ApprovalId
     run_id: RunId
@@ -156,7 +154,7 @@ async def get(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approva
 
 
 async def list_expired(tx: Tx, project_id: ProjectId, run_id: RunId) -> frozenset[ApprovalId]:
-    """Return the run's approvals that have expired, though no sweep has closed them yet."""
+    """Return the run's approvals that have expired and that no sweep has closed yet."""
     query = select(approvals.c.id).where(
         approvals.c.project_id == project_id,
         approvals.c.run_id == run_id,
@@ -177,8 +175,8 @@ async def search(
     limit: int,
     descending: bool = False,
 ) -> list[Approval]:
-    """Return approvals in the order in which they were requested. `run_id`: of that run and of all
-    below it."""
+    """Return approvals in the order of their creation. `run_id`: only those of this run and its
+    child runs at any depth."""
     query = _select_approvals(project_id)
     if status is not None:
         query = query.where(approvals.c.status == status)
@@ -221,7 +219,7 @@ def decisions_to_rows(
 
 
 async def cancel(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> None:
-    """Close a pending approval on which no call waits any more."""
+    """Close a pending approval for which no call waits any more."""
     await tx.execute(
         update(approvals)
         .where(
@@ -241,8 +239,8 @@ async def remember(
     options: RememberOptions,
     session_id: SessionId | None,
 ) -> None:
-    """Store a decision. If the approver chose the session, it covers the session's later runs
-    too."""
+    """Store a decision. If the approver chose the scope `session`, it also covers later runs of the
+    session."""
     seconds = options.expires_seconds
     await tx.execute(
         insert(remembered_decisions).values(
@@ -280,8 +278,8 @@ def _approval_with_run(row: Any) -> Approval:
 
 
 def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:
-    """Return an approval from the columns of `approvals`, each after `prefix`. `path`: in place of
-    the path of its run."""
+    """Return an approval from the columns of `approvals`, whose names begin with `prefix`. `path`:
+    replaces the path of its run."""
     fields = {
         name.removeprefix(prefix): value
         for name, value in row._mapping.items()

@@ -1,5 +1,5 @@
-"""What the client says to a call that waits for it: the result of a tool that it runs, or the
-answer to what a tool asks."""
+"""Results from the client for calls that wait for it: the result of a client tool, or the input
+that a tool requests."""
 
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
@@ -30,9 +30,9 @@ async def submit_result(
     *,
     project_has_checks: bool = False,
 ) -> None:
-    """Store the client's result or answer. The first one wins, the same again is accepted, another
-    is a conflict. `project_has_checks`: the project has guardrails or hooks that see results, as
-    with callbacks. Raises AppErrors."""
+    """Store the client's result or input. The first one is accepted. Repeating it has no effect,
+    and a different one is a conflict. `project_has_checks`: the project has guardrails or hooks
+    that check results, as in callbacks. Raises AppErrors."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
@@ -40,7 +40,7 @@ async def submit_result(
     if call.version is None:
         raise e.CallNotWaitingError
     if call.version == UNREGISTERED and call.phase not in CLIENT_PHASES:
-        return _check_repeated(call, answer)  # the agent that has the run now may not have its tool
+        return _check_repeated(call, answer)  # The run's current agent may not have this tool.
     tool = await load_tool(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:
         raise e.CallNotWaitingError
@@ -60,7 +60,8 @@ async def submit_result(
 
 
 def _check_repeated(call: Call, answer: Answer) -> None:
-    """Raise an AppError unless the client has sent the same before. The call does not wait."""
+    """Raise an AppError unless the client has sent the same result before. The call does not wait
+    for it."""
     match compare_with_earlier_answer(call, answer):
         case True:
             return

@@ -1,4 +1,4 @@
-"""A run that goes on from one that was stopped: a new one, which begins with all that was said."""
+"""Continue a stopped run: a new run that begins with the conversation of the stopped one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ from runward.store.postgres.tables import run_items, tool_calls
 from runward.store.runs import queries, sessions
 from runward.store.runs.queue import NewRun
 
-# What it began with itself, where it is a continued run too, does not count for its limits.
+# If the previous run is also a continuation, the items and calls that it began with do not count
+# toward its limits.
 _READ_STOPPED: Final = text(
     """
 SELECT r.agent, r.agent_version, r.config, r.metadata, r.incomplete_details ->> 'reason' AS reason,
@@ -35,7 +36,7 @@ SELECT r.agent, r.agent_version, r.config, r.metadata, r.incomplete_details ->> 
     AND c.created_at < r.created_at) AS calls_before
 FROM runs r WHERE r.project_id = :project_id AND r.id = :id"""
 )
-# Its own events are numbered from 1, and what it begins with stands before them.
+# The new run's events are numbered from 1. The copied items have lower numbers.
 _COPIED_ITEM: Final = take("i", run_items.columns.keys()) | {
     "run_id": ":id",
     "seq": "i.seq - max(i.seq) OVER ()",
@@ -72,8 +73,9 @@ _INPUT_NEEDED: Final = "is required, because the model has already given its fin
 
 @dataclass(frozen=True, slots=True)
 class PreparedContinuation:
-    """`session_id`: it needs a place in there before it is accepted. `agent`: the one that has the
-    run then, which may not be the one that it was started with."""
+    """A continuation to accept. `session_id`: the run needs a place in this session before it is
+    accepted. `agent`: the current agent of the previous run, which can differ from the agent that
+    it was started with."""
 
     run: NewRun
     session_id: SessionId | None
@@ -88,8 +90,8 @@ async def prepare(
     turns: int | None,
     messages: Sequence[Item],
 ) -> PreparedContinuation:
-    """Return the run that continues this one, not accepted yet. `turns`: model calls that it may
-    make; None: as many as that one. Raises AppErrors."""
+    """Return the run that continues this one, before it is accepted. `turns`: maximum number of
+    additional turns. None: the limit of the previous run. Raises AppErrors."""
     found = await queries.load(tx, project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
@@ -103,7 +105,8 @@ async def prepare(
     changes = Changes()
     origin: RunOrigin = {"continued_from": format_id(Prefix.RUN, run_id)}
     add_run_created(changes, row.agent, config, origin)
-    if messages or row.reason != "deadline":  # which stopped it between two steps
+    # A deadline stops a run between two steps, so no input is necessary.
+    if messages or row.reason != "deadline":
         opening = Segment(SegmentKind.INPUT, state.turn, state.agent, tuple(messages))
         changes.segments.append(opening)
     new = RunState(
@@ -148,7 +151,7 @@ def _check(
 
 
 def _limits_of_run(limits: Limits, turns_before: int, calls_before: int) -> Limits:
-    """Return the limits that the run had without those it had inherited."""
+    """Return the run's limits without the turns and calls that it inherited."""
     own = {
         "max_turns": limits.max_turns - turns_before,
         "max_tool_calls": limits.max_tool_calls - calls_before,
@@ -169,10 +172,10 @@ def _extend_limits(
 
 
 async def copy_history(tx: Tx, new: NewRun) -> None:
-    """Copy into the accepted run, in the same transaction: the items and the settled calls of the
-    run that it continues, its agent and its state. The session keeps the items of that run until
-    this one has ended and leaves them with its own. Raises ConflictError if another run of the
-    session continues the same run and is open."""
+    """Copy to the accepted run, in the same transaction: the items and settled calls of the
+    previous run, its agent and its state. The session keeps the previous run's items until this run
+    has ended. It then replaces them with this run's items. Raises ConflictError if another open run
+    of the session continues the same run."""
     state = new.state
     values = {"project_id": state.project_id, "id": state.id, "former": new.continued_from}
     if state.place is not None:

@@ -1,5 +1,5 @@
-"""Decisions of approvals, by a person or by the time: each locks the run, applies the decision, and
-queues the run in the same transaction."""
+"""Decide and expire approvals. Each function locks the run, applies the decision, and queues the
+run in the same transaction."""
 
 from dataclasses import replace
 
@@ -28,8 +28,8 @@ async def decide(
     decision: Decision,
     approver: str,
 ) -> Approval:
-    """Decide an approval. Exactly one decision wins; the same again is answered like the first.
-    Raises AppErrors."""
+    """Decide an approval. Only the first decision is accepted. A repeated decision gets the same
+    response. Raises AppErrors."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         raise e.ApprovalNotFoundError
@@ -80,7 +80,8 @@ def is_abandoned(asked: Approval, state: RunState) -> bool:
 
 
 def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
-    """Return the approval if its decision was the same. Otherwise raise the error that names it."""
+    """Return the approval if the repeated decision is the same. If not, raise the error that
+    contains the first decision."""
     again = encode_decision(decision)
     if asked.decision is not None and is_same_json(asked.decision, again):
         return asked

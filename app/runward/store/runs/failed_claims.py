@@ -1,4 +1,4 @@
-"""Claims that failed: their runs are given back, and claimed again one by one."""
+"""Handle failed claims: queue their runs again, and claim the runs one by one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -43,15 +43,15 @@ FROM l WHERE r.project_id = l.project_id AND r.id = l.id RETURNING r.id"""
 
 
 async def return_claims(tx: Tx, marks: Sequence[UUID]) -> list[UUID]:
-    """Queue the runs of claims whose answers were lost, and take these claims back. Nobody works
-    on the runs, and nobody has lost a worker."""
+    """Queue the runs of claims whose responses were lost, and undo these claims. No worker executes
+    the runs, and the claims do not count as lost workers."""
     return list((await tx.execute(_GIVE_BACK, {"marks": list(marks)})).scalars())
 
 
 async def claim_one_by_one(
     engine: AsyncEngine, count: int, lease: timedelta, mark: UUID | None = None
 ) -> ClaimedRuns:
-    """Do the same with one statement for each run, so that none of them can spoil the claim of the
+    """Claim runs with one statement for each run, so that a run that fails does not affect the
     others. Use it after `claim` has failed."""
     async with engine.connect() as tx:
         rows = (await tx.execute(_CLAIM_WITHOUT_STATE, claim_values(count, lease, mark))).all()
@@ -66,8 +66,8 @@ async def claim_one_by_one(
             continue
         except DATABASE_ERRORS as error:
             if is_outage(error) and not is_statement_timeout(error):
-                raise  # so that the whole claim is given back
-            # Its lease runs out.
+                raise  # Raised, so that the complete claim is undone.
+            # The lease of the run expires.
             log.warning("claim_failed", run=format_id(Prefix.RUN, held.run_id), **log_fields(error))
             continue
         if state is not None:

@@ -1,9 +1,10 @@
-"""What a change of one run means for the runs above it, and for its session.
+"""The effects of one run's change on the runs above it, and on its session.
 
-A run that waits for child runs is `queued` and available never, like one that waits for callbacks
-alone. When all its open child runs wait for someone outside, it is `requires_action` itself, and so
-on upwards. Whoever calls these has locked the run
-and all above it, and calls in the transaction of the change.
+A run that waits for child runs is `queued` and never becomes available, like a run that waits only
+for callbacks. If all its open child runs wait for a person or a client, it becomes
+`requires_action` itself. The same applies to the runs above it. Before a call of these functions,
+the caller has locked the run and all runs above it. The functions run in the transaction of the
+change.
 """
 
 from collections.abc import Sequence
@@ -39,9 +40,9 @@ _REQUEUE_ANCESTORS: Final = text(
     " WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[]))"
     " AND status = 'requires_action'"
 )
-# Idle: it waits for child runs, at least one of which waits for someone outside, and every other
-# open one does too, or waits only for callbacks of its tools. Of its calls nothing is read that may
-# be unreadable.
+# Idle: the run waits for child runs, and at least one of them waits for a person or a client. Every
+# other open child run does so as well, or waits only for callbacks. The query reads no JSON of the
+# calls, because JSON may be unreadable.
 _WAITING_CALL: Final = RowMapping(
     Call,
     tool_calls,
@@ -89,8 +90,8 @@ _HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward
 
 
 async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
-    """Wake the parent of a child run that has ended, to take its result, and requeue all above
-    it."""
+    """Wake the parent of a child run that has ended, so that it reads the result, and queue all
+    runs above it again."""
     if lineage is None:
         return
     await requeue_ancestors(tx, project_id, lineage.ancestors)
@@ -99,14 +100,14 @@ async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) ->
 
 
 async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
-    """Requeue idle runs, since something below them can continue."""
+    """Queue idle runs again, because a run below them can continue."""
     if ancestors:
         await tx.execute(_REQUEUE_ANCESTORS, {"project_id": project_id, "ids": list(ancestors)})
 
 
 async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequence[RunId]) -> None:
-    """Have those of `candidates` wait that are idle now. A run below them has come to wait.
-    `candidates`: the topmost first."""
+    """Park the idle ones of `candidates`, because a run below them started to wait. `candidates`:
+    topmost run first."""
     idle: list[RunId] = []
     for run_id in reversed(candidates):
         run = {"project_id": project_id, "id": run_id}
@@ -125,7 +126,7 @@ async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequenc
 async def merge_state(
     tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject
 ) -> None:
-    """Merge into the state of the session; null removes a key."""
+    """Merge changes into the state of the session. Null removes a key."""
     kept, removed = split_state_delta(delta)
     values: dict[str, Any] = {"project_id": project_id, "id": session_id}
     await tx.execute(_MERGE_STATE, values | {"set": compact(kept), "removed": removed})
@@ -140,6 +141,6 @@ def split_state_delta(delta: JsonObject) -> tuple[JsonObject, list[str]]:
 async def finish_session_turn(
     tx: Tx, project_id: ProjectId, run_id: RunId, place: Place, items: Sequence[JsonObject]
 ) -> None:
-    """Keep the items of an ended run in its session, and let the next run begin."""
+    """Store the items of an ended run in its session, and let the next run start."""
     if place.number is not None:
         await sessions.close_run(tx, project_id, place.session_id, place.number, run_id, items)

@@ -1,4 +1,4 @@
-"""The gate: how a worker writes a run that it has leased. Many runs share one commit."""
+"""The gate: how a worker writes a leased run. Many runs share one commit."""
 
 import asyncio
 from collections import deque
@@ -27,17 +27,18 @@ from runward.store.runs.related_changes import RelatedChanges
 T = TypeVar("T")
 R = TypeVar("R")
 FlushResult: TypeAlias = R | BaseException | asyncio.Task[R]
-"""A task: this entry could not go with the others and is on its way alone."""
+"""The result of an entry. A task: the entry could not be written with the others and is written
+separately."""
 
 MAX_BATCH: Final = 256
-"""Entries in one flush."""
+"""Maximum number of entries in one flush."""
 _PARKING_MOVES: Final = (Move.PARK, Move.DEFER)
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a step takes the run. `output` and the rest only with a terminal move; `delay`
-    says when a released run may be claimed again."""
+    """The status that a step gives the run. `output` and the fields after it apply only to final
+    statuses. `delay`: when a released run can be claimed again."""
 
     move: Move
     output: JsonValue = None
@@ -46,18 +47,20 @@ class Ending:
     incomplete_details: IncompleteDetails | None = None
     delay: timedelta = timedelta(0)
     keep_claim: bool = False
-    """A hand-back: it does not count as a claim without progress."""
+    """Whether the worker gives the run back. Then the claim does not count as a claim without
+    progress."""
     escalated: bool = False
-    """Of a child run: its end ends the workflow that it is a step of."""
+    """For a child run: whether its end also ends the workflow that it is a step of."""
     refused_stage: Stage | None = None
-    """The stage of a guardrail that refused the run's input or output. The session keeps none of
-    it."""
+    """The stage of a guardrail that rejected the run's input or output. The session then stores
+    none of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write of one leased run. `expected_version`: the version it was decided on, where it
-    starts something, parks or finishes; None where it records what has happened."""
+    """One write of one leased run. `expected_version`: the version on which the step was decided,
+    if it starts something, parks or finishes. None if the step only records events that have
+    happened."""
 
     project_id: ProjectId
     run_id: RunId
@@ -67,15 +70,16 @@ class Step:
     turn: int
     usage: Usage
     agent: str | None = None
-    """Who carries the run on."""
+    """The name of the agent that continues the run."""
     ending: Ending | None = None
     related: RelatedChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`last_seq` is the number of the step's last event, `at` the database's time. `last_seq` is
-    0 where a lost connection had hidden the commit: its events' numbers are in the log alone."""
+    """The step was written. `last_seq` is the number of its last event, and `at` is the database's
+    time. If the response to the commit was lost, `last_seq` is 0. The log then has the numbers of
+    the events."""
 
     last_seq: int
     version: int
@@ -84,13 +88,13 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class VersionChanged:
-    """Somebody changed the run since it was loaded: nothing was written; load, decide again."""
+    """The run has changed since it was loaded, so nothing was written. Load it and decide again."""
 
     version: int
 
 
 StepOutcome: TypeAlias = Committed | VersionChanged | Literal["lost"]
-"""`lost`: the lease is somebody else's, or nobody's. Nothing was written."""
+"""The result of a step. `lost`: the worker no longer holds the lease. Nothing was written."""
 StepEntries: TypeAlias = Sequence[tuple[Step, UUID]]
 
 
@@ -111,14 +115,14 @@ _STEPS: Final = recordset(
 )
 
 
-# The gate reads what `l` has locked, not `r`: of a row that changed or was waited for after the
-# statement began, `r` is the version of before. `last_write_id` is the last write of the claim that
-# `fence` numbers: a claim sets it to its mark, which is below all write ids, or to NULL. One
-# process holds a claim, and its write ids ascend, so a statement that is sent twice or arrives late
-# writes once. Write ids of two claims are never compared: every process starts at a random number,
-# and `already` asks for the same fence too.
+# The gate reads the row from `l`, which is locked, and not from `r`. If the row changed after the
+# statement began, `r` is the previous version. `last_write_id` is the last write of the claim with
+# this `fence`. A claim sets it to its mark, which is below all write IDs, or to NULL. One process
+# holds a claim, and its write IDs increase. Therefore a statement that is sent twice or arrives
+# late writes only once. Write IDs of two claims are never compared: every process starts at a
+# random number, and `already` requires the same fence as well.
 def _write_steps(skip: str = "") -> TextClause:
-    """Return the statement. `skip`: how it treats runs that are locked."""
+    """Return the statement. `skip`: what happens to locked runs."""
     return text(
         f"""
 WITH s AS (
@@ -216,7 +220,8 @@ def _step_to_row(step: Step, write_id: UUID) -> dict[str, Any]:
     }
     beyond = step.related
     if beyond is not None and beyond.state_delta and beyond.session_id is None:
-        # By the gate itself: a run that ends with this step does not change afterward.
+        # The gate itself writes this state, because a run that ends in this step cannot be changed
+        # later.
         kept, removed = family.split_state_delta(beyond.state_delta)
         row |= {"shared": kept, "unshared": removed}
     if ending is not None:
@@ -233,8 +238,9 @@ def _step_to_row(step: Step, write_id: UUID) -> dict[str, Any]:
 
 
 class GroupCommit(Generic[T, R]):
-    """`flush` gets up to MAX_BATCH entries and answers with one result or error for each. At the
-    end whoever still waits is cancelled: whether his entry was committed is unknown."""
+    """Groups commits. `flush` gets up to MAX_BATCH entries and returns one result or error for
+    each. At shutdown, waiting entries are cancelled. It is then unknown whether they were
+    committed."""
 
     def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[FlushResult[R]]]]):
         self._flush = flush
@@ -277,7 +283,7 @@ class GroupCommit(Generic[T, R]):
                 batch = [self._waiting.popleft() for _ in range(count)]
                 try:
                     results = await self._flush([entry for entry, _ in batch])
-                except Exception as error:  # handed to those who wait for it
+                except Exception as error:  # The error is raised in all waiting tasks.
                     results = [error] * len(batch)
                 for (_, future), result in zip(batch, results, strict=True):
                     self._resolve(future, result)

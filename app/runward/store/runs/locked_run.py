@@ -1,4 +1,4 @@
-"""A run that its caller has locked: read it, let it go on, end it."""
+"""Functions for a run that the caller has locked: read, resume and end it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +57,8 @@ async def resume_run(
     *,
     closed: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Write the changes and queue the run, if it waited. Nothing above it is idle any more."""
+    """Write the changes and queue the run if it waited. The runs above it are then no longer
+    idle."""
     wakes = Move.WAKE if status in MOVES[Move.WAKE].sources else None
     await queries.change_run(tx, state, changes, move=wakes, closed=closed)
     if wakes is not None and state.lineage is not None:
@@ -79,8 +80,8 @@ async def lock_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunSta
 
 
 async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> CompiledTool:
-    """Load the version that the call was made for. It exists: versions are never deleted, and a
-    call of an unregistered tool never waits here."""
+    """Load the version of the call's tool. It exists, because versions are never deleted and calls
+    of unregistered tools never wait here."""
     assert call.version is not None
     if call.version == UNREGISTERED:
         return build_function_tools(state.config)[call.tool]

@@ -1,4 +1,4 @@
-"""Queries on runs: accept, load, lock, change from outside. None of them commits."""
+"""Queries on runs: accept, load, lock, and change them from outside. No query commits."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,10 +25,10 @@ _UNREADABLE: Final = (
     RecursionError,
     MemoryError,
 )
-"""What parsing a row raises that no version of Runward should have written."""
+"""Errors that parsing an invalid row raises. No version of Runward writes such rows."""
 
-# JSON is selected as text and parsed by the codec, row by row: a value that cannot be parsed
-# costs its own run, and not all that the statement reads.
+# JSON is selected as text and parsed by the codec, row by row. A value that cannot be parsed then
+# affects only its own run.
 _HEAD: Final = take(
     "r",
     (
@@ -80,7 +80,7 @@ LOCK: Final = text(
     " || coalesce((SELECT ancestors FROM runs WHERE project_id = :project_id AND id = :of), '{}'))"
     " ORDER BY id FOR UPDATE"
 )
-"""The runs `ids` and all above the run `of`, always in the same order."""
+"""The runs `ids` and all runs above the run `of`, always in the same order."""
 _STEPS: Final = recordset(
     runs,
     "steps",
@@ -116,7 +116,8 @@ SELECT g.last_seq FROM g CROSS JOIN hint"""
 
 
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
-    """Load the run as it is now. None: there is none. Raises RunUnreadableError."""
+    """Load the current state of the run. None: the run does not exist. Raises
+    RunUnreadableError."""
     values = {"project_id": project_id, "id": run_id}
     try:
         row = (await tx.execute(LOAD, values)).mappings().one_or_none()
@@ -138,13 +139,13 @@ def parse_state(row: RowMapping) -> RunState:
 async def lock_and_load(
     tx: Tx, project_id: ProjectId, run_id: RunId
 ) -> tuple[RunStatus, RunState] | None:
-    """Return the run, locked with all above it until the transaction ends."""
+    """Return the run, locked together with all runs above it until the transaction ends."""
     await lock_runs(tx, project_id, run_id)
     return await load(tx, project_id, run_id)
 
 
 async def lock_runs(tx: Tx, project_id: ProjectId, run_id: RunId, *others: RunId) -> None:
-    """Lock the run, all above it, and `others` until the transaction ends."""
+    """Lock the run, all runs above it, and `others` until the transaction ends."""
     await tx.execute(LOCK, {"project_id": project_id, "ids": [run_id, *others], "of": run_id})
 
 
@@ -173,7 +174,7 @@ async def change_run(
     cancel_requested: bool = False,
     closed: Sequence[dict[str, Any]] = (),
 ) -> int:
-    """Write what somebody other than the lease's holder did, and return the number of the last
+    """Write a change that does not come from the lease's holder, and return the number of the last
     event. The caller has locked the run."""
     target = None if move is None else MOVES[move].target
     head = {

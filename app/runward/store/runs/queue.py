@@ -25,18 +25,20 @@ from runward.store.runs.queries import STATE, load, parse_state
 from runward.store.runs.records import RECORDS, Records, rows_to_json
 
 MAX_CLAIMS: Final = 3
-"""Claims without progress after which a run is quarantined: their workers ended, or froze."""
+"""Number of claims without progress after which a run is quarantined. The workers of these claims
+ended or froze."""
 MAX_LOST_LEASES: Final = 10
-"""The same for claims whose workers went on living, but were too slow to keep the lease."""
+"""Number of claims without progress for claims whose workers stayed alive, but were too slow to
+keep the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to accept. `lease`: the accepting process claims it at once. `waits`: no worker claims
-    it before the earlier runs of its session have ended."""
+    """A run to accept. `lease`: the accepting process claims it in the same commit. `waits`: no
+    worker claims it before the earlier runs of its session have ended."""
 
     state: RunState
-    """As it is before its first event. Its version and fence are those of a new run."""
+    """The state before the first event. Its version and fence are those of a new run."""
     changes: Changes
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     agent_version: int | None = None
@@ -115,8 +117,8 @@ ACCEPT_TOGETHER: Final = _accept(
     "hurry AS MATERIALIZED (SELECT set_config('lock_timeout', '100ms', true)), ",
     "hurry CROSS JOIN ",
 )
-"""For the runs of several requests. It fails if it has to wait long, for example because another
-transaction holds one of the keys."""
+"""For the runs of several requests. It fails if it has to wait long, for example for another
+transaction that holds one of the keys."""
 
 
 def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
@@ -152,15 +154,15 @@ def _row(new: NewRun) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRun:
-    """`tool_versions`: of the run's tools, as they were in the accepting commit."""
+    """An accepted run. `tool_versions`: the versions of the run's tools in the accepting commit."""
 
     at: datetime
     tool_versions: dict[str, int]
 
 
-# A row that is changed after the statement began is locked as it is by then, while the ledger
-# and the history are read as they were (READ COMMITTED). `consistent` says that it was not: `b`
-# is the row as it was before.
+# If a row changes after the statement began, its newest version is locked, but the tool-call log
+# and the history are read in their previous versions (READ COMMITTED). `consistent`: this has not
+# happened. `b` is the row in its previous version.
 CLAIM_STEPS: Final = f"""
 WITH c AS (
   SELECT project_id, id FROM runs
@@ -192,7 +194,7 @@ FROM r"""
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease: the fence is the number of the claim."""
+    """A lease. The fence is the number of its claim."""
 
     project_id: ProjectId
     run_id: RunId
@@ -201,7 +203,8 @@ class HeldLease:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRuns:
-    """The runs of one claim. Nobody can work on the unreadable ones, so they must be ended."""
+    """The runs of one claim. No worker can execute the unreadable ones, so the caller must end
+    them."""
 
     states: list[RunState] = field(default_factory=list[RunState])
     unreadable: list[HeldLease] = field(default_factory=list[HeldLease])
@@ -236,6 +239,6 @@ def claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, A
 
 
 async def load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:
-    """Load the run. None: the lease is lost already."""
+    """Load the run. None: the lease was lost."""
     found = await load(tx, held.project_id, held.run_id)
     return None if found is None or found[1].fence != held.fence else found[1]

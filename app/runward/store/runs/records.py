@@ -1,8 +1,7 @@
-"""What a step writes, as JSON rows, and the SQL that inserts them behind a gate.
+"""The rows that a step writes, as JSON, and the SQL that inserts them if a gate allows it.
 
-Every writer of a run is one statement: a CTE `g` that changes the head row and returns
-`project_id, id, last_seq, k, at`, and these records joined to it. Where `g` lets nothing
-through, nothing is written.
+Every write to a run is one statement. Its CTE `g` updates the head row and returns `project_id, id,
+last_seq, k, at`. The records are joined to `g`. If `g` returns no row, nothing is written.
 """
 
 from collections.abc import Iterable
@@ -99,7 +98,7 @@ class Records:
 
     def add(self, run: RunId, changes: Changes) -> None:
         """Add the rows of a run, without its child runs and shared state, which only a worker's
-        step has."""
+        step writes."""
         self.events += [
             {"run": run, "n": number, "type": event.type, "data": event.data}
             for number, event in enumerate(changes.events, start=1)
@@ -127,7 +126,7 @@ class Records:
             }
             for asked in changes.approvals
         ]
-        new = {asked.id for asked in changes.approvals}  # the UPDATE cannot see these rows
+        new = {asked.id for asked in changes.approvals}  # The UPDATE cannot read these rows.
         self.closed += [
             {"run": run, "id": approval_id, "status": status, "decided_by": None, "decision": None}
             for approval_id, status in changes.closed_approvals.items()
@@ -156,7 +155,7 @@ def rows_to_json(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def format_hint(ids: Iterable[UUID]) -> str:
-    """Return the payload of a NOTIFY: the runs that changed, or `*` if they are too many for one
-    (8,000 bytes is PostgreSQL's limit). It is a hint, so readers look for themselves."""
+    """Return the payload of a NOTIFY: the runs that changed, or `*` if they exceed PostgreSQL's
+    limit of 8,000 bytes. It is a hint: readers read the database."""
     listed = ",".join(run_id.hex for run_id in ids)
     return listed if len(listed) < 7900 else "*"

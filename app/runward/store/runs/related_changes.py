@@ -22,14 +22,14 @@ class RelatedChanges:
     lineage: Lineage | None = None
     children: tuple[NewRun, ...] = ()
     awaits_children: bool = False
-    """The run is deferred, and not only until callbacks arrive."""
+    """Whether the run is deferred for child runs, and not only until callbacks arrive."""
     session_id: SessionId | None = None
     state_delta: JsonObject = field(default_factory=dict[str, JsonValue])
-    """Of the session's state, or of the run's own where it has no session."""
+    """Changes of the session's state. If the run has no session, changes of the run's own state."""
     session_place: Place | None = None
-    """The run ends: its session goes on with the next one."""
+    """The place of a run that ends, so that the next run of its session can start."""
     session_items: tuple[JsonObject, ...] = ()
-    """What of the run the session's later runs see."""
+    """The items of the run that later runs of the session read."""
 
 
 async def apply_related_changes(
@@ -40,8 +40,8 @@ async def apply_related_changes(
     move: Move | None,
     lease: timedelta,
 ) -> None:
-    """Write the related changes of a step that was just written in this transaction. `move`: where
-    the step takes its run."""
+    """Write the related changes of a step that was just written in this transaction. `move`: the
+    status change of the step."""
     if related.children:
         await tx.execute(ACCEPT, accept_values(related.children, lease))
     if related.state_delta and related.session_id is not None:

@@ -1,4 +1,4 @@
-"""Remembered decisions: which may be remembered, and how they are stored."""
+"""Check and store remembered decisions."""
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -11,8 +11,8 @@ from runward.store.runs import approvals
 
 
 def check_remember(decision: Decision, state: RunState) -> None:
-    """Only a run that has a place in a session can have something remembered for it: a child run
-    passes nothing on."""
+    """Check that a decision can be remembered for the session. Only a run with a place in a session
+    can have one, because child runs have no place."""
     remember = decision.remember if isinstance(decision, ApproveDecision | RejectDecision) else None
     session_wanted = remember is not None and remember.scope == "session"
     if session_wanted and (state.place is None or state.place.number is None):
@@ -33,7 +33,7 @@ async def list_uncovered(tx: Tx, state: RunState, decision: Decision) -> frozens
 
 
 async def remember(tx: Tx, state: RunState, call: Call, decision: Decision) -> None:
-    """Store the decision for the calls that it covers, if it is one to remember."""
+    """Store the decision for the calls that it covers, if it must be remembered."""
     if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
         remembered = remember_decision(decision, call, state.agent)
         session = state.place.session_id if state.place else None

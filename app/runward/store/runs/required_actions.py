@@ -1,4 +1,5 @@
-"""What waits for a person or a client, in all runs of a project: plain reads, nothing is locked."""
+"""The inbox of a project: calls in all runs that wait for a person or a client. Only reads, without
+locks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from runward.store.postgres.db import Tx
 ActionType: TypeAlias = Literal["approval", "resolve", "tool_result"]
 
 SOON: Final = "interval '1 hour'"
-"""Approvals that expire within it are shown first, the soonest of them foremost."""
+"""Approvals that expire within this time come first, ordered by expiry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ LIMIT :limit"""
 async def list_pending_actions(
     tx: Tx, project_id: ProjectId, limit: int
 ) -> tuple[Sequence[PendingAction], PendingCounts]:
-    """Return the first `limit` in the order of the inbox, and the counts of all."""
+    """Return the first `limit` actions in the order of the inbox, and the numbers of all
+    actions."""
     rows = (await tx.execute(_PENDING, {"project_id": project_id, "limit": limit})).all()
     if not rows:
         return [], PendingCounts()

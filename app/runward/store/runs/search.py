@@ -1,4 +1,4 @@
-"""Runs as they are listed, and looked for by a text that stands in them."""
+"""List runs, and search for a text in runs."""
 
 import re
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ from runward.store.postgres.tables import runs
 from runward.store.runs.views import PARKED, RUN_COLUMNS, RunView, run_from_row
 
 MAX_SEARCHED_RUNS: Final = 2_000
-"""Runs that one search for a text looks at: none of their texts has an index."""
+"""Maximum number of runs that one text search reads, because their texts have no index."""
 MAX_SKEW_MS: Final = 86_400_000
-"""How far the clock that made a run's id may be from the database's."""
+"""Maximum difference in milliseconds between the database's clock and the clock that created a
+run's ID."""
 _MAX_MS: Final = 2**48 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _IN_USER_MESSAGES: Final = """EXISTS (
@@ -46,9 +47,9 @@ _IN_METADATA: Final = """EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Without `parent` only runs that nobody's call started; among `ids`, the first and the last
-    one, child runs too. `text` is looked for without regard to case, in what was said to a run,
-    its output and its error, the values of its metadata, its agent and its model."""
+    """The filter of a list. Without `parent`, child runs are excluded. `ids`: the first and the
+    last ID of a range, which can include child runs. `text`: searched without regard to case in
+    user messages, outputs, errors, metadata values, agent names and model names."""
 
     statuses: Sequence[RunStatus] = ()
     agent: str | None = None
@@ -62,7 +63,8 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class FoundRuns:
-    """`left_at`: the last run that was looked at, where there are more; None: all were."""
+    """A page. `left_at`: the last run that was read, if there are more. None: all runs were
+    read."""
 
     runs: list[RunView]
     resume_after: UUID | None = None
@@ -98,7 +100,7 @@ async def search_runs(
 
 
 def _indexed_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
-    """Return the conditions that an index or the order of IDs finds."""
+    """Return the conditions that an index or the order of IDs supports."""
     found: list[ColumnElement[bool]] = []
     if filters.ids is not None:
         found.append(runs.c.id.between(*filters.ids))
@@ -118,7 +120,7 @@ def _indexed_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _row_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
-    """Return the conditions that have to be read of every run."""
+    """Return the conditions that must be checked for every run."""
     found: list[ColumnElement[bool]] = []
     if filters.statuses:
         found.append(_status_condition(filters.statuses))
@@ -130,8 +132,8 @@ def _row_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _status_condition(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
-    """Return a condition on the stored status alone where it is enough, since the planner knows how
-    many runs have it."""
+    """Return a condition on the stored status only, if that is sufficient, because the planner has
+    statistics about it."""
     stored, parked = runs.c.status.in_(statuses), literal_column(PARKED, Boolean)
     if RunStatus.IN_PROGRESS in statuses and RunStatus.QUEUED not in statuses:
         return or_(stored, parked)

@@ -1,4 +1,4 @@
-"""What the earlier runs of a session left."""
+"""The items of a session's earlier runs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,9 +11,9 @@ from runward.domain.run.items import Item, item_from_json
 from runward.store.postgres.db import Tx
 
 MAX_RUNS: Final = 200
-"""Earlier runs that a run is given the items of."""
+"""Maximum number of earlier runs whose items a run gets."""
 MAX_BYTES: Final = 4_194_304
-"""Of those items, as JSON. The newest run's are given whatever their size."""
+"""Maximum size in bytes of these items as JSON. The newest run's items are always included."""
 _MAX_SEQ: Final = 2**62
 
 
@@ -55,8 +55,8 @@ _DESCENDING: Final = text(_ITEMS.format(op="<", order="DESC"))
 async def load_history(
     tx: Tx, project_id: ProjectId, session_id: SessionId, before_seq: int
 ) -> tuple[tuple[Item, ...], ...]:
-    """Return the items of each earlier run, the oldest run first: the newest runs that the limits
-    allow. The run at `before_seq` begins with the items of the run that it continues, so those are
+    """Return the items of each earlier run, oldest run first: of the newest runs within the limits.
+    The run at `before_seq` begins with the items of the run that it continues, so these items are
     left out."""
     values = {"project_id": project_id, "session_id": session_id, "before_seq": before_seq}
     rows = await tx.execute(_HISTORY, values | {"runs": MAX_RUNS, "bytes": MAX_BYTES})
@@ -72,7 +72,8 @@ async def list_items(
     limit: int,
     descending: bool,
 ) -> list[SessionItem]:
-    """Return a page of items. `after`: the seq and number of an item, which need not exist."""
+    """Return a page of items. `after`: the run's seq and the item's number. This item need not
+    exist."""
     seq, number = after or ((_MAX_SEQ, 0) if descending else (0, 0))
     values = {"project_id": project_id, "session_id": session_id, "limit": limit}
     query = _DESCENDING if descending else _ASCENDING

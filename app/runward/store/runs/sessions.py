@@ -1,9 +1,9 @@
-"""Sessions: whose turn it is, and the sessions themselves.
+"""Sessions: the order of their runs, and the sessions themselves.
 
-Runs of one session never interleave: a run is claimable only when every run with a lower
-`session_seq` has ended. Numbers are given under the session's lock and become visible in order,
-and an ended run never opens again, so what is seen to be first stays first. The lock order is
-run -> session: nothing here waits for a run while it holds a session.
+Runs of one session never overlap: a run can be claimed only when every run with a lower
+`session_seq` has ended. Numbers are assigned under the session's lock and become visible in order,
+and an ended run never opens again. Therefore the first open run of a session stays the first. The
+lock order is run -> session: no function here waits for a run while it holds a session.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,21 @@ from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
 
 MAX_OPEN_RUNS: Final = 1000
-"""Runs of one session that have not ended."""
+"""Maximum number of open runs of one session."""
 MAX_FORKED_RUNS: Final = 1000
-"""Runs whose items a fork begins with, the newest ones."""
+"""Maximum number of runs whose items a fork begins with, newest first."""
 MAX_CANCEL_ROUNDS: Final = 3
-"""How often a run with `cancel_previous` clears the way before it gives up."""
+"""Maximum number of times that a run with `cancel_previous` cancels other runs before it gives
+up."""
 BATCH: Final = 200
-"""Runs that one sweep lets begin."""
+"""Maximum number of runs that one sweep lets start."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSlot:
-    """`waits`: earlier runs are open, so `available_at` must be infinity. With `previous`
-    nothing was taken: cancel those first, in this order, and ask again."""
+    """The place of a new run. `waits`: earlier runs are open, so `available_at` must be infinity.
+    If there are `previous` runs, no place was assigned: cancel these runs in this order, and call
+    again."""
 
     seq: int
     waits: bool
@@ -58,10 +60,10 @@ class StoredSession:
 
 _SESSION: Final = RowMapping(StoredSession, sessions)
 
-# Taking turns.
+# Order of runs.
 
-# No run starts before all earlier ones have ended. So below the newest one that has started
-# nothing is open, and the search does not walk over all that ever was.
+# A run starts only after all earlier ones have ended. Therefore all runs before the newest started
+# run have ended, and the query does not need to read them.
 _OPEN: Final = f"""
   SELECT o.project_id, o.id, o.session_seq, o.status, o.available_at, o.started_at FROM runs o
   WHERE o.project_id = {{session}}.project_id AND o.session_id = {{session}}.id
@@ -78,8 +80,8 @@ _OPEN_RUNS: Final = text(
     + _OPEN.format(session="s")
     + " ) r ORDER BY r.session_seq DESC LIMIT :limit"
 )
-# A run that somebody holds at this moment is skipped, since waiting for it could be for ever: it
-# may be ending, and then its end looks for the next one, or else `wake_stranded` finds it.
+# A locked run is skipped, because waiting for it could take forever. If the lock's holder ends the
+# run, it lets the next one start. If not, `wake_stranded` finds the run later.
 _WAKE_BEGIN: Final = """, first AS (
   SELECT r.* FROM s CROSS JOIN LATERAL ("""
 _WAKE_END: Final = """
@@ -132,8 +134,8 @@ WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project
 async def take_slot(
     tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: ConflictMode | None
 ) -> SessionSlot:
-    """Return the slot of the next run, whose row must be inserted in the same transaction.
-    `on_conflict`: in place of the session's own. Raises SessionNotFoundError, SessionBusyError."""
+    """Return the slot of the next run. Its row must be inserted in the same transaction.
+    `on_conflict`: replaces the session's setting. Raises SessionNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
     waiting = await open_runs(tx, project_id, session_id)
     match on_conflict or session.on_conflict:
@@ -165,9 +167,9 @@ async def close_run(
     run_id: RunId,
     items: Sequence[JsonObject],
 ) -> None:
-    """Keep the items of a root run that ends, in place of those of the run that it continued, and
-    let the next run of the session begin. The caller has locked the run. Doing it twice is
-    harmless."""
+    """Store the items of a root run that ends, and let the next run of the session start. If the
+    run continued another run, its items replace those of that run. The caller has locked the run. A
+    repeated call has no effect."""
     touched = (
         update(sessions)
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
@@ -181,24 +183,24 @@ async def close_run(
     await tx.execute(_KEEP, values | kept)
     if items:
         await tx.execute(_REPLACE, values)
-    # A statement of its own: it must see what was committed while the lock was waited for.
+    # A separate statement: it must see the changes that were committed while this transaction
+    # waited for the lock.
     await tx.execute(_WAKE_NEXT, values | {"batch": 1})
 
 
 async def wake_stranded(tx: Tx) -> int:
-    """Let runs begin that are the first of their session and were not woken. Return their
+    """Let runs start that are the first open run of their session and were not woken. Return their
     number."""
     return len((await tx.execute(_WAKE_STRANDED, {"batch": BATCH})).all())
 
 
 async def open_runs(tx: Tx, project_id: ProjectId, session_id: SessionId) -> tuple[RunId, ...]:
-    """Return the runs that have not ended, newest first, at most MAX_OPEN_RUNS, without child
-    runs."""
+    """Return the open runs, newest first, at most MAX_OPEN_RUNS, without child runs."""
     values = {"project_id": project_id, "session_id": session_id, "limit": MAX_OPEN_RUNS}
     return tuple(RunId(row.id) for row in await tx.execute(_OPEN_RUNS, values))
 
 
-# Sessions themselves.
+# Sessions.
 
 
 async def create(
@@ -252,8 +254,8 @@ async def search(
 async def update_session(
     tx: Tx, project_id: ProjectId, session_id: SessionId, *, delta: JsonObject, **fields: Any
 ) -> StoredSession:
-    """Merge `delta` into the state, and set `fields`: name, metadata and on_conflict, where they
-    change. Raises SessionNotFoundError, InvalidRequestError."""
+    """Merge `delta` into the state, and set `fields`: the changed ones of name, metadata and
+    on_conflict. Raises SessionNotFoundError, InvalidRequestError."""
     session = await lock(tx, project_id, session_id)
     if delta:
         fields["state"] = _check_state_size(merge_delta(session.state, delta))
@@ -292,8 +294,9 @@ ORDER BY seq DESC LIMIT :limit"""
 async def fork(
     tx: Tx, project_id: ProjectId, session_id: SessionId, *, run_id: RunId | None, name: str | None
 ) -> StoredSession:
-    """Create a session that continues from an ended run of this one, or from its newest. The state
-    is the current one. Raises SessionNotFoundError, RunNotFoundError, SessionBusyError."""
+    """Create a session that continues from an ended run of this session, by default from the
+    newest. Its state is the current state. Raises SessionNotFoundError, RunNotFoundError,
+    SessionBusyError."""
     session = await lock(tx, project_id, session_id)
     seq = _MAX_SEQ if run_id is None else await _read_seq(tx, project_id, session_id, run_id)
     made = insert(sessions).values(

@@ -1,4 +1,5 @@
-"""What time makes due: expired leases, approvals, callbacks, deadlines, crash loops, old keys."""
+"""Find work that is due: expired leases, approvals, callbacks and deadlines, crash loops, and old
+idempotency keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 
 BATCH: Final = 200
-"""Rows of one kind in one sweep; the next follows at once where there were so many."""
+"""Maximum number of rows of one kind in one sweep. If there are so many, the next sweep follows
+immediately."""
 
 _LEASES: Final = text(
     """
@@ -32,8 +34,8 @@ WITH lost AS (
 )
 SELECT freed.id FROM freed LEFT JOIN hint ON true"""
 )
-# What is found here is looked at again under its run's lock, by clock_timestamp(). That one is
-# volatile and bounds no index; statement_timestamp() does.
+# Each row that is found is checked again under its run's lock with clock_timestamp(). These queries
+# use statement_timestamp(), because an index cannot be used with a volatile function.
 _APPROVALS: Final = text(
     "SELECT project_id, id FROM approvals WHERE status = 'pending'"
     " AND expires_at <= statement_timestamp() ORDER BY expires_at LIMIT :batch"
@@ -53,8 +55,8 @@ _DEADLINES: Final = text(
     "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
     " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
 )
-# A worker that lives reports a lost lease within a lease, which takes the claim back. Runs that
-# nobody may claim yet are left out by the index, since there may be very many of them.
+# A worker that is alive reports a lost lease within the duration of a lease, which undoes the
+# claim. The index excludes runs that no worker may claim yet, because there may be many of them.
 _CRASH_LOOPS: Final = text(
     "SELECT project_id, id FROM runs WHERE status = 'queued'"
     " AND available_at <= statement_timestamp() AND (lost_leases >= :max_lost"
@@ -65,7 +67,8 @@ _IS_CRASH_LOOP: Final = text(
     "SELECT lost_leases >= :max_lost OR claims >= :max_claims FROM runs"
     " WHERE project_id = :project_id AND id = :id"
 )
-# A worker that ends a run cancels what is below it; this is for one that was lost in between.
+# A worker that ends a run also cancels its child runs. This query finds child runs of workers that
+# were lost before they did so.
 _ORPHANS: Final = text(
     "SELECT DISTINCT k.project_id, k.parent_run_id AS id FROM runs k"
     " JOIN runs p ON p.project_id = k.project_id AND p.id = k.parent_run_id"
@@ -98,7 +101,7 @@ WHERE r.id IS NULL"""
 )
 
 
-# Whoever locks such a run works on it, so it is left out.
+# Locked runs are skipped, because the lock's holder is changing them.
 _REVERT_CLAIMS: Final = text(
     """
 WITH h AS (
@@ -125,9 +128,9 @@ class DueAnswer:
 async def renew_leases(
     tx: Tx, lease: timedelta, held: Sequence[HeldLease], dropped: Sequence[HeldLease] = ()
 ) -> list[HeldLease]:
-    """Renew the leases in `held`, and return the lost ones of `held` and `dropped`. Nobody works
-    under the leases in `dropped`, so they expire. One process may name two leases of one run. If a
-    run is locked, its lease is renewed the next time, so that the others need not wait."""
+    """Renew the leases in `held`, and return the lost ones of `held` and `dropped`. No worker uses
+    the leases in `dropped`, so they expire. One process may have two leases of one run. If a run is
+    locked, its lease is renewed at the next call, so that the others do not wait."""
     leases = [*held, *dropped]
     kept = [True] * len(held) + [False] * len(dropped)
     values = {"lease": lease, "kept": kept, **_leases_to_columns(leases)}
@@ -136,8 +139,8 @@ async def renew_leases(
 
 
 async def revert_claims(tx: Tx, leases: Sequence[HeldLease]) -> None:
-    """Take the claims of these leases back. The worker that lost them lives, so the runs did not
-    take it down."""
+    """Undo the claims of these leases. The worker that lost them is alive, so the runs did not
+    crash it."""
     await tx.execute(_REVERT_CLAIMS, _leases_to_columns(leases))
 
 
@@ -150,7 +153,7 @@ def _leases_to_columns(held: Sequence[HeldLease]) -> dict[str, Any]:
 
 
 async def free_expired_leases(tx: Tx) -> list[UUID]:
-    """Queue the runs whose leases have expired, and return them. Their next claim has a new
+    """Queue the runs whose leases have expired, and return them. The next claim gets a new
     fence."""
     return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
 
@@ -165,7 +168,7 @@ async def list_due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
 
 
 async def list_due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
-    """Return calls that their client runs, and whose time has passed."""
+    """Return calls of client tools whose time has passed."""
     return await _list_due_answers(tx, _RESULTS, limit)
 
 
@@ -191,8 +194,8 @@ async def list_due_deadlines(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId
 async def list_crash_loops(
     tx: Tx, lease: timedelta, limit: int = BATCH
 ) -> list[tuple[ProjectId, RunId]]:
-    """Return runs that take their workers down. `lease`: how long a worker may take to report that
-    it lives."""
+    """Return runs that crash their workers. `lease`: the time in which a worker must report that it
+    is alive."""
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
     rows = await tx.execute(_CRASH_LOOPS, {"batch": limit, "lease": lease, **limits})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]

@@ -1,8 +1,8 @@
-"""What others than the lease's holder do to a run: resolve, call back, cancel, expire. What
-decides an approval is in `decisions`.
+"""Changes of a run from outside the worker: resolve, callback, cancel and expire. `decisions`
+contains the decisions of approvals.
 
-Each locks the run, decides in the domain under that lock, and writes once. The run moves on by
-itself: where it waited, it is queued in the same transaction.
+Each function locks the run, decides in the domain under that lock, and writes once. If the run
+waited, it is queued in the same transaction.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ async def resolve_call(
     call_id: CallId,
     resolution: Resolution,
 ) -> None:
-    """Settle a call whose outcome nobody knows. Raises AppErrors."""
+    """Record the outcome of a call whose outcome is unknown. Raises AppErrors."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
@@ -86,21 +86,22 @@ async def resolve_call(
 
 @dataclass(frozen=True, slots=True)
 class LateCallback:
-    """The call has ended without this answer; it was kept, and changes nothing."""
+    """The call had already ended. The answer was stored and has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyCallback:
-    """The tool calls back before its 202 has arrived, or before the call is retried: ask again in
-    a moment."""
+    """The callback arrived before the tool's 202, or before the call is retried. Try again in a
+    moment."""
 
 
 async def take_callback(
     tx: Tx, vault: Vault, ref: CallRef, callback: Callback, *, project_has_checks: bool = False
 ) -> LateCallback | EarlyCallback | None:
-    """The first result wins, the same again is fine, another is a conflict. `project_has_checks`:
-    the project has guardrails or hooks that see results; then, or where the run's own agent or tool
-    has some, the answer is only kept, for the loop to show it to them. Raises AppErrors."""
+    """Apply a callback. The first result is accepted. Repeating it has no effect, and a different
+    one is a conflict. `project_has_checks`: the project has guardrails or hooks that check results.
+    If it has, or the run's agent or tool has, the answer is only stored, so that the loop can check
+    it. Raises AppErrors."""
     try:
         status, state = await lock_run(tx, ref.project_id, ref.run_id)
     except e.RunNotFoundError:
@@ -162,7 +163,7 @@ async def _apply_callback(
 
 
 def _check_repeated(received: JsonObject, callback: Callback) -> None:
-    """Raise ResultAlreadyGivenError unless the answer that is kept is the same."""
+    """Raise ResultAlreadyGivenError unless the stored answer is the same."""
     if not isinstance(callback, CallbackProgress) and not is_same_json(
         received, callback.model_dump(mode="json")
     ):
@@ -189,9 +190,9 @@ async def _answer_late(
 
 
 async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> Closed:
-    """After this nothing new starts, in this run or below it. A run that is worked on ends with
-    its turn, if so asked. Cancelling twice is fine; raises RunEndedError where it has ended
-    otherwise."""
+    """Cancel a run. Afterwards, no new work starts in this run or below it. On request, a run that
+    a worker executes ends after its turn. Cancelling twice has no effect. Raises RunEndedError if
+    the run has ended otherwise."""
     below = await _lock_tree(tx, project_id, run_id)
     status, state = await lock_run(tx, project_id, run_id)
     if status is RunStatus.CANCELLED:
@@ -215,9 +216,10 @@ async def cancel_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> Cl
 
 
 async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId]:
-    """Lock this run and the open runs below it, and return those below, the older first. While all
-    of them are locked, none can start another. One statement locks all in the order of their ids,
-    as everybody does: the clock of another process may give a child an id below its parent's."""
+    """Lock this run and the open runs below it, and return the latter, older ones first. While all
+    are locked, none of them can start another run. One statement locks all of them in the order of
+    their IDs, like all other functions. A child's ID may be lower than its parent's, because clocks
+    of processes differ."""
     while True:
         below = await queries.list_open_descendants(tx, project_id, run_id)
         async with tx.begin_nested() as locks:
@@ -225,7 +227,8 @@ async def _lock_tree(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[RunId
             found = await queries.list_open_descendants(tx, project_id, run_id)
             if set(found) <= set(below):
                 return found
-            await locks.rollback()  # another was started; a child's id may precede its parent's
+            # A child run was started. Its ID may be lower than its parent's.
+            await locks.rollback()
 
 
 async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
@@ -236,8 +239,8 @@ async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | 
 
 
 async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequence[Item]) -> None:
-    """Another message for an open run; the model sees it with its next turn. It waits as long as
-    calls of the turn before have no result. Raises AppErrors."""
+    """Add a message to an open run. The model reads it in its next turn, when all calls of the
+    previous turn have results. Raises AppErrors."""
     _, state = await lock_open_run(tx, project_id, run_id)
     if state.lineage is not None:
         raise e.ConflictError(
@@ -253,8 +256,8 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
 
 
 async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
-    """Reject the call whose approval has expired, or cancel an approval that its run left
-    behind. None: the approval is closed already, or has time."""
+    """Reject the call whose approval has expired. If the call no longer waits for it, cancel the
+    approval. None: the approval is already closed, or has not expired."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         return None
@@ -276,14 +279,14 @@ async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId
 async def expire_callback(
     tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId
 ) -> Closed | None:
-    """Settle a call whose time has passed: one that was accepted with 202, or that its client
-    runs."""
+    """Settle a call whose time has passed: a call that the tool accepted with 202, or a call of a
+    client tool."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None or call.phase not in _TIMEOUT_MESSAGES or call.received is not None:
         return None
     if not await sweep.is_overdue(tx, project_id, run_id, call_id):
-        return None  # it was sent again
+        return None  # The call was sent again.
     tool = await load_tool(tx, vault, state, call)
     changes = Changes()
     verdict = classify_timeout(tool.spec, call, _TIMEOUT_MESSAGES[call.phase])
@@ -303,8 +306,8 @@ async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
 
 
 async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """End a run that was claimed too often without progress, since it takes its workers down.
-    None: a worker took its claim back, or the run has gone on, after the sweep found it."""
+    """End a run that was claimed too often without progress, because it crashes its workers. None:
+    after the sweep found the run, a worker undid its claim, or the run made progress."""
     status, state = await lock_run(tx, project_id, run_id)
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None

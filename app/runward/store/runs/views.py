@@ -1,4 +1,4 @@
-"""Runs, calls and conversations as the API shows them: plain reads, nothing is locked."""
+"""Read runs, calls and conversations for the API, without locks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ from runward.store.runs.approvals import Approval, approval_from_row
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The head row. `config` is what was asked for, without defaults."""
+    """The head row of a run. `config`: the configuration in the request, without defaults."""
 
     id: RunId
     status: RunStatus
@@ -49,7 +49,8 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """A ledger row with its times; `deadline_at` is that of its last attempt."""
+    """A row of the tool-call log with its times. `deadline_at`: the deadline of its last
+    attempt."""
 
     call: Call
     created_at: datetime
@@ -70,9 +71,9 @@ PARKED: Final = """(runs.status = 'queued' AND runs.available_at = 'infinity'
   AND runs.started_at IS NOT NULL AND (SELECT c.phase FROM tool_calls c
     WHERE c.project_id = runs.project_id AND c.run_id = runs.id AND c.phase = 'awaiting_child'
     LIMIT 1) IS NULL)"""
-"""The run waits only for callbacks of tools. It is stored as queued, but it needs no worker and no
-person, so it is shown as in progress. (A run that waits for child runs is queued. LIMIT keeps the
-planner from reading all calls.)"""
+"""The run waits only for callbacks of tools. It is stored as queued, but needs no worker and no
+person, so it is shown as in progress. (A run that waits for child runs is shown as queued. LIMIT
+keeps the planner from reading all calls.)"""
 PUBLIC_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
 _RUN: Final = RowMapping(
     RunView,
@@ -113,7 +114,7 @@ _STATUS: Final = text(
 
 
 async def get_status(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
-    """Return the status as it is shown, and the number of the last event."""
+    """Return the status that clients see, and the number of the last event."""
     row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
     return None if row is None else (RunStatus(row.status), row.last_seq)
 
@@ -128,8 +129,8 @@ _OPEN_WITH: Final = text(
 async def find_open_run(
     tx: Tx, project_id: ProjectId, created_by: UUID, metadata: JsonObject, after: UUID
 ) -> RunId | None:
-    """Return the newest open run that this key has started after the ID `after`, with `metadata`
-    among its metadata."""
+    """Return the newest open run that this key has started after the ID `after` and whose metadata
+    contains `metadata`."""
     values = {"project_id": project_id, "created_by": created_by, "since": after}
     row = (await tx.execute(_OPEN_WITH, values | {"about": compact(metadata)})).one_or_none()
     return None if row is None else RunId(row.id)
@@ -157,9 +158,9 @@ async def list_calls(
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that needs a decision, a result or an answer from outside, or that waits for its
-    tool's callback. `run_id`: the run of the call. `path`: the agents from the run that is looked
-    at down to that one."""
+    """A call that waits for a decision, a result or input from outside, or for its tool's callback.
+    `run_id`: the run of the call. `path`: the agents of the child runs from the run in the request
+    to that run."""
 
     run_id: RunId
     path: tuple[str, ...]
@@ -179,11 +180,11 @@ _FAMILY: Final = (
     .columns(column("looked_at", Uuid), column("id", Uuid), column("names", ARRAY(Text)))
     .cte("family")
 )
-"""The runs `ids`, and the open ones below each of them."""
+"""The runs `ids`, and the open runs below each of them."""
 
 
 def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[Any]:
-    """Return one statement, whether or not there are child runs."""
+    """Return one statement that works with and without child runs."""
     asked = (
         (approvals.c.project_id == tool_calls.c.project_id)
         & (approvals.c.id == tool_calls.c.approval_id)
@@ -214,7 +215,7 @@ def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[An
 async def list_waiting_calls(
     tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
 ) -> dict[RunId, list[WaitingCall]]:
-    """Return the waiting calls of each run and of all below it, in the order in which the models
+    """Return the waiting calls of each run and the runs below it, in the order in which the models
     requested them."""
     found: dict[RunId, list[WaitingCall]] = {run_id: [] for run_id in run_ids}
     if not run_ids:
@@ -252,8 +253,8 @@ async def find_last_output(
 
 
 MAX_LATE_CALLBACKS: Final = 100
-"""Late callbacks that are kept of one run; what comes after them is answered the same, and
-dropped."""
+"""Maximum number of late callbacks that are stored for one run. Further ones get the same response
+and are not stored."""
 _KEEP_LATE: Final = text(
     "INSERT INTO late_callbacks (project_id, id, run_id, call_id, body)"
     " SELECT :project_id, :id, :run_id, :call_id, CAST(:body AS json) WHERE (SELECT count(*)"
@@ -264,7 +265,7 @@ _KEEP_LATE: Final = text(
 async def store_late_callback(
     tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: JsonObject, row_id: UUID
 ) -> None:
-    """Store a callback that came too late. The caller has locked the run."""
+    """Store a callback that arrived too late. The caller has locked the run."""
     values = {"project_id": project_id, "id": row_id, "run_id": run_id, "call_id": call_id}
     await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE_CALLBACKS})
 

@@ -1,4 +1,4 @@
-"""Writers: how batches of new runs and of steps reach PostgreSQL, through locks and outages."""
+"""Write batches of new runs and of steps to PostgreSQL, with retries after locks and outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -34,17 +34,19 @@ log = structlog.get_logger()
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _SET_LOCK_TIMEOUT: Final = text("SET LOCAL lock_timeout = '5s'")
-"""How long a step whose run is locked by somebody else waits, alone, before it asks again."""
+"""How long a step whose run is locked waits before it tries again. Such a step is written
+separately."""
 RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Seconds between tries while PostgreSQL is away; the last one repeats."""
+"""Seconds between retries while PostgreSQL is unavailable. The last value repeats."""
 
 Send: TypeAlias = Callable[[StepEntries], Awaitable[dict[UUID, StepOutcome | None]]]
-"""None for a step: its run's row was locked by somebody else, or is gone."""
+"""Sends a batch. None for a step: the row of its run was locked, or does not exist."""
 
 
 class AcceptWriter:
-    """Unlike a step, an accept is not sent again when PostgreSQL goes away in the middle: the
-    caller gets an error that says nothing about the outcome, and retries with its key."""
+    """Writes accepted runs. If the connection is lost in the middle, it does not send them again,
+    unlike steps. The client gets an error with an unknown outcome and retries with its idempotency
+    key."""
 
     def __init__(self, engine: AsyncEngine, lease: timedelta) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -66,7 +68,8 @@ class AcceptWriter:
             if self._connection is None:
                 self._connection = await self._engine.connect()
             rows = await self._connection.execute(ACCEPT_TOGETHER, values)
-        except (*DATABASE_ERRORS, ValueError) as error:  # ValueError: no JSON can say it
+        # ValueError: the value cannot be encoded as JSON.
+        except (*DATABASE_ERRORS, ValueError) as error:
             if isinstance(error, DBAPIError) and sqlstate(error) == _LOCK_NOT_AVAILABLE:
                 return await self._write_separately(batch)
             if is_outage(error) and not was_rolled_back(error):
@@ -81,8 +84,8 @@ class AcceptWriter:
     async def _write_separately(
         self, batch: Sequence[NewRun]
     ) -> Sequence[FlushResult[AcceptedRun]]:
-        """Write each run with a key alone, since another transaction holds one of the keys, so that
-        no other run waits for it."""
+        """Write each run with a key separately, because another transaction holds one of the keys.
+        The other runs then do not wait for it."""
         free = [new for new in batch if new.idempotency is None]
         results: dict[RunId, FlushResult[AcceptedRun]] = {}
         if 0 < len(free) < len(batch):
@@ -97,8 +100,8 @@ class AcceptWriter:
 
 
 class StepWriter:
-    """Writes batches of steps on a connection of its own; a step whose run is locked goes alone
-    over the pool, so no batch waits for a row."""
+    """Writes batches of steps on its own connection. A step whose run is locked is written
+    separately through the pool, so no batch waits for a row."""
 
     def __init__(self, engine: AsyncEngine, lease: timedelta, own_backends: set[int]) -> None:
         self._own_backends = own_backends
@@ -113,8 +116,8 @@ class StepWriter:
         await self._drop_connection()
 
     async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
-        """Return one result for each step, in order. Wait as long as PostgreSQL is away: the lease
-        decides whether the step still counts when it is back."""
+        """Return one result for each step, in order. Wait while PostgreSQL is unavailable. The
+        lease decides whether the step is still valid afterwards."""
         entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
         results: dict[UUID, FlushResult[StepOutcome]] = {
             entry[1]: asyncio.create_task(self._write_alone(entry))
@@ -128,7 +131,7 @@ class StepWriter:
     async def _write_batch(self, entries: StepEntries) -> dict[UUID, FlushResult[StepOutcome]]:
         try:
             found = await self._send_until_answered(entries, self._send_on_own_connection)
-        except (DBAPIError, ValueError) as error:  # ValueError: it cannot be written as JSON
+        except (DBAPIError, ValueError) as error:  # ValueError: the step cannot be encoded as JSON.
             if len(entries) == 1:
                 return {entries[0][1]: error}
             one_by_one: dict[UUID, FlushResult[StepOutcome]] = {}
@@ -150,9 +153,9 @@ class StepWriter:
     async def _send_until_answered(
         self, entries: StepEntries, send: Send
     ) -> dict[UUID, StepOutcome | None]:
-        """Send until PostgreSQL has answered: the gate lets a step through once, so where a
-        connection was lost in the commit the next answer tells whether it had happened. Raises
-        DBAPIError for what no retry cures."""
+        """Send until PostgreSQL has responded. The gate accepts a step only once, so after a lost
+        connection, the next response shows whether the commit happened. Raises DBAPIError if a
+        retry cannot help."""
         for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
             try:
                 return await send(entries)
@@ -203,8 +206,9 @@ class StepWriter:
 
 
 def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
-    """Return batches in which no run is twice, in order: the records of a statement are joined to
-    its gate by the run. Two steps of one run are of two claims, of which one is lost."""
+    """Return batches that contain each run only once, in order, because the records of a statement
+    are joined to its gate by the run. Two steps of one run belong to two claims, of which one is
+    lost."""
     left = list(entries)
     while left:
         batch: dict[UUID, tuple[Step, UUID]] = {}

@@ -49,7 +49,7 @@ Hooks: TypeAlias = Callable[[GuardContext, JsonObject], Instead | Awaitable[Inst
 
 class Options(TypedDict, total=False):
     """A tool's settings in code. Durations are in seconds. Projects can override it for themselves.
-    `docs/how-to/plugins.md` describes each option."""
+    `docs/reference/plugin-api.md` describes each option."""
 
     approval: Literal["never", "always"] | CelRule | Mapping[str, str] | AsksApproval
     approval_expires_seconds: float

@@ -1,4 +1,5 @@
-"""Calls of webhook tools: one signed POST is one attempt."""
+"""Calls of webhook tools: one signed POST request is one attempt. See
+docs/reference/webhook-requests.md."""
 
 import asyncio
 from time import monotonic
