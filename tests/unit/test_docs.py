@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -113,7 +114,13 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 def test_the_changelog_has_no_entries_that_a_merge_brought_back() -> None:
     changelog = read(ROOT / "CHANGELOG.md")
     joined = re.findall(r"^#+ .+\n(?!\n)", changelog, re.MULTILINE)
-    assert not joined, "take the version of the main branch, and add your entry to it"
+    titles = re.findall(r"^(?:- \*\*|### )(.+)", changelog, re.MULTILINE)
+    twice = {
+        name
+        for name, count in Counter(title.partition("**")[0] for title in titles).items()
+        if count > 1
+    }
+    assert not joined and not twice, "take the version of the main branch, and add your entry to it"
 
 
 def documented(default: Any) -> str | None:
