@@ -130,9 +130,9 @@ async def check_health() -> Health:
 
 @probes.get("/readyz", summary="Check readiness")
 async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
-    """Check that the process is ready for requests. It is ready if it is not stopping, its database
-    accepts writes, the database schema is current or newer, and its secret key belongs to the
-    database. Otherwise, Runward responds with 503."""
+    """Check that the process is ready for requests. The process is ready if it is not stopping, its
+    database accepts writes, the database schema is current or newer, and its secret key belongs to
+    the database. Otherwise, Runward responds with 503."""
     if live.is_stopping():
         raise e.UnavailableError("This process is shutting down. Retry the request.", retry_after=1)
     try:

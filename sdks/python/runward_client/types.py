@@ -77,7 +77,8 @@ class Agent(TypedDict):
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: str | None
-    """Description of the agent, for people and for agents that may hand over a run to it."""
+    """Description of the agent, for people and for agents that may hand over a run to this
+    agent."""
     metadata: dict[str, JsonValue]
     """Custom metadata: up to 64 keys and 16 KiB as JSON."""
     object: Literal['agent']
@@ -87,7 +88,7 @@ class Agent(TypedDict):
     created_at: str
     """When the agent was registered."""
     updated_at: str
-    """When this version was created."""
+    """When this version of the resource was created."""
 
 
 class AgentList(TypedDict):
@@ -98,12 +99,12 @@ class AgentList(TypedDict):
     data: list[Agent]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -139,8 +140,8 @@ class Approval(TypedDict):
     edited_arguments: JsonObject | None
     """Arguments that the approver set. Null for all decisions other than `edit`."""
     digest: str
-    """Digest of the tool, its version, its target URL, and the arguments. If a decision contains
-    this digest, Runward refuses the decision when the call has changed."""
+    """Digest of the tool, its version, its target URL, and the arguments. A decision can include
+    the digest. If the call has changed, Runward then refuses the decision."""
     status: ApprovalStatus
     """Status of the approval. It is `pending` until a person decides, the approval expires, the
     run ends, or the tool changes."""
@@ -188,8 +189,8 @@ class ApprovalAction(TypedDict):
     arguments: JsonObject
     """Exact arguments of the call."""
     digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments. If a decision
-    includes a different digest, Runward refuses it."""
+    """Digest of the tool, its version, its target URL, and the arguments. If a decision includes
+    a different digest, Runward refuses the decision."""
     expires_at: str
     """When the approval expires if nobody decides."""
     allowed_decisions: list[DecisionKind]
@@ -237,12 +238,12 @@ class ApprovalList(TypedDict):
     data: list[Approval]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -267,7 +268,7 @@ class ApprovalRequestedData(TypedDict):
     """True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}`
     returns them in full."""
     digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    """Digest of the tool, its version, its target URL, and the arguments."""
     expires_in_seconds: float
     """Number of seconds until the approval expires."""
 
@@ -280,17 +281,17 @@ class ApproveDecision(TypedDict):
     decision: Literal['approve']
     """`approve`: Runward sends the call unchanged."""
     remember: NotRequired[RememberOptions | None]
-    """Later calls to which Runward applies the approval, too. Null: the approval applies only to
-    this call."""
+    """How the approval applies to later calls. Null: it applies only to this call."""
 
 
 class CallError(TypedDict):
     """The error of a tool call that did not succeed."""
     code: str
-    """Stable code of the error: the call's `reason`. If the call has no reason, its `outcome`."""
+    """Stable code of the error. It is the call's `reason` or, if `reason` is null, the call's
+    `outcome`."""
     message: str
-    """Description of the error, for operators: up to 500 characters of the call's `detail`. If
-    the call has no detail, its output."""
+    """Description of the error, for operators. It contains up to 500 characters of the call's
+    `detail` or, if `detail` is null, of the call's output."""
 
 
 class CallStatistics(TypedDict):
@@ -316,7 +317,7 @@ class CallableRule(TypedDict):
 
 
 class CallbackAddress(TypedDict):
-    """Callback address of a call. A tool that returns 202 submits its result there."""
+    """Callback address of a call. A tool that returns 202 submits the result to this address."""
     url: str
     """URL for POST requests with a Callback as body. No API key is needed."""
     token: str
@@ -368,8 +369,8 @@ class CallbackReceipt(TypedDict):
 
 
 class CallbackWait(TypedDict):
-    """A tool call that waits for its tool to send the result to the callback URL. No person or
-    client has to act."""
+    """A tool call whose tool will send the result to the callback URL. No person or client has
+    to act."""
     type: Literal['callback']
     """Always `callback`."""
     run_id: str
@@ -381,8 +382,8 @@ class CallbackWait(TypedDict):
     arguments: JsonObject
     """Arguments of the call."""
     deadline_at: str | None
-    """When the call times out if no callback arrives. Null if the call has no timeout. Runward
-    then waits until the run ends."""
+    """When the call times out if no callback arrives. Null: the call has no timeout, and Runward
+    waits until the run ends."""
     path: list[str]
     """Names of the agents of the child runs that lead from this run to the run that made the
     call. Empty if this run made the call."""
@@ -482,11 +483,11 @@ class Compaction(TypedDict):
 
 
 class CompletedResolution(TypedDict):
-    """Record that the call took effect, and its output."""
+    """Record that the call took effect, together with its output."""
     resolution: Literal['completed']
     """`completed`: the call took effect."""
     output: JsonValue
-    """Output of the call, which the model reads."""
+    """Output of the call. The model reads it."""
 
 
 class Concurrency(TypedDict):
@@ -524,7 +525,7 @@ class CreateKey(TypedDict):
     name: str
     """Name of the API key. Choose a name that describes the purpose of the key."""
     scopes: list[Scope]
-    """Scopes of the new API key. The API key of the request must have all of them."""
+    """Scopes of the new API key. The API key of the request must have all of these scopes."""
     expires_at: NotRequired[str | None]
     """When the API key expires, as a timestamp with an offset from UTC. Null: the key does not
     expire."""
@@ -587,7 +588,8 @@ class CreateResponse(TypedDict):
     """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
     `auto` and `default` to the provider. Null: the provider's default."""
     metadata: NotRequired[dict[str, str]]
-    """Custom metadata. Runward returns it with the response and the run."""
+    """Custom metadata of the response and its run: up to 16 keys of 64 characters, and text
+    values of 512 characters."""
     stream: NotRequired[bool]
     """Whether to return a stream of events instead of one JSON object. Default: false."""
     background: NotRequired[bool]
@@ -644,12 +646,12 @@ class EventList(TypedDict):
     data: list[Event]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -719,7 +721,7 @@ class GuardrailRequest(TypedDict):
     """Name of the agent that currently executes the run. Null if the run uses no registered
     agent."""
     context: JsonObject | None
-    """Context that the client set when it started the run. Null if the client set none."""
+    """Context that the client set when it started the run. Null if the client set no context."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for the stages `input` and `output`."""
     tool: NotRequired[str]
@@ -808,9 +810,9 @@ class HookRequest(TypedDict):
     """Name of the agent that currently executes the run. Null if the run uses no registered
     agent."""
     context: JsonObject | None
-    """Context that the client set when it started the run. Null if the client set none."""
+    """Context that the client set when it started the run. Null if the client set no context."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     items: NotRequired[list[Item]]
     """Items of the conversation that the model is about to read. Set only for `before_model`."""
     message: NotRequired[str]
@@ -850,7 +852,7 @@ class HookResponse(TypedDict):
 
 
 class HostedCallItem(TypedDict):
-    """A call of a hosted tool, which the model's provider ran, and its result."""
+    """A hosted tool call, which the model's provider ran, together with its result."""
     type: Literal['hosted_call']
     """Always `hosted_call`."""
     call_id: str
@@ -858,7 +860,8 @@ class HostedCallItem(TypedDict):
     name: str
     """Name of the hosted tool."""
     kind: str
-    """Kind of the hosted tool, or the provider's own name for it."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name
+    for it."""
     provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
@@ -876,7 +879,8 @@ class HostedTool(TypedDict):
     kind: HostedToolKind
     """Kind of the hosted tool."""
     settings: NotRequired[dict[str, JsonValue]]
-    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
+    """Options of the hosted tool in the provider's format. Runward sends them to the provider
+    unchanged."""
     secrets: NotRequired[dict[str, str]]
     """Options of the hosted tool whose values are secrets. Each key is the name of an option,
     and each value is the name of a secret of the project."""
@@ -887,7 +891,8 @@ class HostedToolInput(TypedDict):
     kind: HostedToolKind
     """Kind of the hosted tool."""
     settings: NotRequired[dict[str, JsonValue]]
-    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
+    """Options of the hosted tool in the provider's format. Runward sends them to the provider
+    unchanged."""
     secrets: NotRequired[dict[str, str]]
     """Options of the hosted tool whose values are secrets. Each key is the name of an option,
     and each value is the name of a secret of the project."""
@@ -905,8 +910,8 @@ class IncompleteDetails(TypedDict):
 class InputFile(TypedDict):
     """A file, as a URL or as base64 data."""
     url: NotRequired[str | None]
-    """URL from which the model's provider loads the content. Runward does not load it. Set
-    either `url` or `data`."""
+    """URL of the content. The model's provider loads the content from this URL. Set either `url`
+    or `data`."""
     data: NotRequired[str | None]
     """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
     media_type: NotRequired[str | None]
@@ -920,8 +925,8 @@ class InputFile(TypedDict):
 class InputImage(TypedDict):
     """An image, as a URL or as base64 data."""
     url: NotRequired[str | None]
-    """URL from which the model's provider loads the content. Runward does not load it. Set
-    either `url` or `data`."""
+    """URL of the content. The model's provider loads the content from this URL. Set either `url`
+    or `data`."""
     data: NotRequired[str | None]
     """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
     media_type: NotRequired[str | None]
@@ -933,7 +938,7 @@ class InputImage(TypedDict):
 class InputMessage(TypedDict):
     """A message of the conversation."""
     role: MessageRole
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: str | list[InputPart]
     """Content of the message: a text, or a list of texts, images, and files."""
 
@@ -1035,12 +1040,12 @@ class KeyList(TypedDict):
     data: list[Key]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -1048,8 +1053,8 @@ class KeyList(TypedDict):
 
 
 class Limits(TypedDict):
-    """Limits of one run. They apply from its creation to its end, including the time after the
-    run resumes."""
+    """Limits of one run. They apply from the creation to the end of the run, including the time
+    after it resumes."""
     max_turns: NotRequired[int]
     """Maximum number of turns."""
     max_tool_calls: NotRequired[int]
@@ -1060,8 +1065,8 @@ class Limits(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
-    Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation to its end, including waiting
+    times. Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""
@@ -1070,8 +1075,8 @@ class Limits(TypedDict):
 
 
 class LimitsInput(TypedDict):
-    """Limits of one run. They apply from its creation to its end, including the time after the
-    run resumes."""
+    """Limits of one run. They apply from the creation to the end of the run, including the time
+    after it resumes."""
     max_turns: NotRequired[int]
     """Maximum number of turns. Default: 10."""
     max_tool_calls: NotRequired[int]
@@ -1082,8 +1087,8 @@ class LimitsInput(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
-    Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation to its end, including waiting
+    times. Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""
@@ -1184,7 +1189,7 @@ class McpServer(TypedDict):
     created_at: str
     """When the MCP server was registered."""
     updated_at: str
-    """When this version was created."""
+    """When this version of the resource was created."""
 
 
 class McpServerList(TypedDict):
@@ -1195,12 +1200,12 @@ class McpServerList(TypedDict):
     data: list[McpServer]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -1218,7 +1223,7 @@ class McpToolSource(TypedDict):
 class MessageCompletedData(TypedDict):
     """Data of a `message.completed` event."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     agent: str | None
     """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     text: str
@@ -1259,7 +1264,7 @@ class MessageItem(TypedDict):
     type: Literal['message']
     """Always `message`."""
     role: MessageRole
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
     refusal: NotRequired[Literal[True]]
@@ -1272,7 +1277,7 @@ class MessageItem(TypedDict):
 class MessageRestartedData(TypedDict):
     """Data of a `message.restarted` event."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     agent: str | None
     """Name of the agent that executes the turn. Null if the run uses no registered agent."""
 
@@ -1308,8 +1313,8 @@ class ModelRetriedData(TypedDict):
 
 
 class ModelRetriedEvent(TypedDict):
-    """A model request failed or returned an invalid output. Runward retries it with the same
-    model or the next one."""
+    """A model request failed, or the model returned an invalid output. Runward sends another
+    request to the same model or to the next one."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['model.retried']
@@ -1393,8 +1398,8 @@ class NewTool(TypedDict):
     description: str
     """Description of the tool for the model: what the tool does and when to use it."""
     parameters: JsonObject
-    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-    arguments do not match it."""
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
     output_schema: JsonObject | None
     """JSON Schema of the result. If a result does not match, the model reads an error. Null:
     results are not validated."""
@@ -1416,18 +1421,18 @@ class NewTool(TypedDict):
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
     to secrets are shown unchanged."""
     strict: bool
-    """Whether the model must follow the schema exactly: all properties are required, and no
-    others are allowed. Optional properties become nullable."""
+    """Whether the model must follow the schema exactly. If true, all properties are required,
+    and additional properties are not allowed. Optional properties become nullable."""
     timeout_seconds: float | None
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-    `client`: calls have no timeout."""
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
     on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads the `message` of the object."""
     on_error: FailureMode | FailureMessage
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads the `message` of the object."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown."""
@@ -1455,8 +1460,8 @@ class NewTool(TypedDict):
     concurrency: Concurrency
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: int
-    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
-    for the model and stores them in full."""
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version."""
     metadata: dict[str, JsonValue]
     """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     code: str | None
@@ -1480,14 +1485,15 @@ class NewTool(TypedDict):
     created_at: str
     """When the tool was registered."""
     updated_at: str
-    """When this version was created."""
+    """When this version of the resource was created."""
     secret: str
     """Signing secret of the tool's calls (`whsec_…`). Runward returns it only once."""
 
 
 class OAuth(TypedDict):
     """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The
-    grant is `client_credentials`, or `refresh_token` if a refresh token is given."""
+    grant type is `refresh_token` if a refresh token is set, and `client_credentials`
+    otherwise."""
     client_id: str
     """Client ID of Runward at the authorization server."""
     client_secret: NotRequired[str | SecretReferenceInput | None]
@@ -1511,7 +1517,7 @@ class OAuth(TypedDict):
 class OmittedArgument(TypedDict):
     """An argument that Runward omitted from a response because of its size."""
     name: str | None
-    """Name of the omitted argument. Null for the last entry if it represents several arguments."""
+    """Name of the omitted argument. Null for an entry that represents several arguments."""
     bytes: int
     """Size of the omitted arguments that the entry represents, in bytes of JSON."""
 
@@ -1550,11 +1556,11 @@ class PendingAction(TypedDict):
     approval_id: str | None
     """ID of the approval. Set only for the type `approval`."""
     requested_at: str
-    """When the approval was created. For the other types, when the last attempt of the call
-    started, or when the model requested the call if there was no attempt."""
+    """When the call started to wait. For a call without an approval, this is the start of its
+    last attempt or, if there was none, the time of the model's request."""
     expires_at: str | None
-    """When the call stops waiting if nobody acts. Null for the type `resolve`, because these
-    calls wait without a limit."""
+    """When the wait ends automatically. Null for the type `resolve`, because these calls have no
+    time limit."""
 
 
 class PendingCounts(TypedDict):
@@ -1571,12 +1577,13 @@ class PluginGuardrail(TypedDict):
     """A guardrail that is a function of a plugin."""
     stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
-    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
-    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    (`pre_approval`), before the call is sent (`input`), or after the call returned a result
+    (`output`). Guardrails of agents and projects can also check the run's input (`run_input`)
+    and final output (`run_output`)."""
     type: Literal['plugin']
     """`plugin`: Runward calls a function of a plugin."""
     name: str
-    """Name under which the plugin registered the function."""
+    """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails."""
@@ -1586,12 +1593,13 @@ class PluginGuardrailInput(TypedDict):
     """A guardrail that is a function of a plugin."""
     stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
-    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
-    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    (`pre_approval`), before the call is sent (`input`), or after the call returned a result
+    (`output`). Guardrails of agents and projects can also check the run's input (`run_input`)
+    and final output (`run_output`)."""
     type: Literal['plugin']
     """`plugin`: Runward calls a function of a plugin."""
     name: str
-    """Name under which the plugin registered the function."""
+    """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails. Default: 10."""
@@ -1605,7 +1613,7 @@ class PluginHook(TypedDict):
     type: Literal['plugin']
     """`plugin`: Runward calls a function of a plugin."""
     name: str
-    """Name under which the plugin registered the function."""
+    """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails."""
@@ -1619,7 +1627,7 @@ class PluginHookInput(TypedDict):
     type: Literal['plugin']
     """`plugin`: Runward calls a function of a plugin."""
     name: str
-    """Name under which the plugin registered the function."""
+    """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails. Default: 10."""
@@ -1699,12 +1707,12 @@ class ProjectList(TypedDict):
     data: list[Project]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -1730,7 +1738,7 @@ class PutPolicy(TypedDict):
 
 
 class PutSecret(TypedDict):
-    """The value of a secret. Runward stores it encrypted and never shows it again."""
+    """The value of a secret. Runward encrypts the value, stores it, and never shows it again."""
     value: str
     """Value of the secret, from 1 to 16,384 characters."""
 
@@ -1744,7 +1752,7 @@ class Readiness(TypedDict):
 class ReasoningCompletedData(TypedDict):
     """Data of a `reasoning.completed` event."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     agent: str | None
     """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     reasoning: JsonObject
@@ -1752,7 +1760,7 @@ class ReasoningCompletedData(TypedDict):
 
 
 class ReasoningCompletedEvent(TypedDict):
-    """The model's reasoning in one turn, if the provider returns it."""
+    """The model's reasoning in one turn. Only some providers return reasoning."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['reasoning.completed']
@@ -1795,8 +1803,8 @@ class ReasoningItem(TypedDict):
 
 
 class RecentCall(TypedDict):
-    """A tool call without its arguments and output. `GET /v1/runs/{run_id}/tool_calls` returns
-    them."""
+    """A tool call without its arguments and output. Use `GET /v1/runs/{run_id}/tool_calls` to
+    read these fields."""
     id: str
     """Globally unique ID of the call. Runward sends it to the tool as `webhook-id` and
     `Idempotency-Key`."""
@@ -1840,12 +1848,12 @@ class RecentCallList(TypedDict):
     data: list[RecentCall]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -1917,7 +1925,8 @@ class RegisterAgent(TypedDict):
     name: str
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: NotRequired[str | None]
-    """Description of the agent, for people and for agents that may hand over a run to it."""
+    """Description of the agent, for people and for agents that may hand over a run to this
+    agent."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
@@ -1927,16 +1936,16 @@ class RegisterMcpServer(TypedDict):
     name: str
     """Name of the MCP server. Unique in the project."""
     url: NotRequired[str | None]
-    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    """URL of the MCP server. Runward calls it over streamable HTTP. Set either `url` or
     `command`."""
     command: NotRequired[str | None]
-    """Command that starts the MCP server, which Runward then calls over standard input and
+    """Command that starts the MCP server. Runward then calls the server over standard input and
     output. The operator must allow the command. Set either `url` or `command`."""
     args: NotRequired[list[str]]
     """Arguments of the command. Default: an empty list."""
     tools: NotRequired[ToolFilterInput]
-    """Filter that selects which tools of the server the project uses. By default, all tools are
-    used."""
+    """Filter that selects which tools of the server the project uses. By default, the project
+    uses all tools."""
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
@@ -1955,18 +1964,18 @@ class RegisterMcpServer(TypedDict):
 
 
 class RegisterTool(TypedDict):
-    """A tool to register, which models can then call. Tools of type `webhook` need a `url`,
-    tools of type `agent` an `agent`, and tools of type `hosted` a `hosted` object. Tools of
-    type `webhook` and `client` also need `parameters`, unless `implements` is set. Sizes are
-    in bytes and durations in seconds."""
+    """A tool to register. Tools of type `webhook` need a `url`, tools of type `agent` an
+    `agent`, and tools of type `hosted` a `hosted` object. Tools of type `webhook` and
+    `client` also need `parameters`, unless `implements` is set. Sizes are in bytes and
+    durations in seconds."""
     name: str
     """Name of the tool that models use to call it. Unique in the project."""
     description: NotRequired[str]
     """Description of the tool for the model: what the tool does and when to use it. Default: an
     empty text."""
     parameters: NotRequired[JsonObject]
-    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-    arguments do not match it."""
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
     output_schema: NotRequired[JsonObject | None]
     """JSON Schema of the result. If a result does not match, the model reads an error. Null:
     results are not validated."""
@@ -1988,18 +1997,21 @@ class RegisterTool(TypedDict):
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     strict: NotRequired[bool]
-    """Whether the model must follow the schema exactly: all properties are required, and no
-    others are allowed. Optional properties become nullable. Default: true."""
+    """Whether the model must follow the schema exactly. If true, all properties are required,
+    and additional properties are not allowed. Optional properties become nullable. Default:
+    true."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-    `client`: calls have no timeout."""
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
     on_timeout: NotRequired[FailureMode | FailureMessageInput]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
-    run fails. An object: the model reads its message. Default: `return_error`."""
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
     on_error: NotRequired[FailureMode | FailureMessageInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads its message. Default: `return_error`."""
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown. Default: false."""
@@ -2028,8 +2040,8 @@ class RegisterTool(TypedDict):
     concurrency: NotRequired[ConcurrencyInput]
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: NotRequired[int]
-    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
-    for the model and stores them in full. Default: 65536."""
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version. Default: 65536."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     hosted: NotRequired[HostedToolInput | None]
@@ -2049,16 +2061,15 @@ class RejectDecision(TypedDict):
     message: NotRequired[str | None]
     """Message for the model. Null: the tool's `reject_message` or a built-in message."""
     remember: NotRequired[RememberOptions | None]
-    """Later calls to which Runward applies the rejection, too. Null: the rejection applies only
-    to this call."""
+    """How the rejection applies to later calls. Null: it applies only to this call."""
 
 
 class RememberOptions(TypedDict):
     """Options that apply the decision to later calls, too. The later calls must be for the same
     tool version and come from the same agent."""
     scope: RememberScope
-    """Calls to which the decision applies. `run`: the remaining calls of this run. `session`:
-    also calls of later runs of the session."""
+    """Calls to which the decision applies. `run`: later calls of this run. `session`: later
+    calls of this run and of later runs of the session."""
     exact_arguments: NotRequired[bool]
     """Whether the decision applies only to calls with identical arguments. Default: false."""
     expires_seconds: NotRequired[float | None]
@@ -2093,8 +2104,8 @@ class RequiredActionList(TypedDict):
 
 
 class ResolveAction(TypedDict):
-    """A tool call whose outcome is unknown. A person must find it out and record it with `POST
-    /v1/runs/{run_id}/tool_calls/{call_id}/resolve`."""
+    """A tool call whose outcome is unknown. A person must find out the outcome and record it
+    with `POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve`."""
     type: Literal['resolve']
     """Always `resolve`."""
     run_id: str
@@ -2191,15 +2202,16 @@ class ResponseFailedEvent(TypedDict):
 
 class ResponseFormatJsonSchema(TypedDict):
     """Output format with a schema. If the output does not match the schema, the model may
-    correct it once."""
+    correct the output once."""
     type: Literal['json_schema']
     """Always `json_schema`."""
     name: NotRequired[str]
-    """Name of the schema, which Runward returns unchanged. Default: an empty text."""
+    """Name of the schema. Runward returns the name unchanged and does not use it. Default: an
+    empty text."""
     schema: JsonObject
     """JSON Schema that the output must match."""
     description: NotRequired[str | None]
-    """Description of the schema, which Runward returns unchanged."""
+    """Description of the schema. Runward returns the description unchanged and does not use it."""
     strict: NotRequired[bool | None]
     """Value that Runward returns unchanged. Runward always validates the output against the
     schema."""
@@ -2245,7 +2257,7 @@ class ResponseFunctionTool(TypedDict):
     type: Literal['function']
     """Always `function`."""
     name: str
-    """Name of the function that the model uses to call it."""
+    """Name of the function. The model uses this name to call the function."""
     description: NotRequired[str]
     """Description of the function for the model: what the function does and when to use it.
     Default: an empty text."""
@@ -2285,7 +2297,7 @@ class ResponseInputCompaction(TypedDict):
     type: Literal['compaction']
     """Always `compaction`."""
     encrypted_content: str
-    """Encrypted conversation, as the compaction returned it."""
+    """Encrypted conversation from the compaction item."""
     created_by: NotRequired[str | None]
     """Creator of the compaction item. Accepted but ignored."""
 
@@ -2295,7 +2307,8 @@ class ResponseInputFile(TypedDict):
     type: Literal['input_file']
     """Always `input_file`."""
     file_url: NotRequired[str | None]
-    """URL from which the model's provider loads the file. Null if the file is in `file_data`."""
+    """URL of the file. The model's provider loads the file from this URL. Null if the file is in
+    `file_data`."""
     file_data: NotRequired[str | None]
     """The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
     `file_url`."""
@@ -2384,11 +2397,11 @@ class ResponseInputMcpApprovalResponse(TypedDict):
     type: Literal['mcp_approval_response']
     """Always `mcp_approval_response`."""
     approval_request_id: str
-    """ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`)."""
+    """ID of the `mcp_approval_request` item. It is the same as the ID of the approval (`apr_…`)."""
     approve: bool
     """Whether the approver approves the call."""
     reason: NotRequired[str | None]
-    """Reason for a rejection, which the model reads. Null: Runward uses a built-in message."""
+    """Reason for a rejection. The model reads it. Null: Runward uses a built-in message."""
 
 
 class ResponseInputMcpCall(TypedDict):
@@ -2422,7 +2435,7 @@ class ResponseInputMessage(TypedDict):
     type: Literal['message']
     """Always `message`. Optional."""
     role: ItemRole
-    """Role of the message's author. `developer` has the same meaning as `system`."""
+    """Role of the author of the message. `developer` has the same meaning as `system`."""
     content: str | list[ResponseInputPart]
     """Content of the message: a text, or a list of parts."""
     phase: NotRequired[MessagePhase | None]
@@ -2531,8 +2544,7 @@ class ResponseMcpCallInProgressEvent(TypedDict):
 
 
 class ResponseMcpTool(TypedDict):
-    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label`
-    is `runward`."""
+    """A set of registered tools. Runward runs them."""
     type: Literal['mcp']
     """Always `mcp`."""
     server_label: Literal['runward']
@@ -2542,8 +2554,8 @@ class ResponseMcpTool(TypedDict):
 
 
 class ResponseObject(TypedDict):
-    """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
-    When the client then submits a result or a decision, a new response begins."""
+    """A response in OpenAI's format. A response ends when its run ends or waits for the client.
+    If the client submits a result or a decision, the run continues with a new response."""
     id: str
     """ID of the response (`resp_…`). It contains the hexadecimal digits of the run's ID."""
     object: Literal['response']
@@ -2560,11 +2572,11 @@ class ResponseObject(TypedDict):
     previous_response_id: str | None
     """ID of the response that this response continues. Null if it continues no response."""
     instructions: str | None
-    """Instructions of the request. Null if the request has none."""
+    """Instructions, as in the request. Null if the request has no instructions."""
     tools: list[JsonObject]
-    """Functions and registered tools of the request."""
+    """Functions and registered tools, as in the request."""
     tool_choice: JsonValue
-    """Tool choice of the request."""
+    """Tool choice, as in the request."""
     truncation: Literal['disabled']
     """Always `disabled`."""
     parallel_tool_calls: bool
@@ -2572,17 +2584,17 @@ class ResponseObject(TypedDict):
     text: JsonObject
     """Settings of the model's text output, as in the request."""
     temperature: float
-    """Sampling temperature of the request. 1 if the request has none."""
+    """Sampling temperature, as in the request. 1 if the request sets no temperature."""
     top_p: float
-    """Nucleus sampling probability of the request. 1 if the request has none."""
+    """Nucleus sampling probability, as in the request. 1 if the request sets no probability."""
     presence_penalty: float
-    """Presence penalty of the request. 0 if the request has none."""
+    """Presence penalty, as in the request. 0 if the request sets no penalty."""
     frequency_penalty: float
-    """Frequency penalty of the request. 0 if the request has none."""
+    """Frequency penalty, as in the request. 0 if the request sets no penalty."""
     top_logprobs: int
     """Number of log probabilities. Always 0."""
     reasoning: JsonObject | None
-    """Reasoning settings of the request. Null if the request has none."""
+    """Reasoning settings, as in the request. Null if the request has no reasoning settings."""
     user: str | None
     """Identifier of the end user, as in the request. Null if the request has none."""
     max_output_tokens: int | None
@@ -2594,7 +2606,7 @@ class ResponseObject(TypedDict):
     background: bool
     """Whether the request that started the run set `background`."""
     service_tier: str
-    """Service tier of the request. `default` if the request has none."""
+    """Service tier, as in the request. `default` if the request sets no tier."""
     metadata: dict[str, str]
     """Custom metadata of the run."""
     safety_identifier: str | None
@@ -2701,13 +2713,13 @@ class ResponseOutputMessage(TypedDict):
     status: ResponseItemStatus
     """Status of the item."""
     role: Literal['assistant']
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: list[ResponseOutputPart]
-    """Parts of the message."""
+    """Parts of the message: texts and refusals."""
 
 
 class ResponseOutputReasoning(TypedDict):
-    """The model's reasoning, if the provider returns it."""
+    """The model's reasoning. Only some providers return reasoning."""
     type: Literal['reasoning']
     """Always `reasoning`."""
     id: str
@@ -2906,8 +2918,8 @@ class ResponseToolChoice(TypedDict):
 
 
 class Retry(TypedDict):
-    """How often Runward retries a call and how long it waits between attempts. Delays are
-    randomized (full jitter) and count toward the call's timeout."""
+    """How often Runward retries a call and how long it waits between attempts. Runward
+    randomizes the delays (full jitter). Delays count toward the call's timeout."""
     max_attempts: NotRequired[int]
     """Maximum number of attempts, including the first one."""
     initial_seconds: NotRequired[float]
@@ -2920,8 +2932,8 @@ class Retry(TypedDict):
 
 
 class RetryInput(TypedDict):
-    """How often Runward retries a call and how long it waits between attempts. Delays are
-    randomized (full jitter) and count toward the call's timeout."""
+    """How often Runward retries a call and how long it waits between attempts. Runward
+    randomizes the delays (full jitter). Delays count toward the call's timeout."""
     max_attempts: NotRequired[int]
     """Maximum number of attempts, including the first one. Default: 3."""
     initial_seconds: NotRequired[float]
@@ -2935,9 +2947,9 @@ class RetryInput(TypedDict):
 
 
 class RetryResolution(TypedDict):
-    """Send the call again because it did not take effect."""
+    """Record that the call did not take effect, so that Runward sends it again."""
     resolution: Literal['retry']
-    """`retry`: the call did not take effect. Runward sends it again."""
+    """`retry`: the call did not take effect, and Runward sends it again."""
 
 
 class RootRun(TypedDict):
@@ -2970,8 +2982,8 @@ class Run(TypedDict):
     """Name of the agent that currently executes the run. Null if the run uses no registered
     agent."""
     model: str | list[str] | None
-    """Model of the run, or several models in order of preference. Null for a workflow, which has
-    no model."""
+    """Model of the run, or a list of models in order of preference. Null for a workflow, because
+    workflows have no model."""
     session_id: str | None
     """ID of the session that the run belongs to. Null if the run belongs to no session."""
     continued_from: str | None
@@ -2987,7 +2999,7 @@ class Run(TypedDict):
     """Number of tokens and cost of the run so far, including child runs."""
     output: JsonValue
     """Final output: the text of the model, or the result of the tool that ended the run. Null
-    until there is an output."""
+    until the run has an output."""
     output_parsed: JsonValue
     """Final output parsed as JSON. Null if the run has no `output_schema` or no output yet."""
     error: RunError | None
@@ -2996,10 +3008,10 @@ class Run(TypedDict):
     """The limit that ended the run. Null if no limit ended it."""
     required_actions: list[RequiredAction]
     """Actions that a person or a client must perform for this run or its child runs at any
-    depth. The list can contain actions while `status` is not `requires_action`."""
+    depth. The list may contain actions even if `status` is not `requires_action`."""
     waiting_for: list[CallbackWait]
-    """Tool calls of this run or its child runs at any depth that wait for a callback of their
-    tool."""
+    """Tool calls that wait for a callback of their tool. The list covers this run and its child
+    runs at any depth."""
     last_sequence: int
     """Sequence number of the newest event of the run."""
     created_at: str
@@ -3070,8 +3082,8 @@ class RunCreatedData(TypedDict):
     agent: str | None
     """Name of the agent that the run was started with. Null if the run uses no registered agent."""
     model: str | list[str] | None
-    """Model of the run, or several models in order of preference. Null for a workflow, which has
-    no model."""
+    """Model of the run, or a list of models in order of preference. Null for a workflow, because
+    workflows have no model."""
     tools: list[str]
     """Names of the tools that the run may call."""
     parent_call_id: NotRequired[str]
@@ -3152,7 +3164,7 @@ class RunFailedEvent(TypedDict):
 
 
 class RunHostedCallItem(TypedDict):
-    """A call of a hosted tool, which the model's provider ran, and its result."""
+    """A hosted tool call, which the model's provider ran, together with its result."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
     agent: str | None
@@ -3166,7 +3178,8 @@ class RunHostedCallItem(TypedDict):
     name: str
     """Name of the hosted tool."""
     kind: str
-    """Kind of the hosted tool, or the provider's own name for it."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name
+    for it."""
     provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
@@ -3219,12 +3232,12 @@ class RunList(TypedDict):
     data: list[Run]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -3242,7 +3255,7 @@ class RunMessageItem(TypedDict):
     type: Literal['message']
     """Always `message`."""
     role: MessageRole
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
     refusal: NotRequired[Literal[True]]
@@ -3396,7 +3409,7 @@ class Secret(TypedDict):
     created_at: str
     """When the secret was created."""
     updated_at: str
-    """When the current value was set."""
+    """When the current value of the secret was set."""
 
 
 class SecretList(TypedDict):
@@ -3407,12 +3420,12 @@ class SecretList(TypedDict):
     data: list[Secret]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -3466,7 +3479,7 @@ class Session(TypedDict):
 
 
 class SessionHostedCallItem(TypedDict):
-    """A call of a hosted tool, which the model's provider ran, and its result."""
+    """A hosted tool call, which the model's provider ran, together with its result."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
     run_id: str
@@ -3478,7 +3491,8 @@ class SessionHostedCallItem(TypedDict):
     name: str
     """Name of the hosted tool."""
     kind: str
-    """Kind of the hosted tool, or the provider's own name for it."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name
+    for it."""
     provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject
@@ -3514,12 +3528,12 @@ class SessionList(TypedDict):
     data: list[Session]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -3535,7 +3549,7 @@ class SessionMessageItem(TypedDict):
     type: Literal['message']
     """Always `message`."""
     role: MessageRole
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
     refusal: NotRequired[Literal[True]]
@@ -3610,8 +3624,9 @@ class StartRun(TypedDict):
     input: Input
     """Input of the run: a text, or the messages of a conversation."""
     agent: NotRequired[str | None]
-    """Name of a registered agent. If it is set, fields that configure an agent, such as `model`
-    or `tools`, are not allowed. Null: the request itself contains the configuration."""
+    """Name of a registered agent. If `agent` is set, the request must not set fields that
+    configure an agent, such as `model` or `tools`. Null: the request itself contains the
+    configuration."""
     model: NotRequired[str | list[str] | None]
     """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
     Runward uses the next model when a model fails."""
@@ -3716,15 +3731,15 @@ class StateUpdatedEvent(TypedDict):
 class StopAtTools(TypedDict):
     """Tools whose first successful result ends the run."""
     stop_at: list[str]
-    """Names of tools. The first successful result of one of them ends the run and becomes its
-    output."""
+    """Names of tools. The first successful result of any of these tools ends the run and becomes
+    its output."""
 
 
 class StopAtToolsInput(TypedDict):
     """Tools whose first successful result ends the run."""
     stop_at: list[str]
-    """Names of tools. The first successful result of one of them ends the run and becomes its
-    output."""
+    """Names of tools. The first successful result of any of these tools ends the run and becomes
+    its output."""
 
 
 class StreamOptions(TypedDict):
@@ -3754,7 +3769,7 @@ class TestTool(TypedDict):
 class TextDeltaData(TypedDict):
     """Data of a piece of a streamed text."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     agent: str | None
     """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     text: str
@@ -3770,8 +3785,8 @@ class Tool(TypedDict):
     description: str
     """Description of the tool for the model: what the tool does and when to use it."""
     parameters: JsonObject
-    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-    arguments do not match it."""
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
     output_schema: JsonObject | None
     """JSON Schema of the result. If a result does not match, the model reads an error. Null:
     results are not validated."""
@@ -3793,18 +3808,18 @@ class Tool(TypedDict):
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
     to secrets are shown unchanged."""
     strict: bool
-    """Whether the model must follow the schema exactly: all properties are required, and no
-    others are allowed. Optional properties become nullable."""
+    """Whether the model must follow the schema exactly. If true, all properties are required,
+    and additional properties are not allowed. Optional properties become nullable."""
     timeout_seconds: float | None
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-    `client`: calls have no timeout."""
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
     on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads the `message` of the object."""
     on_error: FailureMode | FailureMessage
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads the `message` of the object."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown."""
@@ -3832,8 +3847,8 @@ class Tool(TypedDict):
     concurrency: Concurrency
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: int
-    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
-    for the model and stores them in full."""
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version."""
     metadata: dict[str, JsonValue]
     """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     code: str | None
@@ -3857,7 +3872,7 @@ class Tool(TypedDict):
     created_at: str
     """When the tool was registered."""
     updated_at: str
-    """When this version was created."""
+    """When this version of the resource was created."""
 
 
 class ToolCall(TypedDict):
@@ -3882,7 +3897,7 @@ class ToolCall(TypedDict):
     omitted_arguments: list[OmittedArgument]
     """Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`."""
     original_arguments: JsonObject | None
-    """Arguments that the model requested. Null unless an approver edited them."""
+    """Arguments that the model requested. Null if no approver edited the arguments."""
     digest: str
     """Digest of the tool, its version, its target URL, and the arguments."""
     requests: JsonValue
@@ -3918,13 +3933,13 @@ class ToolCall(TypedDict):
     """When the last attempt started. Null if there was no attempt."""
     deadline_at: str | None
     """When Runward stops accepting a callback or a client's result for the call. Null if there
-    is no such limit."""
+    is no deadline."""
     ended_at: str | None
     """When the call got its result. Null while the call is open."""
 
 
 class ToolCallApprovalDecidedEvent(TypedDict):
-    """A person decided about the call, or a remembered decision covered it."""
+    """A person decided on the call, or Runward applied a remembered decision."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['tool_call.approval_decided']
@@ -3961,7 +3976,7 @@ class ToolCallApprovalRequestedEvent(TypedDict):
 class ToolCallArgumentsDeltaData(TypedDict):
     """Data of a `tool_call.arguments.delta` event."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     agent: str | None
     """Name of the agent that executes the turn. Null if the run uses no registered agent."""
     text: str
@@ -3999,7 +4014,7 @@ class ToolCallCancellation(TypedDict):
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     attempt: int
-    """Number of the last attempt."""
+    """Number of the last attempt, counted from 1 for each call."""
     fence: int
     """Number that increases each time a worker claims the run. If two requests for one call
     differ, trust the request with the higher number."""
@@ -4052,8 +4067,8 @@ class ToolCallCreatedData(TypedDict):
     tool_type: NotRequired[ToolType | None]
     """Type of the tool. Null if the tool does not exist."""
     hosted: NotRequired[str]
-    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
-    for calls that the provider ran."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name
+    for it. Set only for calls that the provider ran."""
     turn: int
     """Number of the turn whose response requested the call."""
     agent: str | None
@@ -4073,7 +4088,7 @@ class ToolCallCreatedData(TypedDict):
 
 
 class ToolCallCreatedEvent(TypedDict):
-    """The model requested a tool call. The data contains its exact arguments."""
+    """The model requested a tool call. The data contains the exact arguments."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['tool_call.created']
@@ -4096,8 +4111,8 @@ class ToolCallEndedData(TypedDict):
     tool: str
     """Name of the tool that the call is for."""
     hosted: NotRequired[str]
-    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only
-    for calls that the provider ran."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name
+    for it. Set only for calls that the provider ran."""
     attempt: NotRequired[int]
     """Number of attempts of the call."""
     output: NotRequired[JsonValue]
@@ -4160,12 +4175,12 @@ class ToolCallList(TypedDict):
     data: list[ToolCall]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -4264,7 +4279,7 @@ class ToolCallRequest(TypedDict):
     arguments: JsonObject
     """Arguments of the call. They match the tool's `parameters`."""
     context: JsonObject | None
-    """Context that the client set when it started the run. Null if the client set none."""
+    """Context that the client set when it started the run. Null if the client set no context."""
     attempt: int
     """Number of the attempt, counted from 1 for each call."""
     fence: int
@@ -4275,8 +4290,8 @@ class ToolCallRequest(TypedDict):
     callback: CallbackAddress
     """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """Input that the client submitted after the tool requested it with `input_required`: the
-    client's `responses` and the tool's `state`."""
+    """Input that the client submitted for an `input_required` request of the tool. It contains
+    the client's `responses` and the tool's `state`. Set only if the tool requested input."""
 
 
 class ToolCallStartedData(TypedDict):
@@ -4288,13 +4303,13 @@ class ToolCallStartedData(TypedDict):
     attempt: int
     """Number of the attempt, counted from 1 for each call."""
     digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    """Digest of the tool, its version, its target URL, and the arguments."""
     webhook_id: str
     """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool.
     All attempts of a call use the same value."""
     timeout_seconds: float | None
-    """Time limit of the call in seconds. Null if the call has no timeout. Runward then waits
-    until the run ends."""
+    """Time limit of the call in seconds. Null: the call has no timeout, and Runward waits until
+    the run ends."""
 
 
 class ToolCallStartedEvent(TypedDict):
@@ -4357,12 +4372,12 @@ class ToolList(TypedDict):
     data: list[Tool]
     """Items of the page, in the requested order."""
     first_id: str | None
-    """Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of
-    the last resource that a search examined. Null if the page is empty and no search can
-    continue."""
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
     last_id: str | None
-    """Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the
-    last resource that a search examined. Null if the page is empty and no search can
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
     continue."""
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
@@ -4427,8 +4442,8 @@ class ToolTestResult(TypedDict):
 
 
 class UpdateAgent(TypedDict):
-    """The fields to update. A field that is given replaces the previous value completely. Other
-    fields keep their values."""
+    """The fields to update. Each field in the request replaces the previous value completely.
+    Other fields keep their values."""
     kind: NotRequired[AgentKind]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model."""
@@ -4485,26 +4500,27 @@ class UpdateAgent(TypedDict):
     """Limits on how much of the session's earlier conversation the model sees. By default, the
     model sees all of it."""
     description: NotRequired[str | None]
-    """Description of the agent, for people and for agents that may hand over a run to it."""
+    """Description of the agent, for people and for agents that may hand over a run to this
+    agent."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
 
 class UpdateMcpServer(TypedDict):
-    """The fields to update. A field that is given replaces the previous value completely. A new
-    `url` also requires new `headers` and `oauth`, unless they contain only references to
-    secrets."""
+    """The fields to update. Each field in the request replaces the previous value completely. A
+    new `url` also requires new `headers` and `oauth`, unless these fields contain only
+    references to secrets."""
     url: NotRequired[str | None]
-    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    """URL of the MCP server. Runward calls it over streamable HTTP. Set either `url` or
     `command`."""
     command: NotRequired[str | None]
-    """Command that starts the MCP server, which Runward then calls over standard input and
+    """Command that starts the MCP server. Runward then calls the server over standard input and
     output. The operator must allow the command. Set either `url` or `command`."""
     args: NotRequired[list[str]]
     """Arguments of the command."""
     tools: NotRequired[ToolFilterInput]
-    """Filter that selects which tools of the server the project uses. By default, all tools are
-    used."""
+    """Filter that selects which tools of the server the project uses. By default, the project
+    uses all tools."""
     prefix: NotRequired[str | None]
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""
@@ -4523,13 +4539,13 @@ class UpdateMcpServer(TypedDict):
 
 
 class UpdateSession(TypedDict):
-    """The fields to update. Runward merges `state` by key: a given key replaces the previous
-    value, null removes the key, and other keys stay."""
+    """The fields to update. Runward merges `state` by key: a new value replaces the previous
+    value of the same key, and null removes the key. Other keys keep their values."""
     name: NotRequired[str | None]
     """Name of the session, for people. Null removes the name."""
     metadata: NotRequired[dict[str, JsonValue]]
-    """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB
-    as JSON."""
+    """Custom metadata: up to 64 keys and 16 KiB as JSON. It replaces the previous metadata
+    completely."""
     state: NotRequired[JsonObject]
     """Changes to the shared state. Runward merges them by top-level key. Null as the value of a
     key removes the key."""
@@ -4539,14 +4555,14 @@ class UpdateSession(TypedDict):
 
 
 class UpdateTool(TypedDict):
-    """The fields to update. A field that is given replaces the previous value completely. For
-    tools of plugins and MCP servers, only settings such as `approval` and `timeout_seconds`
-    can be updated. Null then restores the original value."""
+    """The fields to update. Each field in the request replaces the previous value completely.
+    For tools of plugins and MCP servers, only settings such as `approval` and
+    `timeout_seconds` can be updated. For these tools, null restores the original value."""
     description: NotRequired[str]
     """Description of the tool for the model: what the tool does and when to use it."""
     parameters: NotRequired[JsonObject]
-    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-    arguments do not match it."""
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
     output_schema: NotRequired[JsonObject | None]
     """JSON Schema of the result. If a result does not match, the model reads an error. Null:
     results are not validated."""
@@ -4563,18 +4579,18 @@ class UpdateTool(TypedDict):
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
     strict: NotRequired[bool]
-    """Whether the model must follow the schema exactly: all properties are required, and no
-    others are allowed. Optional properties become nullable."""
+    """Whether the model must follow the schema exactly. If true, all properties are required,
+    and additional properties are not allowed. Optional properties become nullable."""
     timeout_seconds: NotRequired[float | None]
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-    `client`: calls have no timeout."""
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
     on_timeout: NotRequired[FailureMode | FailureMessageInput | None]
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads the `message` of the object."""
     on_error: NotRequired[FailureMode | FailureMessageInput | None]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads its message."""
+    run fails. An object: the model reads the `message` of the object."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown."""
@@ -4602,8 +4618,8 @@ class UpdateTool(TypedDict):
     concurrency: NotRequired[ConcurrencyInput | None]
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: NotRequired[int | None]
-    """Maximum size in bytes of a result that the model reads. Runward truncates longer results
-    for the model and stores them in full."""
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version."""
     metadata: NotRequired[dict[str, JsonValue] | None]
     """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     hosted: NotRequired[HostedToolInput | None]
@@ -4669,12 +4685,13 @@ class WebhookGuardrail(TypedDict):
     verdict."""
     stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
-    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
-    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    (`pre_approval`), before the call is sent (`input`), or after the call returned a result
+    (`output`). Guardrails of agents and projects can also check the run's input (`run_input`)
+    and final output (`run_output`)."""
     type: Literal['webhook']
     """`webhook`: Runward sends a signed POST request."""
     url: str
-    """URL that Runward sends the request to."""
+    """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails."""
@@ -4685,12 +4702,13 @@ class WebhookGuardrailInput(TypedDict):
     verdict."""
     stage: GuardrailStage
     """Stage at which Runward calls the guardrail: before an approval is created
-    (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents
-    and projects can also check the run's input (`run_input`) and final output (`run_output`)."""
+    (`pre_approval`), before the call is sent (`input`), or after the call returned a result
+    (`output`). Guardrails of agents and projects can also check the run's input (`run_input`)
+    and final output (`run_output`)."""
     type: Literal['webhook']
     """`webhook`: Runward sends a signed POST request."""
     url: str
-    """URL that Runward sends the request to."""
+    """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails. Default: 10."""
@@ -4705,7 +4723,7 @@ class WebhookHook(TypedDict):
     type: Literal['webhook']
     """`webhook`: Runward sends a signed POST request."""
     url: str
-    """URL that Runward sends the request to."""
+    """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails."""
@@ -4720,7 +4738,7 @@ class WebhookHookInput(TypedDict):
     type: Literal['webhook']
     """`webhook`: Runward sends a signed POST request."""
     url: str
-    """URL that Runward sends the request to."""
+    """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
     """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
     a rejection. If a hook times out, the hook fails. Default: 10."""
@@ -4805,8 +4823,8 @@ class GetResponseQuery(TypedDict):
     stream: NotRequired[bool]
     """Whether to return a stream of the response's events. Default: false."""
     starting_after: NotRequired[int]
-    """`sequence_number` of the last event that the client received. The stream continues with
-    the event that follows it."""
+    """`sequence_number` of the last event that the client received. The stream begins with the
+    next event."""
     include_obfuscation: NotRequired[bool]
     """Whether events have random padding. Runward supports only false. Default: false."""
 

@@ -115,7 +115,8 @@ export interface paths {
         /**
          * Send a message to a run
          * @description Send another message to an open run. The model reads the message in its next turn. The
-         *     message does not decide on pending approvals or replace results that the run waits for.
+         *     message does not decide pending approvals and does not replace results that the run waits
+         *     for.
          *
          *     Requires the scope `runs:write`.
          */
@@ -340,8 +341,8 @@ export interface paths {
         post?: never;
         /**
          * Delete a session
-         * @description Delete a session with its conversation and its state. The session's runs are kept. If one of
-         *     them is open, Runward refuses the request with 409 `session_busy`.
+         * @description Delete a session with its conversation and its state. The session's runs are kept. If a run
+         *     of the session is open, Runward refuses the request with 409 `session_busy`.
          *
          *     Requires the scope `runs:write`.
          */
@@ -555,8 +556,8 @@ export interface paths {
         put?: never;
         /**
          * Resolve an unknown outcome
-         * @description Record the outcome of a tool call whose outcome is unknown. Either the call completed, or it
-         *     failed, or Runward must send it again because it did not take effect.
+         * @description Record the outcome of a tool call whose outcome is unknown: it completed, it failed, or it
+         *     did not take effect. If it did not take effect, Runward sends the call again.
          *
          *     Requires the scope `approvals:decide`.
          */
@@ -863,7 +864,8 @@ export interface paths {
         post?: never;
         /**
          * Delete a secret
-         * @description Delete a secret. Calls that refer to the secret then fail with an error that names it.
+         * @description Delete a secret. Calls that refer to the secret then fail. Their error names the missing
+         *     secret.
          *
          *     Requires the scope `tools:write`.
          */
@@ -1190,9 +1192,9 @@ export interface paths {
         };
         /**
          * Check readiness
-         * @description Check that the process is ready for requests. It is ready if it is not stopping, its database
-         *     accepts writes, the database schema is current or newer, and its secret key belongs to the
-         *     database. Otherwise, Runward responds with 503.
+         * @description Check that the process is ready for requests. The process is ready if it is not stopping, its
+         *     database accepts writes, the database schema is current or newer, and its secret key belongs to
+         *     the database. Otherwise, Runward responds with 503.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -1471,7 +1473,10 @@ export interface components {
             history: components["schemas"]["HistoryLimits"];
             /** @description Name of the agent. Unique in the project. Runs use it to refer to the agent. */
             name: string;
-            /** @description Description of the agent, for people and for agents that may hand over a run to it. */
+            /**
+             * @description Description of the agent, for people and for agents that may hand over a run to this
+             *     agent.
+             */
             description: string | null;
             /** @description Custom metadata: up to 64 keys and 16 KiB as JSON. */
             metadata: {
@@ -1492,7 +1497,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When this version was created.
+             * @description When this version of the resource was created.
              */
             updated_at: string;
         };
@@ -1565,9 +1570,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Agent"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -1648,8 +1653,8 @@ export interface components {
             /** @description Arguments that the approver set. Null for all decisions other than `edit`. */
             edited_arguments: components["schemas"]["JsonObject"] | null;
             /**
-             * @description Digest of the tool, its version, its target URL, and the arguments. If a decision contains
-             *     this digest, Runward refuses the decision when the call has changed.
+             * @description Digest of the tool, its version, its target URL, and the arguments. A decision can include
+             *     the digest. If the call has changed, Runward then refuses the decision.
              */
             digest: string;
             /**
@@ -1715,8 +1720,8 @@ export interface components {
             /** @description Exact arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /**
-             * @description Digest of the call: its tool, tool version, target URL, and arguments. If a decision includes
-             *     a different digest, Runward refuses it.
+             * @description Digest of the tool, its version, its target URL, and the arguments. If a decision includes a
+             *     different digest, Runward refuses the decision.
              */
             digest: string;
             /**
@@ -1832,9 +1837,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Approval"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -1864,7 +1869,7 @@ export interface components {
              * @constant
              */
             truncated?: true;
-            /** @description Digest of the call: its tool, tool version, target URL, and arguments. */
+            /** @description Digest of the tool, its version, its target URL, and the arguments. */
             digest: string;
             /** @description Number of seconds until the approval expires. */
             expires_in_seconds: number;
@@ -1888,10 +1893,7 @@ export interface components {
              * @enum {string}
              */
             decision: "approve";
-            /**
-             * @description Later calls to which Runward applies the approval, too. Null: the approval applies only to
-             *     this call.
-             */
+            /** @description How the approval applies to later calls. Null: it applies only to this call. */
             remember?: components["schemas"]["RememberOptions"] | null;
         };
         /**
@@ -1901,11 +1903,14 @@ export interface components {
         AuthMethod: "client_secret_basic" | "client_secret_post";
         /** @description The error of a tool call that did not succeed. */
         CallError: {
-            /** @description Stable code of the error: the call's `reason`. If the call has no reason, its `outcome`. */
+            /**
+             * @description Stable code of the error. It is the call's `reason` or, if `reason` is null, the call's
+             *     `outcome`.
+             */
             code: string;
             /**
-             * @description Description of the error, for operators: up to 500 characters of the call's `detail`. If the
-             *     call has no detail, its output.
+             * @description Description of the error, for operators. It contains up to 500 characters of the call's
+             *     `detail` or, if `detail` is null, of the call's output.
              */
             message: string;
         };
@@ -1960,7 +1965,7 @@ export interface components {
         };
         /** @description The body of a callback: progress, a result, a failure, or a request for input. */
         Callback: components["schemas"]["CallbackProgress"] | components["schemas"]["CallbackCompleted"] | components["schemas"]["CallbackFailed"] | components["schemas"]["CallbackInputRequired"];
-        /** @description Callback address of a call. A tool that returns 202 submits its result there. */
+        /** @description Callback address of a call. A tool that returns 202 submits the result to this address. */
         CallbackAddress: {
             /** @description URL for POST requests with a Callback as body. No API key is needed. */
             url: string;
@@ -2031,8 +2036,8 @@ export interface components {
             accepted: true;
         };
         /**
-         * @description A tool call that waits for its tool to send the result to the callback URL. No person or
-         *     client has to act.
+         * @description A tool call whose tool will send the result to the callback URL. No person or client has to
+         *     act.
          */
         CallbackWait: {
             /**
@@ -2050,7 +2055,7 @@ export interface components {
             /** @description Arguments of the call. */
             arguments: components["schemas"]["JsonObject"];
             /**
-             * @description When the call times out if no callback arrives. Null if the call has no timeout. Runward then
+             * @description When the call times out if no callback arrives. Null: the call has no timeout, and Runward
              *     waits until the run ends.
              */
             deadline_at: string | null;
@@ -2266,14 +2271,14 @@ export interface components {
             /** @description Number of tokens used. All numbers are 0, because no model is called. */
             usage: components["schemas"]["JsonObject"];
         };
-        /** @description Record that the call took effect, and its output. */
+        /** @description Record that the call took effect, together with its output. */
         CompletedResolution: {
             /**
              * @description `completed`: the call took effect. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             resolution: "completed";
-            /** @description Output of the call, which the model reads. */
+            /** @description Output of the call. The model reads it. */
             output: components["schemas"]["JsonValue"];
         };
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
@@ -2338,7 +2343,7 @@ export interface components {
         CreateKey: {
             /** @description Name of the API key. Choose a name that describes the purpose of the key. */
             name: string;
-            /** @description Scopes of the new API key. The API key of the request must have all of them. */
+            /** @description Scopes of the new API key. The API key of the request must have all of these scopes. */
             scopes: components["schemas"]["Scope"][];
             /**
              * @description When the API key expires, as a timestamp with an offset from UTC. Null: the key does not
@@ -2438,7 +2443,10 @@ export interface components {
              *     `auto` and `default` to the provider. Null: the provider's default.
              */
             service_tier?: string | null;
-            /** @description Custom metadata. Runward returns it with the response and the run. */
+            /**
+             * @description Custom metadata of the response and its run: up to 16 keys of 64 characters, and text values
+             *     of 512 characters.
+             */
             metadata?: {
                 [key: string]: string;
             };
@@ -2595,9 +2603,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Event"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -2708,7 +2716,7 @@ export interface components {
              *     agent.
              */
             agent: string | null;
-            /** @description Context that the client set when it started the run. Null if the client set none. */
+            /** @description Context that the client set when it started the run. Null if the client set no context. */
             context: components["schemas"]["JsonObject"] | null;
             /** @description ID of the tool call. Unique within its run. Set only for the stages `input` and `output`. */
             call_id?: string;
@@ -2850,9 +2858,9 @@ export interface components {
              *     agent.
              */
             agent: string | null;
-            /** @description Context that the client set when it started the run. Null if the client set none. */
+            /** @description Context that the client set when it started the run. Null if the client set no context. */
             context: components["schemas"]["JsonObject"] | null;
-            /** @description Number of the turn. */
+            /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
             /** @description Items of the conversation that the model is about to read. Set only for `before_model`. */
             items?: components["schemas"]["Item"][];
@@ -2898,7 +2906,7 @@ export interface components {
              */
             metadata?: components["schemas"]["JsonObject"];
         };
-        /** @description A call of a hosted tool, which the model's provider ran, and its result. */
+        /** @description A hosted tool call, which the model's provider ran, together with its result. */
         HostedCallItem: {
             /**
              * @description Always `hosted_call`. (enum property replaced by openapi-typescript)
@@ -2909,7 +2917,10 @@ export interface components {
             call_id: string;
             /** @description Name of the hosted tool. */
             name: string;
-            /** @description Kind of the hosted tool, or the provider's own name for it. */
+            /**
+             * @description Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+             *     it.
+             */
             kind: string;
             /** @description Name of the provider that ran the tool. */
             provider: string;
@@ -2926,7 +2937,10 @@ export interface components {
         HostedTool: {
             /** @description Kind of the hosted tool. */
             kind: components["schemas"]["HostedToolKind"];
-            /** @description Options of the hosted tool in the provider's format. Runward passes them on unchanged. */
+            /**
+             * @description Options of the hosted tool in the provider's format. Runward sends them to the provider
+             *     unchanged.
+             */
             settings?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
@@ -2942,7 +2956,10 @@ export interface components {
         HostedToolInput: {
             /** @description Kind of the hosted tool. */
             kind: components["schemas"]["HostedToolKind"];
-            /** @description Options of the hosted tool in the provider's format. Runward passes them on unchanged. */
+            /**
+             * @description Options of the hosted tool in the provider's format. Runward sends them to the provider
+             *     unchanged.
+             */
             settings?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
@@ -2974,8 +2991,8 @@ export interface components {
         /** @description A file, as a URL or as base64 data. */
         InputFile: {
             /**
-             * @description URL from which the model's provider loads the content. Runward does not load it. Set either
-             *     `url` or `data`.
+             * @description URL of the content. The model's provider loads the content from this URL. Set either `url` or
+             *     `data`.
              */
             url?: string | null;
             /** @description Content in base64. It needs a `media_type`. Set either `url` or `data`. */
@@ -2993,8 +3010,8 @@ export interface components {
         /** @description An image, as a URL or as base64 data. */
         InputImage: {
             /**
-             * @description URL from which the model's provider loads the content. Runward does not load it. Set either
-             *     `url` or `data`.
+             * @description URL of the content. The model's provider loads the content from this URL. Set either `url` or
+             *     `data`.
              */
             url?: string | null;
             /** @description Content in base64. It needs a `media_type`. Set either `url` or `data`. */
@@ -3009,7 +3026,7 @@ export interface components {
         };
         /** @description A message of the conversation. */
         InputMessage: {
-            /** @description Role of the message's author. */
+            /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["InputPart"][];
@@ -3189,16 +3206,16 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Key"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
         /**
-         * @description Limits of one run. They apply from its creation to its end, including the time after the run
-         *     resumes.
+         * @description Limits of one run. They apply from the creation to the end of the run, including the time
+         *     after it resumes.
          */
         Limits: {
             /**
@@ -3219,8 +3236,8 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
-             *     Null: no deadline.
+             * @description Maximum duration of the run in seconds, from its creation to its end, including waiting
+             *     times. Null: no deadline.
              */
             deadline_seconds?: number | null;
             /**
@@ -3235,8 +3252,8 @@ export interface components {
             max_parallel_tool_calls?: number;
         };
         /**
-         * @description Limits of one run. They apply from its creation to its end, including the time after the run
-         *     resumes.
+         * @description Limits of one run. They apply from the creation to the end of the run, including the time
+         *     after it resumes.
          */
         LimitsInput: {
             /**
@@ -3257,8 +3274,8 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
-             *     Null: no deadline.
+             * @description Maximum duration of the run in seconds, from its creation to its end, including waiting
+             *     times. Null: no deadline.
              */
             deadline_seconds?: number | null;
             /**
@@ -3429,7 +3446,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When this version was created.
+             * @description When this version of the resource was created.
              */
             updated_at: string;
         };
@@ -3487,9 +3504,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["McpServer"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -3503,7 +3520,7 @@ export interface components {
         };
         /** @description Data of a `message.completed` event. */
         MessageCompletedData: {
-            /** @description Number of the turn. */
+            /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
             /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
@@ -3555,7 +3572,7 @@ export interface components {
              * @enum {string}
              */
             type: "message";
-            /** @description Role of the message's author. */
+            /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["ItemPart"][];
@@ -3577,7 +3594,7 @@ export interface components {
         MessagePhase: "commentary" | "final_answer";
         /** @description Data of a `message.restarted` event. */
         MessageRestartedData: {
-            /** @description Number of the turn. */
+            /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
             /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
@@ -3617,7 +3634,7 @@ export interface components {
             /** @description Delay before the next request, in seconds. Set only if a request failed. */
             after_seconds?: number;
         };
-        /** @description A model request failed or returned an invalid output. Runward retries it with the same model or the next one. */
+        /** @description A model request failed, or the model returned an invalid output. Runward sends another request to the same model or to the next one. */
         ModelRetriedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -3797,8 +3814,8 @@ export interface components {
              */
             description: string;
             /**
-             * @description JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-             *     arguments do not match it.
+             * @description JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+             *     match the schema, Runward does not send the call.
              */
             parameters: components["schemas"]["JsonObject"];
             /**
@@ -3836,26 +3853,26 @@ export interface components {
                 [key: string]: string | components["schemas"]["SecretReference"];
             };
             /**
-             * @description Whether the model must follow the schema exactly: all properties are required, and no others
-             *     are allowed. Optional properties become nullable.
+             * @description Whether the model must follow the schema exactly. If true, all properties are required, and
+             *     additional properties are not allowed. Optional properties become nullable.
              * @default true
              */
             strict: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-             *     `client`: calls have no timeout.
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
              */
             timeout_seconds: number | null;
             /**
              * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads the `message` of the object.
              * @default return_error
              */
             on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads the `message` of the object.
              * @default return_error
              */
             on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
@@ -3920,8 +3937,8 @@ export interface components {
              */
             concurrency: components["schemas"]["Concurrency"];
             /**
-             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
-             *     the model and stores them in full.
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version.
              * @default 65536
              */
             max_output_bytes: number;
@@ -3966,7 +3983,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When this version was created.
+             * @description When this version of the resource was created.
              */
             updated_at: string;
             /** @description Signing secret of the tool's calls (`whsec_…`). Runward returns it only once. */
@@ -3974,7 +3991,7 @@ export interface components {
         };
         /**
          * @description OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The grant
-         *     is `client_credentials`, or `refresh_token` if a refresh token is given.
+         *     type is `refresh_token` if a refresh token is set, and `client_credentials` otherwise.
          */
         OAuth: {
             /** @description Client ID of Runward at the authorization server. */
@@ -4006,7 +4023,7 @@ export interface components {
         };
         /** @description An argument that Runward omitted from a response because of its size. */
         OmittedArgument: {
-            /** @description Name of the omitted argument. Null for the last entry if it represents several arguments. */
+            /** @description Name of the omitted argument. Null for an entry that represents several arguments. */
             name: string | null;
             /** @description Size of the omitted arguments that the entry represents, in bytes of JSON. */
             bytes: number;
@@ -4048,13 +4065,13 @@ export interface components {
             approval_id: string | null;
             /**
              * Format: date-time
-             * @description When the approval was created. For the other types, when the last attempt of the call
-             *     started, or when the model requested the call if there was no attempt.
+             * @description When the call started to wait. For a call without an approval, this is the start of its last
+             *     attempt or, if there was none, the time of the model's request.
              */
             requested_at: string;
             /**
-             * @description When the call stops waiting if nobody acts. Null for the type `resolve`, because these calls
-             *     wait without a limit.
+             * @description When the wait ends automatically. Null for the type `resolve`, because these calls have no
+             *     time limit.
              */
             expires_at: string | null;
         };
@@ -4069,14 +4086,14 @@ export interface components {
         };
         /** @description A guardrail that is a function of a plugin. */
         PluginGuardrail: {
-            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
+            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call is sent (`input`), or after the call returned a result (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
             stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "plugin";
-            /** @description Name under which the plugin registered the function. */
+            /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
@@ -4086,14 +4103,14 @@ export interface components {
         };
         /** @description A guardrail that is a function of a plugin. */
         PluginGuardrailInput: {
-            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
+            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call is sent (`input`), or after the call returned a result (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
             stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `plugin`: Runward calls a function of a plugin. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "plugin";
-            /** @description Name under which the plugin registered the function. */
+            /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
@@ -4113,7 +4130,7 @@ export interface components {
              * @enum {string}
              */
             type: "plugin";
-            /** @description Name under which the plugin registered the function. */
+            /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
@@ -4133,7 +4150,7 @@ export interface components {
              * @enum {string}
              */
             type: "plugin";
-            /** @description Name under which the plugin registered the function. */
+            /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
@@ -4302,9 +4319,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Project"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -4350,7 +4367,7 @@ export interface components {
             guardrails?: components["schemas"]["GuardrailInput"][];
         };
         /**
-         * @description The value of a secret. Runward stores it encrypted and never shows it again.
+         * @description The value of a secret. Runward encrypts the value, stores it, and never shows it again.
          * @example {
          *       "value": "sk-…"
          *     }
@@ -4374,14 +4391,14 @@ export interface components {
         };
         /** @description Data of a `reasoning.completed` event. */
         ReasoningCompletedData: {
-            /** @description Number of the turn. */
+            /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
             /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
             /** @description Reasoning in the format of the model's provider. */
             reasoning: components["schemas"]["JsonObject"];
         };
-        /** @description The model's reasoning in one turn, if the provider returns it. */
+        /** @description The model's reasoning in one turn. Only some providers return reasoning. */
         ReasoningCompletedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -4435,8 +4452,8 @@ export interface components {
             data: components["schemas"]["JsonObject"];
         };
         /**
-         * @description A tool call without its arguments and output. `GET /v1/runs/{run_id}/tool_calls` returns
-         *     them.
+         * @description A tool call without its arguments and output. Use `GET /v1/runs/{run_id}/tool_calls` to read
+         *     these fields.
          * @example {
          *       "agent": "clerk",
          *       "attempt": 3,
@@ -4554,9 +4571,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["RecentCall"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -4695,7 +4712,10 @@ export interface components {
             history?: components["schemas"]["HistoryLimitsInput"];
             /** @description Name of the agent. Unique in the project. Runs use it to refer to the agent. */
             name: string;
-            /** @description Description of the agent, for people and for agents that may hand over a run to it. */
+            /**
+             * @description Description of the agent, for people and for agents that may hand over a run to this
+             *     agent.
+             */
             description?: string | null;
             /** @description Custom metadata: up to 64 keys and 16 KiB as JSON. */
             metadata?: {
@@ -4724,13 +4744,13 @@ export interface components {
             /** @description Name of the MCP server. Unique in the project. */
             name: string;
             /**
-             * @description URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+             * @description URL of the MCP server. Runward calls it over streamable HTTP. Set either `url` or
              *     `command`.
              */
             url?: string | null;
             /**
-             * @description Command that starts the MCP server, which Runward then calls over standard input and output.
-             *     The operator must allow the command. Set either `url` or `command`.
+             * @description Command that starts the MCP server. Runward then calls the server over standard input and
+             *     output. The operator must allow the command. Set either `url` or `command`.
              */
             command?: string | null;
             /**
@@ -4739,8 +4759,8 @@ export interface components {
              */
             args?: string[];
             /**
-             * @description Filter that selects which tools of the server the project uses. By default, all tools are
-             *     used.
+             * @description Filter that selects which tools of the server the project uses. By default, the project uses
+             *     all tools.
              * @default {
              *       "deny": []
              *     }
@@ -4775,10 +4795,9 @@ export interface components {
             oauth?: components["schemas"]["OAuth"] | null;
         };
         /**
-         * @description A tool to register, which models can then call. Tools of type `webhook` need a `url`, tools
-         *     of type `agent` an `agent`, and tools of type `hosted` a `hosted` object. Tools of type
-         *     `webhook` and `client` also need `parameters`, unless `implements` is set. Sizes are in bytes
-         *     and durations in seconds.
+         * @description A tool to register. Tools of type `webhook` need a `url`, tools of type `agent` an `agent`,
+         *     and tools of type `hosted` a `hosted` object. Tools of type `webhook` and `client` also need
+         *     `parameters`, unless `implements` is set. Sizes are in bytes and durations in seconds.
          * @example {
          *       "approval": {
          *         "when": "args.amount > 100"
@@ -4810,8 +4829,8 @@ export interface components {
              */
             description?: string;
             /**
-             * @description JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-             *     arguments do not match it.
+             * @description JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+             *     match the schema, Runward does not send the call.
              */
             parameters?: components["schemas"]["JsonObject"];
             /**
@@ -4849,26 +4868,26 @@ export interface components {
                 [key: string]: string | components["schemas"]["SecretReferenceInput"];
             };
             /**
-             * @description Whether the model must follow the schema exactly: all properties are required, and no others
-             *     are allowed. Optional properties become nullable. Default: true.
+             * @description Whether the model must follow the schema exactly. If true, all properties are required, and
+             *     additional properties are not allowed. Optional properties become nullable. Default: true.
              * @default true
              */
             strict?: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-             *     `client`: calls have no timeout.
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
              */
             timeout_seconds?: number | null;
             /**
              * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-             *     fails. An object: the model reads its message. Default: `return_error`.
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
              * @default return_error
              */
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads its message. Default: `return_error`.
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
              * @default return_error
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
@@ -4933,8 +4952,8 @@ export interface components {
              */
             concurrency?: components["schemas"]["ConcurrencyInput"];
             /**
-             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
-             *     the model and stores them in full. Default: 65536.
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version. Default: 65536.
              * @default 65536
              */
             max_output_bytes?: number;
@@ -4969,10 +4988,7 @@ export interface components {
             decision: "reject";
             /** @description Message for the model. Null: the tool's `reject_message` or a built-in message. */
             message?: string | null;
-            /**
-             * @description Later calls to which Runward applies the rejection, too. Null: the rejection applies only to
-             *     this call.
-             */
+            /** @description How the rejection applies to later calls. Null: it applies only to this call. */
             remember?: components["schemas"]["RememberOptions"] | null;
         };
         /**
@@ -4981,8 +4997,8 @@ export interface components {
          */
         RememberOptions: {
             /**
-             * @description Calls to which the decision applies. `run`: the remaining calls of this run. `session`: also
-             *     calls of later runs of the session.
+             * @description Calls to which the decision applies. `run`: later calls of this run. `session`: later calls
+             *     of this run and of later runs of the session.
              */
             scope: components["schemas"]["RememberScope"];
             /**
@@ -5058,8 +5074,8 @@ export interface components {
         /** @description A person's record of a tool call's outcome. */
         Resolution: components["schemas"]["CompletedResolution"] | components["schemas"]["FailedResolution"] | components["schemas"]["RetryResolution"];
         /**
-         * @description A tool call whose outcome is unknown. A person must find it out and record it with `POST
-         *     /v1/runs/{run_id}/tool_calls/{call_id}/resolve`.
+         * @description A tool call whose outcome is unknown. A person must find out the outcome and record it with
+         *     `POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve`.
          */
         ResolveAction: {
             /**
@@ -5177,7 +5193,7 @@ export interface components {
         ResponseFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["ResponseFormatJsonSchema"];
         /**
          * @description Output format with a schema. If the output does not match the schema, the model may correct
-         *     it once.
+         *     the output once.
          */
         ResponseFormatJsonSchema: {
             /**
@@ -5186,13 +5202,13 @@ export interface components {
              */
             type: "json_schema";
             /**
-             * @description Name of the schema, which Runward returns unchanged. Default: an empty text.
+             * @description Name of the schema. Runward returns the name unchanged and does not use it. Default: an empty text.
              * @default
              */
             name?: string;
             /** @description JSON Schema that the output must match. */
             schema: components["schemas"]["JsonObject"];
-            /** @description Description of the schema, which Runward returns unchanged. */
+            /** @description Description of the schema. Runward returns the description unchanged and does not use it. */
             description?: string | null;
             /**
              * @description Value that Runward returns unchanged. Runward always validates the output against the
@@ -5248,7 +5264,7 @@ export interface components {
              * @enum {string}
              */
             type: "function";
-            /** @description Name of the function that the model uses to call it. */
+            /** @description Name of the function. The model uses this name to call the function. */
             name: string;
             /**
              * @description Description of the function for the model: what the function does and when to use it. Default: an empty text.
@@ -5301,7 +5317,7 @@ export interface components {
              * @enum {string}
              */
             type: "compaction";
-            /** @description Encrypted conversation, as the compaction returned it. */
+            /** @description Encrypted conversation from the compaction item. */
             encrypted_content: string;
             /** @description Creator of the compaction item. Accepted but ignored. */
             created_by?: string | null;
@@ -5313,7 +5329,10 @@ export interface components {
              * @enum {string}
              */
             type: "input_file";
-            /** @description URL from which the model's provider loads the file. Null if the file is in `file_data`. */
+            /**
+             * @description URL of the file. The model's provider loads the file from this URL. Null if the file is in
+             *     `file_data`.
+             */
             file_url?: string | null;
             /**
              * @description The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
@@ -5449,11 +5468,11 @@ export interface components {
              * @enum {string}
              */
             type: "mcp_approval_response";
-            /** @description ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`). */
+            /** @description ID of the `mcp_approval_request` item. It is the same as the ID of the approval (`apr_…`). */
             approval_request_id: string;
             /** @description Whether the approver approves the call. */
             approve: boolean;
-            /** @description Reason for a rejection, which the model reads. Null: Runward uses a built-in message. */
+            /** @description Reason for a rejection. The model reads it. Null: Runward uses a built-in message. */
             reason?: string | null;
         };
         /** @description A call of a registered tool that Runward ran in an earlier response. */
@@ -5491,7 +5510,7 @@ export interface components {
              * @enum {string}
              */
             type: "message";
-            /** @description Role of the message's author. `developer` has the same meaning as `system`. */
+            /** @description Role of the author of the message. `developer` has the same meaning as `system`. */
             role: components["schemas"]["ItemRole"];
             /** @description Content of the message: a text, or a list of parts. */
             content: string | components["schemas"]["ResponseInputPart"][];
@@ -5622,10 +5641,7 @@ export interface components {
             /** @description Position of the item in the response's `output`, counted from 0. */
             output_index: number;
         };
-        /**
-         * @description A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
-         *     `runward`.
-         */
+        /** @description A set of registered tools. Runward runs them. */
         ResponseMcpTool: {
             /**
              * @description Always `mcp`. (enum property replaced by openapi-typescript)
@@ -5641,8 +5657,8 @@ export interface components {
             allowed_tools: string[] | components["schemas"]["AllowedTools"];
         };
         /**
-         * @description A response in OpenAI's format. It covers a run until the run ends or waits for the client.
-         *     When the client then submits a result or a decision, a new response begins.
+         * @description A response in OpenAI's format. A response ends when its run ends or waits for the client. If
+         *     the client submits a result or a decision, the run continues with a new response.
          * @example {
          *       "id": "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *       "object": "response",
@@ -5705,11 +5721,11 @@ export interface components {
             model: string;
             /** @description ID of the response that this response continues. Null if it continues no response. */
             previous_response_id: string | null;
-            /** @description Instructions of the request. Null if the request has none. */
+            /** @description Instructions, as in the request. Null if the request has no instructions. */
             instructions: string | null;
-            /** @description Functions and registered tools of the request. */
+            /** @description Functions and registered tools, as in the request. */
             tools: components["schemas"]["JsonObject"][];
-            /** @description Tool choice of the request. */
+            /** @description Tool choice, as in the request. */
             tool_choice: components["schemas"]["JsonValue"];
             /**
              * @description Always `disabled`.
@@ -5720,17 +5736,17 @@ export interface components {
             parallel_tool_calls: boolean;
             /** @description Settings of the model's text output, as in the request. */
             text: components["schemas"]["JsonObject"];
-            /** @description Sampling temperature of the request. 1 if the request has none. */
+            /** @description Sampling temperature, as in the request. 1 if the request sets no temperature. */
             temperature: number;
-            /** @description Nucleus sampling probability of the request. 1 if the request has none. */
+            /** @description Nucleus sampling probability, as in the request. 1 if the request sets no probability. */
             top_p: number;
-            /** @description Presence penalty of the request. 0 if the request has none. */
+            /** @description Presence penalty, as in the request. 0 if the request sets no penalty. */
             presence_penalty: number;
-            /** @description Frequency penalty of the request. 0 if the request has none. */
+            /** @description Frequency penalty, as in the request. 0 if the request sets no penalty. */
             frequency_penalty: number;
             /** @description Number of log probabilities. Always 0. */
             top_logprobs: number;
-            /** @description Reasoning settings of the request. Null if the request has none. */
+            /** @description Reasoning settings, as in the request. Null if the request has no reasoning settings. */
             reasoning: components["schemas"]["JsonObject"] | null;
             /** @description Identifier of the end user, as in the request. Null if the request has none. */
             user: string | null;
@@ -5742,7 +5758,7 @@ export interface components {
             store: boolean;
             /** @description Whether the request that started the run set `background`. */
             background: boolean;
-            /** @description Service tier of the request. `default` if the request has none. */
+            /** @description Service tier, as in the request. `default` if the request sets no tier. */
             service_tier: string;
             /** @description Custom metadata of the run. */
             metadata: {
@@ -5872,16 +5888,16 @@ export interface components {
             /** @description Status of the item. */
             status: components["schemas"]["ResponseItemStatus"];
             /**
-             * @description Role of the message's author.
+             * @description Role of the author of the message.
              * @constant
              */
             role: "assistant";
-            /** @description Parts of the message. */
+            /** @description Parts of the message: texts and refusals. */
             content: components["schemas"]["ResponseOutputPart"][];
         };
         /** @description A part of a message of a response. Later versions may add types. Ignore those that you do not know. */
         ResponseOutputPart: components["schemas"]["ResponseOutputText"] | components["schemas"]["ResponseOutputRefusal"];
-        /** @description The model's reasoning, if the provider returns it. */
+        /** @description The model's reasoning. Only some providers return reasoning. */
         ResponseOutputReasoning: {
             /**
              * @description Always `reasoning`. (enum property replaced by openapi-typescript)
@@ -6132,8 +6148,8 @@ export interface components {
          */
         ResponseToolKind: "function" | "mcp";
         /**
-         * @description How often Runward retries a call and how long it waits between attempts. Delays are
-         *     randomized (full jitter) and count toward the call's timeout.
+         * @description How often Runward retries a call and how long it waits between attempts. Runward randomizes
+         *     the delays (full jitter). Delays count toward the call's timeout.
          */
         Retry: {
             /**
@@ -6159,8 +6175,8 @@ export interface components {
             on?: number[];
         };
         /**
-         * @description How often Runward retries a call and how long it waits between attempts. Delays are
-         *     randomized (full jitter) and count toward the call's timeout.
+         * @description How often Runward retries a call and how long it waits between attempts. Runward randomizes
+         *     the delays (full jitter). Delays count toward the call's timeout.
          */
         RetryInput: {
             /**
@@ -6185,10 +6201,10 @@ export interface components {
              */
             on?: number[];
         };
-        /** @description Send the call again because it did not take effect. */
+        /** @description Record that the call did not take effect, so that Runward sends it again. */
         RetryResolution: {
             /**
-             * @description `retry`: the call did not take effect. Runward sends it again. (enum property replaced by openapi-typescript)
+             * @description `retry`: the call did not take effect, and Runward sends it again. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             resolution: "retry";
@@ -6296,8 +6312,8 @@ export interface components {
              */
             agent: string | null;
             /**
-             * @description Model of the run, or several models in order of preference. Null for a workflow, which has no
-             *     model.
+             * @description Model of the run, or a list of models in order of preference. Null for a workflow, because
+             *     workflows have no model.
              */
             model: string | string[] | null;
             /** @description ID of the session that the run belongs to. Null if the run belongs to no session. */
@@ -6317,7 +6333,7 @@ export interface components {
             usage: components["schemas"]["Usage"];
             /**
              * @description Final output: the text of the model, or the result of the tool that ended the run. Null until
-             *     there is an output.
+             *     the run has an output.
              */
             output: components["schemas"]["JsonValue"];
             /** @description Final output parsed as JSON. Null if the run has no `output_schema` or no output yet. */
@@ -6328,12 +6344,12 @@ export interface components {
             incomplete_details: components["schemas"]["IncompleteDetails"] | null;
             /**
              * @description Actions that a person or a client must perform for this run or its child runs at any depth.
-             *     The list can contain actions while `status` is not `requires_action`.
+             *     The list may contain actions even if `status` is not `requires_action`.
              */
             required_actions: components["schemas"]["RequiredAction"][];
             /**
-             * @description Tool calls of this run or its child runs at any depth that wait for a callback of their
-             *     tool.
+             * @description Tool calls that wait for a callback of their tool. The list covers this run and its child
+             *     runs at any depth.
              */
             waiting_for: components["schemas"]["CallbackWait"][];
             /** @description Sequence number of the newest event of the run. */
@@ -6427,8 +6443,8 @@ export interface components {
             /** @description Name of the agent that the run was started with. Null if the run uses no registered agent. */
             agent: string | null;
             /**
-             * @description Model of the run, or several models in order of preference. Null for a workflow, which has no
-             *     model.
+             * @description Model of the run, or a list of models in order of preference. Null for a workflow, because
+             *     workflows have no model.
              */
             model: string | string[] | null;
             /** @description Names of the tools that the run may call. */
@@ -6536,7 +6552,7 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunEndedData"];
         };
-        /** @description A call of a hosted tool, which the model's provider ran, and its result. */
+        /** @description A hosted tool call, which the model's provider ran, together with its result. */
         RunHostedCallItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
@@ -6553,7 +6569,10 @@ export interface components {
             call_id: string;
             /** @description Name of the hosted tool. */
             name: string;
-            /** @description Kind of the hosted tool, or the provider's own name for it. */
+            /**
+             * @description Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+             *     it.
+             */
             kind: string;
             /** @description Name of the provider that ran the tool. */
             provider: string;
@@ -6709,9 +6728,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Run"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -6729,7 +6748,7 @@ export interface components {
              * @enum {string}
              */
             type: "message";
-            /** @description Role of the message's author. */
+            /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["ItemPart"][];
@@ -6950,7 +6969,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When the current value was set.
+             * @description When the current value of the secret was set.
              */
             updated_at: string;
         };
@@ -6982,9 +7001,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Secret"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -7070,7 +7089,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A call of a hosted tool, which the model's provider ran, and its result. */
+        /** @description A hosted tool call, which the model's provider ran, together with its result. */
         SessionHostedCallItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
@@ -7085,7 +7104,10 @@ export interface components {
             call_id: string;
             /** @description Name of the hosted tool. */
             name: string;
-            /** @description Kind of the hosted tool, or the provider's own name for it. */
+            /**
+             * @description Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+             *     it.
+             */
             kind: string;
             /** @description Name of the provider that ran the tool. */
             provider: string;
@@ -7171,9 +7193,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Session"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -7189,7 +7211,7 @@ export interface components {
              * @enum {string}
              */
             type: "message";
-            /** @description Role of the message's author. */
+            /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
             /** @description Content of the message: a text, or a list of texts, images, and files. */
             content: string | components["schemas"]["ItemPart"][];
@@ -7295,8 +7317,8 @@ export interface components {
             /** @description Input of the run: a text, or the messages of a conversation. */
             input: components["schemas"]["Input"];
             /**
-             * @description Name of a registered agent. If it is set, fields that configure an agent, such as `model` or
-             *     `tools`, are not allowed. Null: the request itself contains the configuration.
+             * @description Name of a registered agent. If `agent` is set, the request must not set fields that configure
+             *     an agent, such as `model` or `tools`. Null: the request itself contains the configuration.
              */
             agent?: string | null;
             /**
@@ -7477,16 +7499,16 @@ export interface components {
         /** @description Tools whose first successful result ends the run. */
         StopAtTools: {
             /**
-             * @description Names of tools. The first successful result of one of them ends the run and becomes its
-             *     output.
+             * @description Names of tools. The first successful result of any of these tools ends the run and becomes
+             *     its output.
              */
             stop_at: string[];
         };
         /** @description Tools whose first successful result ends the run. */
         StopAtToolsInput: {
             /**
-             * @description Names of tools. The first successful result of one of them ends the run and becomes its
-             *     output.
+             * @description Names of tools. The first successful result of any of these tools ends the run and becomes
+             *     its output.
              */
             stop_at: string[];
         };
@@ -7535,7 +7557,7 @@ export interface components {
         };
         /** @description Data of a piece of a streamed text. */
         TextDeltaData: {
-            /** @description Number of the turn. */
+            /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
             /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
@@ -7612,8 +7634,8 @@ export interface components {
              */
             description: string;
             /**
-             * @description JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-             *     arguments do not match it.
+             * @description JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+             *     match the schema, Runward does not send the call.
              */
             parameters: components["schemas"]["JsonObject"];
             /**
@@ -7651,26 +7673,26 @@ export interface components {
                 [key: string]: string | components["schemas"]["SecretReference"];
             };
             /**
-             * @description Whether the model must follow the schema exactly: all properties are required, and no others
-             *     are allowed. Optional properties become nullable.
+             * @description Whether the model must follow the schema exactly. If true, all properties are required, and
+             *     additional properties are not allowed. Optional properties become nullable.
              * @default true
              */
             strict: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-             *     `client`: calls have no timeout.
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
              */
             timeout_seconds: number | null;
             /**
              * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads the `message` of the object.
              * @default return_error
              */
             on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads the `message` of the object.
              * @default return_error
              */
             on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
@@ -7735,8 +7757,8 @@ export interface components {
              */
             concurrency: components["schemas"]["Concurrency"];
             /**
-             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
-             *     the model and stores them in full.
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version.
              * @default 65536
              */
             max_output_bytes: number;
@@ -7781,7 +7803,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When this version was created.
+             * @description When this version of the resource was created.
              */
             updated_at: string;
         };
@@ -7847,7 +7869,7 @@ export interface components {
             arguments: components["schemas"]["JsonObject"];
             /** @description Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`. */
             omitted_arguments: components["schemas"]["OmittedArgument"][];
-            /** @description Arguments that the model requested. Null unless an approver edited them. */
+            /** @description Arguments that the model requested. Null if no approver edited the arguments. */
             original_arguments: components["schemas"]["JsonObject"] | null;
             /** @description Digest of the tool, its version, its target URL, and the arguments. */
             digest: string;
@@ -7896,13 +7918,13 @@ export interface components {
             started_at: string | null;
             /**
              * @description When Runward stops accepting a callback or a client's result for the call. Null if there is
-             *     no such limit.
+             *     no deadline.
              */
             deadline_at: string | null;
             /** @description When the call got its result. Null while the call is open. */
             ended_at: string | null;
         };
-        /** @description A person decided about the call, or a remembered decision covered it. */
+        /** @description A person decided on the call, or Runward applied a remembered decision. */
         ToolCallApprovalDecidedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -7952,7 +7974,7 @@ export interface components {
         };
         /** @description Data of a `tool_call.arguments.delta` event. */
         ToolCallArgumentsDeltaData: {
-            /** @description Number of the turn. */
+            /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
             /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
             agent: string | null;
@@ -7994,7 +8016,7 @@ export interface components {
             tool_version: number;
             /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
             agent: string | null;
-            /** @description Number of the last attempt. */
+            /** @description Number of the last attempt, counted from 1 for each call. */
             attempt: number;
             /**
              * @description Number that increases each time a worker claims the run. If two requests for one call differ,
@@ -8063,8 +8085,8 @@ export interface components {
             /** @description Type of the tool. Null if the tool does not exist. */
             tool_type?: components["schemas"]["ToolType"] | null;
             /**
-             * @description Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
-             *     calls that the provider ran.
+             * @description Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+             *     it. Set only for calls that the provider ran.
              */
             hosted?: string;
             /** @description Number of the turn whose response requested the call. */
@@ -8089,7 +8111,7 @@ export interface components {
              */
             truncated?: true;
         };
-        /** @description The model requested a tool call. The data contains its exact arguments. */
+        /** @description The model requested a tool call. The data contains the exact arguments. */
         ToolCallCreatedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -8120,8 +8142,8 @@ export interface components {
             /** @description Name of the tool that the call is for. */
             tool: string;
             /**
-             * @description Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
-             *     calls that the provider ran.
+             * @description Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+             *     it. Set only for calls that the provider ran.
              */
             hosted?: string;
             /** @description Number of attempts of the call. */
@@ -8246,9 +8268,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["ToolCall"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -8369,7 +8391,7 @@ export interface components {
             agent: string | null;
             /** @description Arguments of the call. They match the tool's `parameters`. */
             arguments: components["schemas"]["JsonObject"];
-            /** @description Context that the client set when it started the run. Null if the client set none. */
+            /** @description Context that the client set when it started the run. Null if the client set no context. */
             context: components["schemas"]["JsonObject"] | null;
             /** @description Number of the attempt, counted from 1 for each call. */
             attempt: number;
@@ -8383,8 +8405,8 @@ export interface components {
             /** @description Callback address for tools that return 202 and submit the result later. */
             callback: components["schemas"]["CallbackAddress"];
             /**
-             * @description Input that the client submitted after the tool requested it with `input_required`: the
-             *     client's `responses` and the tool's `state`.
+             * @description Input that the client submitted for an `input_required` request of the tool. It contains the
+             *     client's `responses` and the tool's `state`. Set only if the tool requested input.
              */
             input?: components["schemas"]["JsonObject"];
         };
@@ -8396,7 +8418,7 @@ export interface components {
             tool: string;
             /** @description Number of the attempt, counted from 1 for each call. */
             attempt: number;
-            /** @description Digest of the call: its tool, tool version, target URL, and arguments. */
+            /** @description Digest of the tool, its version, its target URL, and the arguments. */
             digest: string;
             /**
              * @description Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. All
@@ -8404,8 +8426,8 @@ export interface components {
              */
             webhook_id: string;
             /**
-             * @description Time limit of the call in seconds. Null if the call has no timeout. Runward then waits until
-             *     the run ends.
+             * @description Time limit of the call in seconds. Null: the call has no timeout, and Runward waits until the
+             *     run ends.
              */
             timeout_seconds: number | null;
         };
@@ -8559,9 +8581,9 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Tool"][];
-            /** @description Cursor for the previous page: pass it as `before`. It is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
-            /** @description Cursor for the next page: pass it as `after`. It is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
@@ -8679,7 +8701,7 @@ export interface components {
          */
         UnknownOutcomeMode: "return_error" | "ask" | "fail_run";
         /**
-         * @description The fields to update. A field that is given replaces the previous value completely. Other
+         * @description The fields to update. Each field in the request replaces the previous value completely. Other
          *     fields keep their values.
          */
         UpdateAgent: {
@@ -8766,7 +8788,10 @@ export interface components {
              *     model sees all of it.
              */
             history?: components["schemas"]["HistoryLimitsInput"];
-            /** @description Description of the agent, for people and for agents that may hand over a run to it. */
+            /**
+             * @description Description of the agent, for people and for agents that may hand over a run to this
+             *     agent.
+             */
             description?: string | null;
             /** @description Custom metadata: up to 64 keys and 16 KiB as JSON. */
             metadata?: {
@@ -8774,26 +8799,26 @@ export interface components {
             };
         };
         /**
-         * @description The fields to update. A field that is given replaces the previous value completely. A new
-         *     `url` also requires new `headers` and `oauth`, unless they contain only references to
+         * @description The fields to update. Each field in the request replaces the previous value completely. A new
+         *     `url` also requires new `headers` and `oauth`, unless these fields contain only references to
          *     secrets.
          */
         UpdateMcpServer: {
             /**
-             * @description URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+             * @description URL of the MCP server. Runward calls it over streamable HTTP. Set either `url` or
              *     `command`.
              */
             url?: string | null;
             /**
-             * @description Command that starts the MCP server, which Runward then calls over standard input and output.
-             *     The operator must allow the command. Set either `url` or `command`.
+             * @description Command that starts the MCP server. Runward then calls the server over standard input and
+             *     output. The operator must allow the command. Set either `url` or `command`.
              */
             command?: string | null;
             /** @description Arguments of the command. */
             args?: string[];
             /**
-             * @description Filter that selects which tools of the server the project uses. By default, all tools are
-             *     used.
+             * @description Filter that selects which tools of the server the project uses. By default, the project uses
+             *     all tools.
              */
             tools?: components["schemas"]["ToolFilterInput"];
             /**
@@ -8825,8 +8850,8 @@ export interface components {
             oauth?: components["schemas"]["OAuth"] | null;
         };
         /**
-         * @description The fields to update. Runward merges `state` by key: a given key replaces the previous value,
-         *     null removes the key, and other keys stay.
+         * @description The fields to update. Runward merges `state` by key: a new value replaces the previous value
+         *     of the same key, and null removes the key. Other keys keep their values.
          * @example {
          *       "name": "Order A-1018",
          *       "state": {
@@ -8838,8 +8863,8 @@ export interface components {
             /** @description Name of the session, for people. Null removes the name. */
             name?: string | null;
             /**
-             * @description Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB as
-             *     JSON.
+             * @description Custom metadata: up to 64 keys and 16 KiB as JSON. It replaces the previous metadata
+             *     completely.
              */
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
@@ -8856,16 +8881,16 @@ export interface components {
             on_conflict?: components["schemas"]["ConflictMode"];
         };
         /**
-         * @description The fields to update. A field that is given replaces the previous value completely. For tools
-         *     of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
-         *     updated. Null then restores the original value.
+         * @description The fields to update. Each field in the request replaces the previous value completely. For
+         *     tools of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
+         *     updated. For these tools, null restores the original value.
          */
         UpdateTool: {
             /** @description Description of the tool for the model: what the tool does and when to use it. */
             description?: string;
             /**
-             * @description JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-             *     arguments do not match it.
+             * @description JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+             *     match the schema, Runward does not send the call.
              */
             parameters?: components["schemas"]["JsonObject"];
             /**
@@ -8894,24 +8919,24 @@ export interface components {
                 [key: string]: string | components["schemas"]["SecretReferenceInput"];
             };
             /**
-             * @description Whether the model must follow the schema exactly: all properties are required, and no others
-             *     are allowed. Optional properties become nullable.
+             * @description Whether the model must follow the schema exactly. If true, all properties are required, and
+             *     additional properties are not allowed. Optional properties become nullable.
              */
             strict?: boolean;
             /**
              * @description Timeout of one call in seconds, including all its attempts. Null: the run's
-             *     `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-             *     `client`: calls have no timeout.
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
              */
             timeout_seconds?: number | null;
             /**
              * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads the `message` of the object.
              */
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads its message.
+             *     fails. An object: the model reads the `message` of the object.
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
             /**
@@ -8955,8 +8980,8 @@ export interface components {
             /** @description How many calls of the tool may run at the same time within one run. */
             concurrency?: components["schemas"]["ConcurrencyInput"] | null;
             /**
-             * @description Maximum size in bytes of a result that the model reads. Runward truncates longer results for
-             *     the model and stores them in full.
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version.
              */
             max_output_bytes?: number | null;
             /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
@@ -9060,14 +9085,14 @@ export interface components {
          *     verdict.
          */
         WebhookGuardrail: {
-            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
+            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call is sent (`input`), or after the call returned a result (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
             stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "webhook";
-            /** @description URL that Runward sends the request to. */
+            /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
@@ -9080,14 +9105,14 @@ export interface components {
          *     verdict.
          */
         WebhookGuardrailInput: {
-            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
+            /** @description Stage at which Runward calls the guardrail: before an approval is created (`pre_approval`), before the call is sent (`input`), or after the call returned a result (`output`). Guardrails of agents and projects can also check the run's input (`run_input`) and final output (`run_output`). */
             stage: components["schemas"]["GuardrailStage"];
             /**
              * @description `webhook`: Runward sends a signed POST request. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             type: "webhook";
-            /** @description URL that Runward sends the request to. */
+            /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
@@ -9110,7 +9135,7 @@ export interface components {
              * @enum {string}
              */
             type: "webhook";
-            /** @description URL that Runward sends the request to. */
+            /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
@@ -9133,7 +9158,7 @@ export interface components {
              * @enum {string}
              */
             type: "webhook";
-            /** @description URL that Runward sends the request to. */
+            /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
              * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
@@ -9146,7 +9171,7 @@ export interface components {
         /** @description The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a duplicate key. */
         BadRequest: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9157,7 +9182,7 @@ export interface components {
         /** @description The request has no valid API key. */
         Unauthorized: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9168,7 +9193,7 @@ export interface components {
         /** @description The API key does not have the required scope. For the console's session: the request did not come from a page of the console. */
         Forbidden: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9179,7 +9204,7 @@ export interface components {
         /** @description The resource does not exist or belongs to another project. */
         NotFound: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9190,7 +9215,7 @@ export interface components {
         /** @description The body did not arrive in time. */
         RequestTimeout: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9201,7 +9226,7 @@ export interface components {
         /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically, because the same request fails again until the resource changes. */
         Conflict: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9212,7 +9237,7 @@ export interface components {
         /** @description The result arrived too late. Runward stored the result, but the result has no effect. */
         Gone: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9223,7 +9248,7 @@ export interface components {
         /** @description The body is too large. */
         RequestEntityTooLarge: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9234,7 +9259,7 @@ export interface components {
         /** @description The body is not JSON in UTF-8. */
         UnsupportedMediaType: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9245,7 +9270,7 @@ export interface components {
         /** @description A value of the request is invalid. `errors` lists the path of each invalid value. */
         UnprocessableEntity: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9256,7 +9281,7 @@ export interface components {
         /** @description Another service that the request depends on did not respond. */
         FailedDependency: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9267,7 +9292,7 @@ export interface components {
         /** @description A rate limit or quota of the project is exceeded. Nothing was changed. Retry after the number of seconds in `Retry-After`. */
         TooManyRequests: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
@@ -9280,7 +9305,7 @@ export interface components {
         /** @description Runward failed unexpectedly. To find the error, search Runward's log for the request ID. */
         InternalServerError: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9291,7 +9316,7 @@ export interface components {
         /** @description Runward is temporarily unavailable, and the request may have taken effect. Retry with the same `Idempotency-Key` after the number of seconds in `Retry-After`. */
         ServiceUnavailable: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
@@ -9304,7 +9329,7 @@ export interface components {
         /** @description The body is not valid JSON, or a value is invalid. `param` names the value. */
         OpenAIBadRequest: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9315,7 +9340,7 @@ export interface components {
         /** @description The request has no valid API key. */
         OpenAIUnauthorized: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9326,7 +9351,7 @@ export interface components {
         /** @description The API key does not have the required scope. For the console's session: the request did not come from a page of the console. */
         OpenAIForbidden: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9337,7 +9362,7 @@ export interface components {
         /** @description The resource does not exist or belongs to another project. */
         OpenAINotFound: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9348,7 +9373,7 @@ export interface components {
         /** @description The body did not arrive in time. */
         OpenAIRequestTimeout: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9359,7 +9384,7 @@ export interface components {
         /** @description The state of the resource does not allow the request. If the response has the header `x-should-retry: false`, do not retry automatically, because the same request fails again until the resource changes. */
         OpenAIConflict: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9370,7 +9395,7 @@ export interface components {
         /** @description The body is too large. */
         OpenAIRequestEntityTooLarge: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9381,7 +9406,7 @@ export interface components {
         /** @description The body is not JSON in UTF-8. */
         OpenAIUnsupportedMediaType: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9392,7 +9417,7 @@ export interface components {
         /** @description A rate limit or quota of the project is exceeded. Nothing was changed. Retry after the number of seconds in `Retry-After`. */
         OpenAITooManyRequests: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
@@ -9405,7 +9430,7 @@ export interface components {
         /** @description Runward failed unexpectedly. To find the error, search Runward's log for the request ID. */
         OpenAIInternalServerError: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 [name: string]: unknown;
             };
@@ -9416,7 +9441,7 @@ export interface components {
         /** @description Runward is temporarily unavailable, and the request may have taken effect. Retry with the same `Idempotency-Key` after the number of seconds in `Retry-After`. */
         OpenAIServiceUnavailable: {
             headers: {
-                /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
@@ -9839,7 +9864,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -9852,7 +9877,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -9894,7 +9919,7 @@ export interface operations {
             /** @description Runward accepted the run. With `wait`, the run has also ended or reached the status `requires_action`. If the client accepts `text/event-stream`, the response is the stream of the run's events. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -9906,7 +9931,7 @@ export interface operations {
             /** @description Runward accepted the run. The run and its first event are stored durably. */
             202: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -9951,7 +9976,7 @@ export interface operations {
             /** @description One execution of an agent or a model, from its input to a final status. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -9964,7 +9989,7 @@ export interface operations {
             /** @description The run has neither ended nor reached the status `requires_action` within the time in `wait`. */
             202: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -9975,7 +10000,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10016,7 +10041,7 @@ export interface operations {
             /** @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and hosted tool calls. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10029,7 +10054,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10070,7 +10095,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10083,7 +10108,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10122,7 +10147,7 @@ export interface operations {
             /** @description One execution of an agent or a model, from its input to a final status. */
             202: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10166,7 +10191,7 @@ export interface operations {
             /** @description One execution of an agent or a model, from its input to a final status. */
             202: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10207,7 +10232,7 @@ export interface operations {
             /** @description One execution of an agent or a model, from its input to a final status. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10248,7 +10273,7 @@ export interface operations {
             /** @description A response in OpenAI's format. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10275,7 +10300,7 @@ export interface operations {
             query?: {
                 /** @description Whether to return a stream of the response's events. Default: false. */
                 stream?: boolean;
-                /** @description `sequence_number` of the last event that the client received. The stream continues with the event that follows it. */
+                /** @description `sequence_number` of the last event that the client received. The stream begins with the next event. */
                 starting_after?: number;
                 /** @description Whether events have random padding. Runward supports only false. Default: false. */
                 include_obfuscation?: boolean;
@@ -10292,7 +10317,7 @@ export interface operations {
             /** @description A response in OpenAI's format. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10306,7 +10331,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10338,7 +10363,7 @@ export interface operations {
             /** @description A response in OpenAI's format. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10379,7 +10404,7 @@ export interface operations {
             /** @description The input items of a response. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10392,7 +10417,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10425,7 +10450,7 @@ export interface operations {
             /** @description A compacted conversation. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10467,7 +10492,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10480,7 +10505,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10515,7 +10540,7 @@ export interface operations {
             /** @description A conversation shared by several runs. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10551,7 +10576,7 @@ export interface operations {
             /** @description A conversation shared by several runs. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10564,7 +10589,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10595,7 +10620,7 @@ export interface operations {
             /** @description The operation succeeded. */
             204: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10629,7 +10654,7 @@ export interface operations {
             /** @description A conversation shared by several runs. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10675,7 +10700,7 @@ export interface operations {
             /** @description A page of a session's conversation: the items of the runs that have ended. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10688,7 +10713,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10727,7 +10752,7 @@ export interface operations {
             /** @description A conversation shared by several runs. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10782,7 +10807,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10796,7 +10821,7 @@ export interface operations {
             /** @description The run has ended, and the client has received all its events. */
             204: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10805,7 +10830,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10851,7 +10876,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10864,7 +10889,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10898,7 +10923,7 @@ export interface operations {
             /** @description A request for a person's decision on one tool call. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10911,7 +10936,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -10950,7 +10975,7 @@ export interface operations {
             /** @description A request for a person's decision on one tool call. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -10987,7 +11012,7 @@ export interface operations {
             /** @description The tool calls of a project that wait for a person or a client, most urgent first. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11000,7 +11025,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11036,7 +11061,7 @@ export interface operations {
             /** @description A tool call of a run, from the model's request to its result. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11049,7 +11074,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11090,7 +11115,7 @@ export interface operations {
             /** @description A tool call of a run, from the model's request to its result. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11136,7 +11161,7 @@ export interface operations {
             /** @description A tool call of a run, from the model's request to its result. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11177,7 +11202,7 @@ export interface operations {
             /** @description Runward has accepted the callback. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11218,7 +11243,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11231,7 +11256,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11266,7 +11291,7 @@ export interface operations {
             /** @description A tool that was just registered, with its signing secret. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11302,7 +11327,7 @@ export interface operations {
             /** @description A registered tool. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11315,7 +11340,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11346,7 +11371,7 @@ export interface operations {
             /** @description The operation succeeded. */
             204: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11380,7 +11405,7 @@ export interface operations {
             /** @description A registered tool. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11420,7 +11445,7 @@ export interface operations {
             /** @description The new signing secret of a tool. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11457,7 +11482,7 @@ export interface operations {
             /** @description The result of a test call. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11503,7 +11528,7 @@ export interface operations {
             /** @description A page of a tool's calls. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11516,7 +11541,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11554,7 +11579,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11567,7 +11592,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11602,7 +11627,7 @@ export interface operations {
             /** @description A registered MCP server. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11639,7 +11664,7 @@ export interface operations {
             /** @description A registered MCP server. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11652,7 +11677,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11683,7 +11708,7 @@ export interface operations {
             /** @description The operation succeeded. */
             204: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11717,7 +11742,7 @@ export interface operations {
             /** @description A registered MCP server. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11758,7 +11783,7 @@ export interface operations {
             /** @description A registered MCP server. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11792,7 +11817,7 @@ export interface operations {
             /** @description A stored secret, without its value. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11805,7 +11830,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11840,7 +11865,7 @@ export interface operations {
             /** @description The secret already existed and has the new value. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11851,7 +11876,7 @@ export interface operations {
             /** @description A stored secret, without its value. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11888,7 +11913,7 @@ export interface operations {
             /** @description The operation succeeded. */
             204: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -11924,7 +11949,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11937,7 +11962,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11974,7 +11999,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -11987,7 +12012,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12022,7 +12047,7 @@ export interface operations {
             /** @description A registered agent in its current version. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12061,7 +12086,7 @@ export interface operations {
             /** @description A registered agent in its current version. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12074,7 +12099,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12106,7 +12131,7 @@ export interface operations {
             /** @description The operation succeeded. */
             204: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12140,7 +12165,7 @@ export interface operations {
             /** @description A registered agent in its current version. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12184,7 +12209,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12197,7 +12222,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12226,7 +12251,7 @@ export interface operations {
             /** @description The hooks and guardrails that apply to every run of the project. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12239,7 +12264,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12270,7 +12295,7 @@ export interface operations {
             /** @description The hooks and guardrails that apply to every run of the project. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12306,7 +12331,7 @@ export interface operations {
             /** @description The project's new signing secret for guardrails and hooks. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12344,7 +12369,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12357,7 +12382,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12392,7 +12417,7 @@ export interface operations {
             /** @description An API key that was just created, with its secret. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12428,7 +12453,7 @@ export interface operations {
             /** @description An API key, without its secret. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12441,7 +12466,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12472,7 +12497,7 @@ export interface operations {
             /** @description An API key, without its secret. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12510,7 +12535,7 @@ export interface operations {
             /** @description A page of a list. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12523,7 +12548,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12558,7 +12583,7 @@ export interface operations {
             /** @description A project, which has its own tools, runs, and API keys. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12601,7 +12626,7 @@ export interface operations {
             /** @description An API key that was just created, with its secret. */
             201: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     [name: string]: unknown;
                 };
@@ -12635,7 +12660,7 @@ export interface operations {
             /** @description Capabilities of this deployment. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12648,7 +12673,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12675,7 +12700,7 @@ export interface operations {
             /** @description The process is alive. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12688,7 +12713,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12713,7 +12738,7 @@ export interface operations {
             /** @description The process is ready for requests. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12726,7 +12751,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12751,7 +12776,7 @@ export interface operations {
             /** @description Metrics in the Prometheus text format. */
             200: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12764,7 +12789,7 @@ export interface operations {
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
             304: {
                 headers: {
-                    /** @description ID of the request. Runward uses the ID that the client sent if it is valid. Otherwise, it generates one. */
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
                     "X-Request-Id"?: string;
                     /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
                     ETag?: string;
@@ -12792,7 +12817,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. While a secret is being rotated, there are two signatures, separated by a space.
+                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. During a rotation of the secret, the header contains two signatures, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -12855,7 +12880,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. While a secret is being rotated, there are two signatures, separated by a space.
+                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. During a rotation of the secret, the header contains two signatures, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;
@@ -12902,7 +12927,7 @@ export interface operations {
                  */
                 "webhook-timestamp": string;
                 /**
-                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. While a secret is being rotated, there are two signatures, separated by a space.
+                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. During a rotation of the secret, the header contains two signatures, separated by a space.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": string;

@@ -39,11 +39,11 @@ class PendingAction(ResponseModel):
     approval_id: str | None = None
     """ID of the approval. Set only for the type `approval`."""
     requested_at: datetime
-    """When the approval was created. For the other types, when the last attempt of the call
-    started, or when the model requested the call if there was no attempt."""
+    """When the call started to wait. For a call without an approval, this is the start of its last
+    attempt or, if there was none, the time of the model's request."""
     expires_at: datetime | None = None
-    """When the call stops waiting if nobody acts. Null for the type `resolve`, because these calls
-    wait without a limit."""
+    """When the wait ends automatically. Null for the type `resolve`, because these calls have no
+    time limit."""
 
     @classmethod
     def from_row(cls, action: required_actions.PendingAction) -> Self:

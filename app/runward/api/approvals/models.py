@@ -95,8 +95,8 @@ class Approval(ResponseModel):
     edited_arguments: JsonObject | None = None
     """Arguments that the approver set. Null for all decisions other than `edit`."""
     digest: str
-    """Digest of the tool, its version, its target URL, and the arguments. If a decision contains
-    this digest, Runward refuses the decision when the call has changed."""
+    """Digest of the tool, its version, its target URL, and the arguments. A decision can include
+    the digest. If the call has changed, Runward then refuses the decision."""
     status: ApprovalStatus
     """Status of the approval. It is `pending` until a person decides, the approval expires, the run
     ends, or the tool changes."""

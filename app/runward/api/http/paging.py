@@ -33,17 +33,17 @@ class Page(BaseModel, Generic[Item]):
     first_id: Annotated[
         str | None,
         Field(
-            description="Cursor for the previous page: pass it as `before`. It is the ID of the "
-            "first item, or of the last resource that a search examined. Null if the page is "
-            "empty and no search can continue."
+            description="Cursor for the previous page. Pass it as `before`. The cursor is the ID "
+            "of the first item, or of the last resource that a search examined. Null if the page "
+            "is empty and no search can continue."
         ),
     ]
     last_id: Annotated[
         str | None,
         Field(
-            description="Cursor for the next page: pass it as `after`. It is the ID of the last "
-            "item, or of the last resource that a search examined. Null if the page is empty and "
-            "no search can continue."
+            description="Cursor for the next page. Pass it as `after`. The cursor is the ID of "
+            "the last item, or of the last resource that a search examined. Null if the page is "
+            "empty and no search can continue."
         ),
     ]
     has_more: Annotated[

@@ -57,8 +57,8 @@ _OPENAI_ERRORS: Final[Mapping[int, str]] = {
 _NOT_OPENAI: Final = frozenset({410, 422, 424})
 _REQUEST_ID: Final[Json] = {
     "X-Request-Id": {
-        "description": "ID of the request. Runward uses the ID that the client sent if it is "
-        "valid. Otherwise, it generates one.",
+        "description": "ID of the request. If the client sent a valid ID, Runward uses this ID. "
+        "Otherwise, Runward generates one.",
         "schema": {"type": "string"},
     }
 }

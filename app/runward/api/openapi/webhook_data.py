@@ -25,7 +25,7 @@ Item: TypeAlias = Annotated[
 
 @documented
 class CallbackAddress(TypedDict):
-    """Callback address of a call. A tool that returns 202 submits its result there."""
+    """Callback address of a call. A tool that returns 202 submits the result to this address."""
 
     url: str
     """URL for POST requests with a Callback as body. No API key is needed."""
@@ -51,7 +51,7 @@ class ToolCallRequest(TypedDict):
     arguments: JsonObject
     """Arguments of the call. They match the tool's `parameters`."""
     context: JsonObject | None
-    """Context that the client set when it started the run. Null if the client set none."""
+    """Context that the client set when it started the run. Null if the client set no context."""
     attempt: int
     """Number of the attempt, counted from 1 for each call."""
     fence: int
@@ -62,8 +62,8 @@ class ToolCallRequest(TypedDict):
     callback: CallbackAddress
     """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """Input that the client submitted after the tool requested it with `input_required`: the
-    client's `responses` and the tool's `state`."""
+    """Input that the client submitted for an `input_required` request of the tool. It contains the
+    client's `responses` and the tool's `state`. Set only if the tool requested input."""
 
 
 @documented
@@ -82,7 +82,7 @@ class ToolCallCancellation(TypedDict):
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     attempt: int
-    """Number of the last attempt."""
+    """Number of the last attempt, counted from 1 for each call."""
     fence: int
     """Number that increases each time a worker claims the run. If two requests for one call differ,
     trust the request with the higher number."""
@@ -109,7 +109,7 @@ class GuardrailRequest(TypedDict):
     """Name of the agent that currently executes the run. Null if the run uses no registered
     agent."""
     context: JsonObject | None
-    """Context that the client set when it started the run. Null if the client set none."""
+    """Context that the client set when it started the run. Null if the client set no context."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for the stages `input` and `output`."""
     tool: NotRequired[str]
@@ -156,9 +156,9 @@ class HookRequest(TypedDict):
     """Name of the agent that currently executes the run. Null if the run uses no registered
     agent."""
     context: JsonObject | None
-    """Context that the client set when it started the run. Null if the client set none."""
+    """Context that the client set when it started the run. Null if the client set no context."""
     turn: int
-    """Number of the turn."""
+    """Number of the current turn, counted from 1 in each run."""
     items: NotRequired[list[Item]]
     """Items of the conversation that the model is about to read. Set only for `before_model`."""
     message: NotRequired[str]

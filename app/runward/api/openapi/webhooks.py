@@ -22,7 +22,8 @@ _HEADERS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "webhook-signature",
         "Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. "
-        "While a secret is being rotated, there are two signatures, separated by a space.",
+        "During a rotation of the secret, the header contains two signatures, separated by a "
+        "space.",
         "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
     ),
 )

@@ -48,7 +48,8 @@ class RegisterAgent(AgentFields):
     name: ToolName
     """Name of the agent. Unique in the project. Runs use it to refer to the agent."""
     description: Description | None = None
-    """Description of the agent, for people and for agents that may hand over a run to it."""
+    """Description of the agent, for people and for agents that may hand over a run to this
+    agent."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
@@ -71,7 +72,7 @@ class Agent(RegisterAgent):
     created_at: datetime
     """When the agent was registered."""
     updated_at: datetime
-    """When this version was created."""
+    """When this version of the resource was created."""
 
     @classmethod
     def from_row(cls, agent: RegisteredAgent) -> Self:
@@ -94,7 +95,7 @@ _AgentPatchFields = create_request_model(
 
 
 class UpdateAgent(_AgentPatchFields):
-    """The fields to update. A field that is given replaces the previous value completely. Other
+    """The fields to update. Each field in the request replaces the previous value completely. Other
     fields keep their values."""
 
     def get_given(self, name: str, default: Any) -> Any:

@@ -37,7 +37,7 @@ class CreateKey(RequestModel):
     name: Name
     """Name of the API key. Choose a name that describes the purpose of the key."""
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1), AfterValidator(_check_unique)]
-    """Scopes of the new API key. The API key of the request must have all of them."""
+    """Scopes of the new API key. The API key of the request must have all of these scopes."""
     expires_at: UtcDatetime | None = None
     """When the API key expires, as a timestamp with an offset from UTC. Null: the key does not
     expire."""

@@ -147,7 +147,7 @@ class McpServer(ResponseModel):
     created_at: datetime
     """When the MCP server was registered."""
     updated_at: datetime
-    """When this version was created."""
+    """When this version of the resource was created."""
 
     @classmethod
     def from_row(cls, server: RegisteredServer, credentials: Credentials) -> Self:
@@ -188,8 +188,8 @@ _ServerPatchFields = create_request_model(
 
 
 class UpdateMcpServer(_ServerPatchFields):
-    """The fields to update. A field that is given replaces the previous value completely. A new
-    `url` also requires new `headers` and `oauth`, unless they contain only references to
+    """The fields to update. Each field in the request replaces the previous value completely. A new
+    `url` also requires new `headers` and `oauth`, unless these fields contain only references to
     secrets."""
 
     def apply_to(self, spec: McpServerSpec) -> McpServerSpec:

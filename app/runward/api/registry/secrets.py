@@ -20,7 +20,7 @@ from runward.store.access import secrets
 
 
 class PutSecret(RequestModel):
-    """The value of a secret. Runward stores it encrypted and never shows it again."""
+    """The value of a secret. Runward encrypts the value, stores it, and never shows it again."""
 
     model_config = with_example(value="sk-…")
 
@@ -47,7 +47,7 @@ class Secret(ResponseModel):
     created_at: datetime
     """When the secret was created."""
     updated_at: datetime
-    """When the current value was set."""
+    """When the current value of the secret was set."""
 
 
 routes = make_router("Secrets")
@@ -110,7 +110,8 @@ async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPa
 async def delete_secret(
     principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
 ) -> None:
-    """Delete a secret. Calls that refer to the secret then fail with an error that names it."""
+    """Delete a secret. Calls that refer to the secret then fail. Their error names the missing
+    secret."""
     async with storage.begin() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
             raise e.SecretNotFoundError

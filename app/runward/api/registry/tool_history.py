@@ -40,15 +40,16 @@ class CallError(ResponseModel):
     """The error of a tool call that did not succeed."""
 
     code: str
-    """Stable code of the error: the call's `reason`. If the call has no reason, its `outcome`."""
+    """Stable code of the error. It is the call's `reason` or, if `reason` is null, the call's
+    `outcome`."""
     message: str
-    """Description of the error, for operators: up to 500 characters of the call's `detail`. If the
-    call has no detail, its output."""
+    """Description of the error, for operators. It contains up to 500 characters of the call's
+    `detail` or, if `detail` is null, of the call's output."""
 
 
 class RecentCall(ResponseModel):
-    """A tool call without its arguments and output. `GET /v1/runs/{run_id}/tool_calls` returns
-    them."""
+    """A tool call without its arguments and output. Use `GET /v1/runs/{run_id}/tool_calls` to read
+    these fields."""
 
     model_config = with_example(**_CALL)
 

@@ -115,10 +115,9 @@ _RegisterToolFields = create_request_model(
 
 
 class RegisterTool(_RegisterToolFields):
-    """A tool to register, which models can then call. Tools of type `webhook` need a `url`, tools
-    of type `agent` an `agent`, and tools of type `hosted` a `hosted` object. Tools of type
-    `webhook` and `client` also need `parameters`, unless `implements` is set. Sizes are in bytes
-    and durations in seconds."""
+    """A tool to register. Tools of type `webhook` need a `url`, tools of type `agent` an `agent`,
+    and tools of type `hosted` a `hosted` object. Tools of type `webhook` and `client` also need
+    `parameters`, unless `implements` is set. Sizes are in bytes and durations in seconds."""
 
     model_config = with_example(**_TOOL_EXAMPLE)
 
@@ -188,7 +187,7 @@ class Tool(ToolSpec):
     created_at: datetime
     """When the tool was registered."""
     updated_at: datetime
-    """When this version was created."""
+    """When this version of the resource was created."""
 
     @classmethod
     def from_row(cls, tool: RegisteredTool, **fields: Any) -> Self:
@@ -306,9 +305,9 @@ _ToolPatchFields = create_request_model(
 
 
 class UpdateTool(_ToolPatchFields):
-    """The fields to update. A field that is given replaces the previous value completely. For tools
-    of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
-    updated. Null then restores the original value."""
+    """The fields to update. Each field in the request replaces the previous value completely. For
+    tools of plugins and MCP servers, only settings such as `approval` and `timeout_seconds` can be
+    updated. For these tools, null restores the original value."""
 
     def find_errors(self, spec: ToolSpec) -> list[FieldError]:
         """Return the errors of an update: fields that this tool does not allow to change."""

@@ -81,7 +81,8 @@ class ResponseInputFile(OpenAIRequestModel):
 
     type: Literal["input_file"]
     file_url: str | None = None
-    """URL from which the model's provider loads the file. Null if the file is in `file_data`."""
+    """URL of the file. The model's provider loads the file from this URL. Null if the file is in
+    `file_data`."""
     file_data: str | None = None
     """The file as a data URL, such as `data:application/pdf;base64,…`. Null if the file has a
     `file_url`."""
@@ -105,7 +106,7 @@ class ResponseInputMessage(_Item):
     type: Literal["message"] = "message"
     """Always `message`. Optional."""
     role: Literal["user", "assistant", "system", "developer"]
-    """Role of the message's author. `developer` has the same meaning as `system`."""
+    """Role of the author of the message. `developer` has the same meaning as `system`."""
     content: InputContent
     """Content of the message: a text, or a list of parts."""
     phase: Literal["commentary", "final_answer"] | None = None
@@ -183,11 +184,11 @@ class ResponseInputMcpApprovalResponse(_Item):
 
     type: Literal["mcp_approval_response"]
     approval_request_id: Annotated[str, Field(max_length=64)]
-    """ID of the `mcp_approval_request`, which is the ID of the approval (`apr_…`)."""
+    """ID of the `mcp_approval_request` item. It is the same as the ID of the approval (`apr_…`)."""
     approve: bool
     """Whether the approver approves the call."""
     reason: Annotated[str, Field(max_length=4096)] | None = None
-    """Reason for a rejection, which the model reads. Null: Runward uses a built-in message."""
+    """Reason for a rejection. The model reads it. Null: Runward uses a built-in message."""
 
 
 class ResponseInputCompaction(_Item):
@@ -195,7 +196,7 @@ class ResponseInputCompaction(_Item):
 
     type: Literal["compaction"]
     encrypted_content: str
-    """Encrypted conversation, as the compaction returned it."""
+    """Encrypted conversation from the compaction item."""
     created_by: str | None = None
     """Creator of the compaction item. Accepted but ignored."""
 

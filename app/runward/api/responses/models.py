@@ -19,7 +19,7 @@ class ResponseFunctionTool(OpenAIRequestModel):
 
     type: Literal["function"]
     name: ToolName
-    """Name of the function that the model uses to call it."""
+    """Name of the function. The model uses this name to call the function."""
     description: Annotated[str, Field(max_length=16_384)] = ""
     """Description of the function for the model: what the function does and when to use it."""
     parameters: JsonObject | None = None
@@ -37,8 +37,7 @@ class AllowedTools(OpenAIRequestModel):
 
 
 class ResponseMcpTool(OpenAIRequestModel):
-    """A set of registered tools, which Runward runs. Its type is `mcp`, and its `server_label` is
-    `runward`."""
+    """A set of registered tools. Runward runs them."""
 
     type: Literal["mcp"]
     server_label: Literal["runward"]
@@ -75,15 +74,15 @@ class ResponseFormatText(OpenAIRequestModel):
 
 class ResponseFormatJsonSchema(OpenAIRequestModel):
     """Output format with a schema. If the output does not match the schema, the model may correct
-    it once."""
+    the output once."""
 
     type: Literal["json_schema"]
     name: Annotated[str, Field(max_length=64)] = ""
-    """Name of the schema, which Runward returns unchanged."""
+    """Name of the schema. Runward returns the name unchanged and does not use it."""
     schema_: Annotated[JsonObject, Field(alias="schema")]
     """JSON Schema that the output must match."""
     description: Annotated[str, Field(max_length=4096)] | None = None
-    """Description of the schema, which Runward returns unchanged."""
+    """Description of the schema. Runward returns the description unchanged and does not use it."""
     strict: bool | None = None
     """Value that Runward returns unchanged. Runward always validates the output against the
     schema."""
@@ -184,7 +183,8 @@ class CreateResponse(OpenAIRequestModel):
         dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
         Field(max_length=16),
     ] = Field(default_factory=dict[str, str])
-    """Custom metadata. Runward returns it with the response and the run."""
+    """Custom metadata of the response and its run: up to 16 keys of 64 characters, and text values
+    of 512 characters."""
     stream: bool = False
     """Whether to return a stream of events instead of one JSON object."""
     background: bool = False

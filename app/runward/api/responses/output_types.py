@@ -56,14 +56,14 @@ class ResponseOutputMessage(TypedDict):
     status: ItemStatus
     """Status of the item."""
     role: Literal["assistant"]
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: list[ResponseOutputPart]
-    """Parts of the message."""
+    """Parts of the message: texts and refusals."""
 
 
 @documented
 class ResponseOutputReasoning(TypedDict):
-    """The model's reasoning, if the provider returns it."""
+    """The model's reasoning. Only some providers return reasoning."""
 
     type: Literal["reasoning"]
     id: str

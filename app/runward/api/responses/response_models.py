@@ -70,8 +70,8 @@ class OpenAIError(ResponseModel):
 
 
 class ResponseObject(ResponseModel):
-    """A response in OpenAI's format. It covers a run until the run ends or waits for the client.
-    When the client then submits a result or a decision, a new response begins."""
+    """A response in OpenAI's format. A response ends when its run ends or waits for the client. If
+    the client submits a result or a decision, the run continues with a new response."""
 
     model_config = with_example(**_EXAMPLE)
 
@@ -90,28 +90,28 @@ class ResponseObject(ResponseModel):
     previous_response_id: str | None
     """ID of the response that this response continues. Null if it continues no response."""
     instructions: str | None
-    """Instructions of the request. Null if the request has none."""
+    """Instructions, as in the request. Null if the request has no instructions."""
     tools: list[JsonObject]
-    """Functions and registered tools of the request."""
+    """Functions and registered tools, as in the request."""
     tool_choice: JsonValue
-    """Tool choice of the request."""
+    """Tool choice, as in the request."""
     truncation: Literal["disabled"]
     parallel_tool_calls: bool
     """Whether the model may request several tool calls in one turn, as in the request."""
     text: JsonObject
     """Settings of the model's text output, as in the request."""
     temperature: float
-    """Sampling temperature of the request. 1 if the request has none."""
+    """Sampling temperature, as in the request. 1 if the request sets no temperature."""
     top_p: float
-    """Nucleus sampling probability of the request. 1 if the request has none."""
+    """Nucleus sampling probability, as in the request. 1 if the request sets no probability."""
     presence_penalty: float
-    """Presence penalty of the request. 0 if the request has none."""
+    """Presence penalty, as in the request. 0 if the request sets no penalty."""
     frequency_penalty: float
-    """Frequency penalty of the request. 0 if the request has none."""
+    """Frequency penalty, as in the request. 0 if the request sets no penalty."""
     top_logprobs: int
     """Number of log probabilities. Always 0."""
     reasoning: JsonObject | None
-    """Reasoning settings of the request. Null if the request has none."""
+    """Reasoning settings, as in the request. Null if the request has no reasoning settings."""
     user: str | None
     """Identifier of the end user, as in the request. Null if the request has none."""
     max_output_tokens: int | None
@@ -123,7 +123,7 @@ class ResponseObject(ResponseModel):
     background: bool
     """Whether the request that started the run set `background`."""
     service_tier: str
-    """Service tier of the request. `default` if the request has none."""
+    """Service tier, as in the request. `default` if the request sets no tier."""
     metadata: dict[str, str]
     """Custom metadata of the run."""
     safety_identifier: str | None

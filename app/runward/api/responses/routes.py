@@ -182,7 +182,7 @@ async def get_response(
             ge=0,
             le=MAX_SEQUENCE,
             description="`sequence_number` of the last event that the client received. The stream "
-            "continues with the event that follows it.",
+            "begins with the next event.",
         ),
     ] = None,
     include_obfuscation: Annotated[

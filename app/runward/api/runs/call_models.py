@@ -40,8 +40,8 @@ class ApprovalAction(ResponseModel):
     arguments: JsonObject
     """Exact arguments of the call."""
     digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments. If a decision includes
-    a different digest, Runward refuses it."""
+    """Digest of the tool, its version, its target URL, and the arguments. If a decision includes a
+    different digest, Runward refuses the decision."""
     expires_at: datetime
     """When the approval expires if nobody decides."""
     allowed_decisions: list[DecisionKind]
@@ -52,8 +52,8 @@ class ApprovalAction(ResponseModel):
 
 
 class ResolveAction(ResponseModel):
-    """A tool call whose outcome is unknown. A person must find it out and record it with `POST
-    /v1/runs/{run_id}/tool_calls/{call_id}/resolve`."""
+    """A tool call whose outcome is unknown. A person must find out the outcome and record it with
+    `POST /v1/runs/{run_id}/tool_calls/{call_id}/resolve`."""
 
     type: Literal["resolve"] = "resolve"
     run_id: str
@@ -96,8 +96,8 @@ RequiredAction: TypeAlias = Annotated[
 
 
 class CallbackWait(ResponseModel):
-    """A tool call that waits for its tool to send the result to the callback URL. No person or
-    client has to act."""
+    """A tool call whose tool will send the result to the callback URL. No person or client has to
+    act."""
 
     type: Literal["callback"] = "callback"
     run_id: str
@@ -109,7 +109,7 @@ class CallbackWait(ResponseModel):
     arguments: JsonObject
     """Arguments of the call."""
     deadline_at: datetime | None = None
-    """When the call times out if no callback arrives. Null if the call has no timeout. Runward then
+    """When the call times out if no callback arrives. Null: the call has no timeout, and Runward
     waits until the run ends."""
     path: list[str] = Field(default_factory=list[str])
     """Names of the agents of the child runs that lead from this run to the run that made the call.
@@ -120,7 +120,7 @@ class OmittedArgument(ResponseModel):
     """An argument that Runward omitted from a response because of its size."""
 
     name: str | None
-    """Name of the omitted argument. Null for the last entry if it represents several arguments."""
+    """Name of the omitted argument. Null for an entry that represents several arguments."""
     bytes: int
     """Size of the omitted arguments that the entry represents, in bytes of JSON."""
 
@@ -167,7 +167,7 @@ class ToolCall(ResponseModel):
     omitted_arguments: list[OmittedArgument] = Field(default_factory=list[OmittedArgument])
     """Arguments that Runward omitted from `arguments` because of `max_arguments_bytes`."""
     original_arguments: JsonObject | None = None
-    """Arguments that the model requested. Null unless an approver edited them."""
+    """Arguments that the model requested. Null if no approver edited the arguments."""
     digest: str
     """Digest of the tool, its version, its target URL, and the arguments."""
     requests: JsonValue = None
@@ -203,7 +203,7 @@ class ToolCall(ResponseModel):
     """When the last attempt started. Null if there was no attempt."""
     deadline_at: datetime | None = None
     """When Runward stops accepting a callback or a client's result for the call. Null if there is
-    no such limit."""
+    no deadline."""
     ended_at: datetime | None = None
     """When the call got its result. Null while the call is open."""
 

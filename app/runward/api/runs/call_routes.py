@@ -69,8 +69,8 @@ async def resolve_tool_call(
     call_id: CallPath,
     resolution: Resolution,
 ) -> Response:
-    """Record the outcome of a tool call whose outcome is unknown. Either the call completed, or it
-    failed, or Runward must send it again because it did not take effect."""
+    """Record the outcome of a tool call whose outcome is unknown: it completed, it failed, or it
+    did not take effect. If it did not take effect, Runward sends the call again."""
 
     async def resolve(tx: Tx) -> ToolCall:
         await transitions.resolve_call(

@@ -68,7 +68,7 @@ class MessageItem(TypedDict):
 
     type: Literal["message"]
     role: MessageRole
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: str | list[ItemPart]
     """Content of the message: a text, or a list of texts, images, and files."""
     refusal: NotRequired[Literal[True]]
@@ -123,7 +123,7 @@ class ReasoningItem(TypedDict):
 
 @documented
 class HostedCallItem(TypedDict):
-    """A call of a hosted tool, which the model's provider ran, and its result."""
+    """A hosted tool call, which the model's provider ran, together with its result."""
 
     type: Literal["hosted_call"]
     call_id: str
@@ -131,7 +131,8 @@ class HostedCallItem(TypedDict):
     name: str
     """Name of the hosted tool."""
     kind: str
-    """Kind of the hosted tool, or the provider's own name for it."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+    it."""
     provider: str
     """Name of the provider that ran the tool."""
     arguments: JsonObject

@@ -159,8 +159,8 @@ class Run(ResponseModel):
     """Name of the agent that currently executes the run. Null if the run uses no registered
     agent."""
     model: str | list[str] | None
-    """Model of the run, or several models in order of preference. Null for a workflow, which has no
-    model."""
+    """Model of the run, or a list of models in order of preference. Null for a workflow, because
+    workflows have no model."""
     session_id: str | None = None
     """ID of the session that the run belongs to. Null if the run belongs to no session."""
     continued_from: str | None = None
@@ -176,7 +176,7 @@ class Run(ResponseModel):
     """Number of tokens and cost of the run so far, including child runs."""
     output: JsonValue
     """Final output: the text of the model, or the result of the tool that ended the run. Null until
-    there is an output."""
+    the run has an output."""
     output_parsed: JsonValue = None
     """Final output parsed as JSON. Null if the run has no `output_schema` or no output yet."""
     error: RunError | None
@@ -185,10 +185,10 @@ class Run(ResponseModel):
     """The limit that ended the run. Null if no limit ended it."""
     required_actions: list[RequiredAction]
     """Actions that a person or a client must perform for this run or its child runs at any depth.
-    The list can contain actions while `status` is not `requires_action`."""
+    The list may contain actions even if `status` is not `requires_action`."""
     waiting_for: list[CallbackWait]
-    """Tool calls of this run or its child runs at any depth that wait for a callback of their
-    tool."""
+    """Tool calls that wait for a callback of their tool. The list covers this run and its child
+    runs at any depth."""
     last_sequence: int
     """Sequence number of the newest event of the run."""
     created_at: datetime

@@ -29,8 +29,8 @@ class InputText(RequestModel):
 
 class _MediaInput(RequestModel):
     url: Url | None = None
-    """URL from which the model's provider loads the content. Runward does not load it. Set either
-    `url` or `data`."""
+    """URL of the content. The model's provider loads the content from this URL. Set either `url` or
+    `data`."""
     data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
     """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
     media_type: Annotated[str, Field(max_length=128, pattern=r"^[\w.+-]+/[\w.+-]+$")] | None = None
@@ -72,7 +72,7 @@ class InputMessage(RequestModel):
     """A message of the conversation."""
 
     role: Literal["user", "assistant", "system"]
-    """Role of the message's author."""
+    """Role of the author of the message."""
     content: str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=256)]
     """Content of the message: a text, or a list of texts, images, and files."""
 
@@ -111,8 +111,8 @@ class _RunFields(RequestModel):
     input: Input
     """Input of the run: a text, or the messages of a conversation."""
     agent: ToolName | None = None
-    """Name of a registered agent. If it is set, fields that configure an agent, such as `model` or
-    `tools`, are not allowed. Null: the request itself contains the configuration."""
+    """Name of a registered agent. If `agent` is set, the request must not set fields that configure
+    an agent, such as `model` or `tools`. Null: the request itself contains the configuration."""
     model: ModelNames | None = None
     instructions: str = ""
 

@@ -155,7 +155,8 @@ async def send_input(
     message: SendInput,
 ) -> Response:
     """Send another message to an open run. The model reads the message in its next turn. The
-    message does not decide on pending approvals or replace results that the run waits for."""
+    message does not decide pending approvals and does not replace results that the run waits
+    for."""
 
     async def send(tx: Tx) -> Run:
         await transitions.add_input(tx, principal.project_id, run_id, build_messages(message.input))

@@ -62,16 +62,16 @@ def _omit_default(schema: dict[str, Any]) -> None:
 
 
 class UpdateSession(RequestModel):
-    """The fields to update. Runward merges `state` by key: a given key replaces the previous value,
-    null removes the key, and other keys stay."""
+    """The fields to update. Runward merges `state` by key: a new value replaces the previous value
+    of the same key, and null removes the key. Other keys keep their values."""
 
     model_config = with_example(name="Order A-1018", state={"language": None, "topic": "refund"})
 
     name: Name | None = None
     """Name of the session, for people. Null removes the name."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
-    """Custom metadata, which replaces the previous metadata completely: up to 64 keys and 16 KiB as
-    JSON."""
+    """Custom metadata: up to 64 keys and 16 KiB as JSON. It replaces the previous metadata
+    completely."""
     state: State = Field(default_factory=dict[str, JsonValue])
     """Changes to the shared state. Runward merges them by top-level key. Null as the value of a key
     removes the key."""

@@ -97,8 +97,8 @@ async def update_session(
 async def delete_session(
     principal: RunsWriter, storage: StorageDep, session_id: SessionPath
 ) -> None:
-    """Delete a session with its conversation and its state. The session's runs are kept. If one of
-    them is open, Runward refuses the request with 409 `session_busy`."""
+    """Delete a session with its conversation and its state. The session's runs are kept. If a run
+    of the session is open, Runward refuses the request with 409 `session_busy`."""
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
 

@@ -30,8 +30,8 @@ class ToolCallCreatedData(TypedDict):
     tool_type: NotRequired[ToolType | None]
     """Type of the tool. Null if the tool does not exist."""
     hosted: NotRequired[str]
-    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
-    calls that the provider ran."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+    it. Set only for calls that the provider ran."""
     turn: int
     """Number of the turn whose response requested the call."""
     agent: str | None
@@ -67,7 +67,7 @@ class ApprovalRequestedData(TypedDict):
     """True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}` returns
     them in full."""
     digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    """Digest of the tool, its version, its target URL, and the arguments."""
     expires_in_seconds: float
     """Number of seconds until the approval expires."""
 
@@ -110,13 +110,13 @@ class ToolCallStartedData(TypedDict):
     attempt: int
     """Number of the attempt, counted from 1 for each call."""
     digest: str
-    """Digest of the call: its tool, tool version, target URL, and arguments."""
+    """Digest of the tool, its version, its target URL, and the arguments."""
     webhook_id: str
     """Value of the `webhook-id` and `Idempotency-Key` headers that Runward sends to the tool. All
     attempts of a call use the same value."""
     timeout_seconds: float | None
-    """Time limit of the call in seconds. Null if the call has no timeout. Runward then waits until
-    the run ends."""
+    """Time limit of the call in seconds. Null: the call has no timeout, and Runward waits until the
+    run ends."""
 
 
 @documented
@@ -150,8 +150,8 @@ class ToolCallEndedData(TypedDict):
     call_id: RunCallId
     tool: CalledTool
     hosted: NotRequired[str]
-    """Kind of a tool that the model's provider ran, or the provider's own name for it. Set only for
-    calls that the provider ran."""
+    """Kind of the hosted tool. If Runward does not know the kind, this is the provider's name for
+    it. Set only for calls that the provider ran."""
     attempt: NotRequired[int]
     """Number of attempts of the call."""
     output: NotRequired[JsonValue]

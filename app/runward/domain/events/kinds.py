@@ -73,11 +73,11 @@ class MessageCompletedEvent(NewEvent[MessageCompletedData], type="message.comple
 
 
 class ReasoningCompletedEvent(NewEvent[ReasoningCompletedData], type="reasoning.completed"):
-    """The model's reasoning in one turn, if the provider returns it."""
+    """The model's reasoning in one turn. Only some providers return reasoning."""
 
 
 class ToolCallCreatedEvent(NewEvent[ToolCallCreatedData], type="tool_call.created"):
-    """The model requested a tool call. The data contains its exact arguments."""
+    """The model requested a tool call. The data contains the exact arguments."""
 
 
 class ToolCallApprovalRequestedEvent(
@@ -90,7 +90,7 @@ class ToolCallApprovalRequestedEvent(
 class ToolCallApprovalDecidedEvent(
     NewEvent[ApprovalDecidedData], type="tool_call.approval_decided"
 ):
-    """A person decided about the call, or a remembered decision covered it."""
+    """A person decided on the call, or Runward applied a remembered decision."""
 
 
 class ToolCallStartedEvent(NewEvent[ToolCallStartedData], type="tool_call.started"):
@@ -144,8 +144,8 @@ class UsageUpdatedEvent(NewEvent[UsageUpdatedData], type="usage.updated"):
 
 
 class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
-    """A model request failed or returned an invalid output. Runward retries it with the same model
-    or the next one."""
+    """A model request failed, or the model returned an invalid output. Runward sends another
+    request to the same model or to the next one."""
 
 
 class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.setting_dropped"):

@@ -30,8 +30,8 @@ class RunCreatedData(TypedDict):
     agent: str | None
     """Name of the agent that the run was started with. Null if the run uses no registered agent."""
     model: str | list[str] | None
-    """Model of the run, or several models in order of preference. Null for a workflow, which has no
-    model."""
+    """Model of the run, or a list of models in order of preference. Null for a workflow, because
+    workflows have no model."""
     tools: list[str]
     """Names of the tools that the run may call."""
     parent_call_id: NotRequired[str]

@@ -91,7 +91,9 @@ RunCallId: TypeAlias = Annotated[
     str, Field(description="ID of the tool call. Unique within its run.")
 ]
 CalledTool: TypeAlias = Annotated[str, Field(description="Name of the tool that the call is for.")]
-EventTurn: TypeAlias = Annotated[int, Field(description="Number of the turn.")]
+EventTurn: TypeAlias = Annotated[
+    int, Field(description="Number of the current turn, counted from 1 in each run.")
+]
 TurnsSoFar: TypeAlias = Annotated[
     int, Field(description="Number of turns that the run has had so far.")
 ]

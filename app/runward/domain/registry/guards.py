@@ -31,9 +31,9 @@ GuardStage = Annotated[
     Stage,
     Field(
         description="Stage at which Runward calls the guardrail: before an approval is created "
-        "(`pre_approval`), before the call (`input`), or after it (`output`). Guardrails of "
-        "agents and projects can also check the run's input (`run_input`) and final output "
-        "(`run_output`)."
+        "(`pre_approval`), before the call is sent (`input`), or after the call returned a result "
+        "(`output`). Guardrails of agents and projects can also check the run's input "
+        "(`run_input`) and final output (`run_output`)."
     ),
 ]
 
@@ -48,7 +48,7 @@ class _Webhook(Frozen):
     type: Literal["webhook"]
     """`webhook`: Runward sends a signed POST request."""
     url: TargetUrl
-    """URL that Runward sends the request to."""
+    """URL to which Runward sends the POST requests."""
     timeout_seconds: GuardSeconds = 10.0
 
 
@@ -56,7 +56,7 @@ class _Plugin(Frozen):
     type: Literal["plugin"]
     """`plugin`: Runward calls a function of a plugin."""
     name: PluginName
-    """Name under which the plugin registered the function."""
+    """Name of the function, as the plugin registered it."""
     timeout_seconds: GuardSeconds = 10.0
 
 

@@ -25,7 +25,7 @@ OAuthSecret: TypeAlias = (
 
 class OAuth(Frozen):
     """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The grant
-    is `client_credentials`, or `refresh_token` if a refresh token is given."""
+    type is `refresh_token` if a refresh token is set, and `client_credentials` otherwise."""
 
     client_id: Annotated[str, Field(min_length=1, max_length=2048, pattern=_PRINTABLE)]
     """Client ID of Runward at the authorization server."""

@@ -57,16 +57,16 @@ class McpServerSpec(Frozen):
     name: ToolName
     """Name of the MCP server. Unique in the project."""
     url: Annotated[str, Field(max_length=2048)] | None = None
-    """URL of the MCP server, which Runward calls over streamable HTTP. Set either `url` or
+    """URL of the MCP server. Runward calls it over streamable HTTP. Set either `url` or
     `command`."""
     command: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
-    """Command that starts the MCP server, which Runward then calls over standard input and output.
-    The operator must allow the command. Set either `url` or `command`."""
+    """Command that starts the MCP server. Runward then calls the server over standard input and
+    output. The operator must allow the command. Set either `url` or `command`."""
     args: Annotated[tuple[Argument, ...], Field(max_length=64)] = ()
     """Arguments of the command."""
     tools: ToolFilter = ToolFilter()
-    """Filter that selects which tools of the server the project uses. By default, all tools are
-    used."""
+    """Filter that selects which tools of the server the project uses. By default, the project uses
+    all tools."""
     prefix: Annotated[str, Field(pattern=PREFIX_PATTERN)] | None = None
     """Prefix of the tool names in this project, followed by an underscore. Null: the name of the
     server."""

@@ -106,7 +106,8 @@ class HostedTool(Frozen):
     kind: HostedToolKind
     """Kind of the hosted tool."""
     settings: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
-    """Options of the hosted tool in the provider's format. Runward passes them on unchanged."""
+    """Options of the hosted tool in the provider's format. Runward sends them to the provider
+    unchanged."""
     secrets: dict[str, ToolName] = Field(default_factory=dict, max_length=8)
     """Options of the hosted tool whose values are secrets. Each key is the name of an option, and
     each value is the name of a secret of the project."""
@@ -130,8 +131,8 @@ ChildOutput: TypeAlias = Literal["final", "json"] | ChildToolOutput
 
 
 class Retry(Frozen):
-    """How often Runward retries a call and how long it waits between attempts. Delays are
-    randomized (full jitter) and count toward the call's timeout."""
+    """How often Runward retries a call and how long it waits between attempts. Runward randomizes
+    the delays (full jitter). Delays count toward the call's timeout."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """Maximum number of attempts, including the first one."""
@@ -164,8 +165,8 @@ class ToolSpec(Frozen):
     description: Annotated[str, Field(max_length=16_384)] = ""
     """Description of the tool for the model: what the tool does and when to use it."""
     parameters: JsonObject
-    """JSON Schema of the arguments. Its type must be `object`. Runward does not send calls whose
-    arguments do not match it."""
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
     output_schema: JsonObject | None = None
     """JSON Schema of the result. If a result does not match, the model reads an error. Null:
     results are not validated."""
@@ -187,18 +188,18 @@ class ToolSpec(Frozen):
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
     again. An object refers to a secret of the project."""
     strict: bool = True
-    """Whether the model must follow the schema exactly: all properties are required, and no others
-    are allowed. Optional properties become nullable."""
+    """Whether the model must follow the schema exactly. If true, all properties are required, and
+    additional properties are not allowed. Optional properties become nullable."""
     timeout_seconds: Seconds | None = None
     """Timeout of one call in seconds, including all its attempts. Null: the run's
-    `limits.tool_timeout_seconds`, or the default of the deployment. Null for a tool of type
-    `client`: calls have no timeout."""
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+    type `client`, null means no timeout."""
     on_timeout: OnFailure = "return_error"
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
-    fails. An object: the model reads its message."""
+    fails. An object: the model reads the `message` of the object."""
     on_error: OnFailure = "return_error"
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-    fails. An object: the model reads its message."""
+    fails. An object: the model reads the `message` of the object."""
     idempotent: bool = False
     """Whether the tool may safely receive the same call more than once. If true, Runward can send a
     call again when its outcome is unknown."""
@@ -226,8 +227,8 @@ class ToolSpec(Frozen):
     concurrency: Concurrency = Concurrency()
     """How many calls of the tool may run at the same time within one run."""
     max_output_bytes: Annotated[int, Field(ge=256, le=10_485_760)] = 65_536
-    """Maximum size in bytes of a result that the model reads. Runward truncates longer results for
-    the model and stores them in full."""
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+    it in full, and the model reads a truncated version."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     code: Annotated[str, Field(max_length=64)] | None = None

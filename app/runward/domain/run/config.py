@@ -23,8 +23,8 @@ class StopAtTools(Frozen):
     """Tools whose first successful result ends the run."""
 
     stop_at: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=64)]
-    """Names of tools. The first successful result of one of them ends the run and becomes its
-    output."""
+    """Names of tools. The first successful result of any of these tools ends the run and becomes
+    its output."""
 
 
 class MaxTurnsOutput(Frozen):
@@ -41,8 +41,8 @@ OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | MaxTurnsOut
 
 
 class Limits(Frozen):
-    """Limits of one run. They apply from its creation to its end, including the time after the run
-    resumes."""
+    """Limits of one run. They apply from the creation to the end of the run, including the time
+    after it resumes."""
 
     max_turns: Annotated[int, Field(ge=1, le=50)] = 10
     """Maximum number of turns."""
@@ -54,8 +54,8 @@ class Limits(Frozen):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """Maximum duration of the run in seconds, from its creation to its end. Waiting times count.
-    Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation to its end, including waiting
+    times. Null: no deadline."""
     tool_timeout_seconds: Seconds | None = None
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""

@@ -16,8 +16,8 @@ class RememberOptions(Frozen):
     tool version and come from the same agent."""
 
     scope: Literal["run", "session"]
-    """Calls to which the decision applies. `run`: the remaining calls of this run. `session`: also
-    calls of later runs of the session."""
+    """Calls to which the decision applies. `run`: later calls of this run. `session`: later calls
+    of this run and of later runs of the session."""
     exact_arguments: bool = False
     """Whether the decision applies only to calls with identical arguments."""
     expires_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
@@ -51,8 +51,7 @@ class ApproveDecision(_Decision):
     decision: Literal["approve"]
     """`approve`: Runward sends the call unchanged."""
     remember: RememberOptions | None = None
-    """Later calls to which Runward applies the approval, too. Null: the approval applies only to
-    this call."""
+    """How the approval applies to later calls. Null: it applies only to this call."""
 
 
 class RejectDecision(_Decision):
@@ -63,8 +62,7 @@ class RejectDecision(_Decision):
     message: Annotated[str, Field(max_length=4096)] | None = None
     """Message for the model. Null: the tool's `reject_message` or a built-in message."""
     remember: RememberOptions | None = None
-    """Later calls to which Runward applies the rejection, too. Null: the rejection applies only to
-    this call."""
+    """How the rejection applies to later calls. Null: it applies only to this call."""
 
 
 class EditDecision(_Decision):

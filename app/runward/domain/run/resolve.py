@@ -41,12 +41,12 @@ def _check_size(value: JsonValue) -> JsonValue:
 
 
 class CompletedResolution(Frozen):
-    """Record that the call took effect, and its output."""
+    """Record that the call took effect, together with its output."""
 
     resolution: Literal["completed"]
     """`completed`: the call took effect."""
     output: JsonValue
-    """Output of the call, which the model reads."""
+    """Output of the call. The model reads it."""
 
 
 class FailedResolution(Frozen):
@@ -59,10 +59,10 @@ class FailedResolution(Frozen):
 
 
 class RetryResolution(Frozen):
-    """Send the call again because it did not take effect."""
+    """Record that the call did not take effect, so that Runward sends it again."""
 
     resolution: Literal["retry"]
-    """`retry`: the call did not take effect. Runward sends it again."""
+    """`retry`: the call did not take effect, and Runward sends it again."""
 
 
 Resolution: TypeAlias = Annotated[
