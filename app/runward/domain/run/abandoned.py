@@ -1,4 +1,5 @@
-"""Calls that were sent and whose result is no longer needed. Runward notifies their tools."""
+"""Abandoned calls: calls that were sent and whose result is no longer needed. Runward notifies
+their tools."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,8 +27,8 @@ class AbandonedCall:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A result that was submitted from outside the loop. After it is committed, Runward notifies
-    the tools of `abandoned`."""
+    """The effects of a result that was submitted from outside the loop. After the result is
+    committed, Runward notifies the tools of `abandoned`."""
 
     abandoned: tuple[AbandonedCall, ...] = ()
 

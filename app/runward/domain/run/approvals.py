@@ -44,8 +44,8 @@ from runward.domain.run.tools import CompiledTool
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """The decision of an approval. It is stored with the approval, and compared with a second
-    decision."""
+    """The decision of an approval. It is stored with the approval, so that a second decision can be
+    compared with it."""
 
     approval_id: ApprovalId
     status: ApprovalStatus
@@ -56,7 +56,8 @@ class DecisionRecord:
 def require_approval(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, mint: Callable[[], UUID]
 ) -> RunState:
-    """Request an approval, unless a remembered decision covers the call."""
+    """Request an approval, unless a remembered decision covers the call or an identical call was
+    declined earlier in the run."""
     if _was_declined_before(state, call):
         text = texts.DECLINED_BEFORE
         declined = Result(CallOutcome.REJECTED, text, CallReason.DECLINED_BEFORE)
@@ -122,8 +123,9 @@ def decide(
     *,
     expired_ids: Collection[ApprovalId] = (),
 ) -> tuple[RunState, list[DecisionRecord]]:
-    """Apply a decision to `call`. With `remember`, it also covers the pending calls of the same
-    kind, except those whose approvals have `expired_ids`."""
+    """Apply a decision to `call`, and return all decided approvals. With `remember`, the decision
+    also covers the pending calls of the same kind, except those whose approvals have
+    `expired_ids`."""
     state, first = _decide_call(state, changes, call, tool, decision, approver)
     decided = [first]
     if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
@@ -201,7 +203,7 @@ def _decide_call(
 
 
 def expire(state: RunState, changes: Changes, call: Call) -> RunState:
-    """Expire an approval. The model reads that nobody decided in time."""
+    """Expire an approval. The call's result tells the model that nobody decided in time."""
     assert call.approval_id is not None
     changes.closed_approvals[call.approval_id] = ApprovalStatus.EXPIRED
     result = Result(CallOutcome.REJECTED, texts.NOBODY_ANSWERED, CallReason.APPROVAL_EXPIRED)

@@ -42,8 +42,8 @@ from runward.domain.run.response import ModelResponse, Output, RequestedCall, Us
 from runward.domain.run.state import Result
 
 MAX_RESULT_BYTES: Final = 11 * 1_048_576
-"""Maximum size in bytes of one result as JSON: the largest output that a tool may have, and the
-fields around it."""
+"""Maximum size in bytes of one result as JSON. It includes the largest output that a tool may have,
+and the other fields."""
 MAX_RESPONSE_BYTES: Final = 32 * 1_048_576
 """Maximum size in bytes of one model response as JSON."""
 MAX_ARGUMENT_VALUES: Final = 1_048_576
@@ -55,7 +55,7 @@ MAX_RUN_BYTES: Final = 64 * 1_048_576
 MAX_NAME: Final = 64
 """Maximum number of characters of a tool's name. Every provider accepts names of this length."""
 MAX_CALL_ID: Final = 512
-"""Maximum number of characters. Runward replaces a longer ID by its own."""
+"""Maximum number of characters of a call ID. Runward replaces a longer ID with its own."""
 MAX_TOKENS: Final = 10**12
 """Maximum number of tokens of one response. The sums of a run then fit the database's integers."""
 MAX_PARTS: Final = 256
@@ -270,7 +270,7 @@ def _bounded_part(part: Part) -> Part:
 
 
 def _problem(part: MediaPart) -> str | None:
-    """Return the reason why a model cannot read the part. None: it can."""
+    """Return the reason why a model cannot read the part, or None if it can."""
     if part.data is not None:
         return None if _is_base64(part.data) else "the data is not valid base64"
     url = part.url or ""

@@ -1,5 +1,5 @@
-"""The built-in tools. They only read data of the run, so a repeated call is harmless. They count as
-tool calls."""
+"""The built-in tools. They only read data of the run, so repeated calls are harmless. Their calls
+count as tool calls."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -30,8 +30,8 @@ FOUND_MESSAGES, MAX_FOUND_MESSAGES = 10, 50
 MAX_QUERY: Final = 1024
 """Maximum number of characters of a search query."""
 MAX_OUTPUT: Final = 1_048_576
-"""Maximum size in bytes. These outputs are never truncated again, even if JSON escapes make them
-longer."""
+"""Maximum size of an output in bytes. Outputs of built-in tools are never truncated, even if JSON
+escapes make them longer."""
 
 
 def _text(description: str) -> JsonObject:

@@ -41,9 +41,10 @@ def attribute_items(state: RunState) -> Iterator[tuple[Item, Segment]]:
 
 
 def remove_refused(state: RunState, stage: Stage | None) -> RunState:
-    """Return the run without the content that a guardrail of that stage rejected, for its session.
-    This is either the input that the model did not read, or the text of the last response and the
-    results of its calls. The calls stay, because they were made."""
+    """Return the run without the content that a guardrail of `stage` rejected. The result is stored
+    in the run's session. The content is either the input that the model did not read, or the text
+    of the last response and the results of its calls. The calls are kept, because they were
+    sent."""
     match stage:
         case "run_input":
             return _without_items(state, find_new_input(state))

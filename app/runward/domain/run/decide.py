@@ -39,8 +39,8 @@ from runward.domain.schema.validator import Validator
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Ask the model. `repair`: the problem of an output that the model must correct. `tools_off`:
-    request a closing summary without tools."""
+    """The action that sends a model request. `repair`: the problems of an output that the model
+    must correct. `tools_off`: request a closing summary without tools."""
 
     repair: tuple[FieldError, ...] = ()
     tools_off: bool = False
@@ -48,28 +48,29 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """Start the next steps of a workflow. `response` replaces the response of a model."""
+    """The action that starts the next steps of a workflow. `response` replaces a model's
+    response."""
 
     response: ModelResponse
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Continue the run with another agent."""
+    """The action that continues the run with another agent."""
 
     agent: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Start these calls now. There is at least one."""
+    """The action that starts at least one call."""
 
     start: tuple[CallId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for the calls that are in flight. `stopping`: the run will end, so no call is
+    """The action that waits for the calls in flight. `stopping`: the run will end, so no call is
     retried."""
 
     stopping: bool = False
@@ -77,14 +78,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Park the run until one of these calls gets a result from outside."""
+    """The action that parks the run until one of these calls gets a result from outside."""
 
     waiting: tuple[CallId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """End the run. `output` is None only if the run ends without an output."""
+    """The action that ends the run. `output` is None only if the run ends without an output."""
 
     status: RunStatus
     output: JsonValue = None
@@ -93,7 +94,7 @@ class Finish:
     """For `failed`, the code of the error. For `incomplete`, the reason."""
     message: str | None = None
     refused: Stage | None = None
-    """The stage of a guardrail that refused the run's input or output."""
+    """The stage of a guardrail that rejected the run's input or output."""
 
 
 Action: TypeAlias = AskModel | Delegate | HandOver | RunTools | Wait | Park | Finish
@@ -126,7 +127,8 @@ def next_action(
 
 
 def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
-    """Return the reason why nothing more may start after the calls in flight have returned."""
+    """Return how the run must end after the calls in flight have returned, or None if it can
+    continue."""
     for call in calls:
         if call.result is not None and call.result.fails_run:
             reason = call.result.reason
@@ -248,7 +250,8 @@ def _ask_within_limits(state: RunState) -> Action:
 
 
 def _check_budget(state: RunState) -> Finish | None:
-    """Return whether a limit other than the number of turns or calls is reached."""
+    """Return how the run must end because it reached its token limit or its cost limit. Returns
+    None if it reached neither limit."""
     limits, usage = state.config.limits, state.usage
     if limits.max_tokens is not None and usage.total >= limits.max_tokens:
         return _incomplete(
@@ -277,8 +280,9 @@ def _has_answered(state: RunState) -> bool:
 
 
 def _was_refused(state: RunState, calls: tuple[Call, ...], reason: CallReason) -> bool:
-    """Return whether a guardrail rejected the last response. False if a message or a continuation
-    followed: then the model is asked once more and reads that its call was rejected."""
+    """Return whether a call of the last response was refused for this reason. Returns False if
+    input arrived after the response. In that case, Runward sends one more model request, which
+    contains the refusal and the new input."""
     heard = bool(state.segments) and state.segments[-1].kind is SegmentKind.INPUT
     return not heard and any(_has_reason(call, reason) for call in calls)
 

@@ -36,7 +36,8 @@ class RememberedDecision:
     arguments_digest: str | None
     message: str | None
     seconds_left: float | None = None
-    """Number of seconds until it expires, when the run was loaded. None: it does not expire."""
+    """Number of seconds until the decision expires, counted from the time when the run was loaded.
+    None: the decision does not expire."""
 
 
 class _Decision(Frozen):
@@ -99,7 +100,7 @@ STATUS_AFTER: Final[Mapping[str, ApprovalStatus]] = {
 
 
 def encode_decision(decision: Decision) -> JsonObject:
-    """Return the form in which two decisions are compared: all fields except the digest, including
-    an output of null."""
+    """Return the JSON that is stored for comparison with a second decision: all fields except the
+    digest. The `output` of a response is included even if it is null."""
     kept: JsonObject = decision.model_dump(mode="json", exclude={"digest"}, exclude_none=True)
     return kept | {"output": decision.output} if isinstance(decision, RespondDecision) else kept

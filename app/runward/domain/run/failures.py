@@ -1,4 +1,4 @@
-"""Failed attempts: whether Runward retries them, and the result that the model reads."""
+"""Failed attempts: whether Runward retries them, and the results that the model reads."""
 
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -14,13 +14,14 @@ from runward.domain.run.state import Call, CallOutcome, Result
 
 @dataclass(frozen=True, slots=True)
 class AwaitResolution:
-    """It is unknown whether the call took effect. A person must record the outcome."""
+    """A disposition for a call with an unknown outcome. A person must record the outcome."""
 
     detail: str
 
 
 def find_retry_delay(spec: ToolSpec, call: Call, failed: Failed, jitter: float) -> float | None:
-    """Return the number of seconds until the next attempt. None: do not retry."""
+    """Return the number of seconds until the next attempt, or None if the call must not be retried.
+    `jitter`: a factor from 0 to 1."""
     if failed.permanent or call.recent_attempts >= spec.retry.max_attempts:
         return None
     match failed.reason:
@@ -58,7 +59,7 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
             return make_guardrail_result(failed)
         case FailureKind.NOT_SENT:
             before = call.exchange is not None  # The call was sent, and its tool requested input.
-            # The call may have taken effect.
+            # An earlier attempt may have taken effect.
             before |= call.attempt > 1 and bool(spec.idempotent or spec.retry.on)
             text = texts.NOT_REACHED if before else texts.NOT_SENT
             result = Result(CallOutcome.FAILED, text, CallReason.NOT_SENT)

@@ -1,4 +1,4 @@
-"""Relatives of a run: its parent, its child runs, and the agents that can continue it."""
+"""Relatives of a run: its parent, its child runs, and the agents to which it can be handed over."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from runward.domain.run.status import TERMINAL, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An agent's configuration at the start of the run."""
+    """An agent's configuration as it was when the run started."""
 
     config: AgentConfig
     version: int
@@ -24,7 +24,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """The state of an open call's child run, when the parent was loaded."""
+    """The state of an open call's child run at the time when the parent was loaded."""
 
     run_id: RunId
     status: RunStatus

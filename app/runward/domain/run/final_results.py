@@ -8,15 +8,15 @@ from runward.domain.run.state import Call, Result, RunState
 
 
 def find_escalation(calls: tuple[Call, ...]) -> Result | None:
-    """Return the first result whose tool set `escalate`, which ends this agent."""
+    """Return the first result whose tool set `escalate`, or None. Such a result ends this agent."""
     results = (call.result for call in calls if call.result is not None)
     return next((result for result in results if result.escalate), None)
 
 
 def find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | None:
-    """Return the result that ends the run by `tool_use_behavior`: the first successful result, in
-    the order of the calls. Results of built-in tools end the run only if `stop_at` names the
-    tool."""
+    """Return the result that ends the run because of `tool_use_behavior`: the first successful
+    result, in the order of the calls. Returns None if no result ends the run. Results of built-in
+    tools end the run only if `stop_at` names the tool."""
     match state.config.tool_use_behavior:
         case "run_llm_again":
             return None

@@ -1,6 +1,7 @@
-"""Earlier runs of a session: the items that are stored, the items that a model reads, and a search.
+"""The items of a session's earlier runs: which of them are stored, which of them a model reads, and
+a search.
 
-A history has one sequence of items for each earlier run, oldest run first.
+A history contains one sequence of items for each earlier run, oldest run first.
 """
 
 from collections import Counter
@@ -37,8 +38,8 @@ ITEM_BYTES: Final = 16
 MAX_WORDS: Final = 16
 """Maximum number of words of a query. Further words are ignored."""
 MAX_WORD: Final = 64
-"""Maximum number of characters of a word in a query. The search time in repetitive texts is the
-product of the lengths of text and word."""
+"""Maximum number of characters of a word in a query. In repetitive texts, the search time is
+proportional to the product of the lengths of the text and the word."""
 MAX_FOUND: Final = 50
 MAX_EXCERPT: Final = 400
 """Maximum number of characters of an excerpt."""
@@ -63,9 +64,9 @@ def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> t
 def trimmed_history(
     history: Sequence[Sequence[Item]], limits: HistoryLimits, taken: Iterable[CallId] = ()
 ) -> tuple[Item, ...]:
-    """Return the items that a model reads before the run's own conversation, whose calls have the
-    IDs `taken`. System messages are always included. Every call has its result, every result has
-    its call, and IDs are unique."""
+    """Return the items that a model reads before the run's own conversation. System messages are
+    always included. Every call has its result, every result has its call, and call IDs are unique.
+    `taken`: the IDs of the run's own calls."""
     items = list(_make_ids_distinct((_pair_calls(run) for run in history), taken))
     if limits.trim_tool_outputs is not None:
         items = [_trim(item, limits.trim_tool_outputs) for item in items]
@@ -81,8 +82,8 @@ def trimmed_history(
 
 
 def _find_first_fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
-    """Return the position of the first of the newest exchanges that fit, together with all system
-    messages."""
+    """Return the index of the first item of the newest exchanges that fit into `budget` bytes,
+    together with all system messages."""
     left = budget - sum(_estimate_bytes(item) for item in items if _has_role(item, "system"))
     first, end = len(items), len(items)
     for begin in reversed([0, *begins]):
@@ -140,8 +141,8 @@ def _make_ids_distinct(
 
 
 def _unused(call_id: CallId, used: set[CallId], counts: Counter[CallId]) -> CallId:
-    """Return the ID, or the ID with the next number that makes it unique. `counts`: the last number
-    that was tried for each ID."""
+    """Return the ID, with a number appended if it is already used. `counts`: the last number that
+    was tried for each ID."""
     unique = call_id
     while unique in used:
         counts[call_id] += 1
@@ -155,7 +156,7 @@ def _trim(item: Item, max_bytes: int) -> Item:
         return item
     if item.parts and sum(map(_part_bytes, item.parts)) > max_bytes:
         item = replace(item, parts=())
-    # A head and a tail would not fit.
+    # A limit below two bytes has no space for a beginning and an end.
     if max_bytes < 2 and (size := len(item.text.encode())) > max_bytes:
         return replace(item, output=f"… {size} bytes omitted …")
     return replace(item, output=truncate(item.output, max_bytes)[0])

@@ -71,7 +71,8 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """Return the text that a model reads: a text unchanged, any other value as JSON."""
+        """Return the text that a model reads. A string is returned unchanged, and any other value
+        as JSON."""
         return as_text(self.output)
 
 

@@ -20,7 +20,8 @@ class LargeArgument:
 
 def omit_large(arguments: JsonObject, limit: int | None) -> tuple[JsonObject, list[LargeArgument]]:
     """Return the arguments that together fit into `limit` bytes of JSON, in order, and the omitted
-    ones. At most MAX_NAMED of the omitted ones have names. None: nothing is omitted."""
+    arguments. At most MAX_NAMED of the omitted arguments have names. If `limit` is None, nothing is
+    omitted."""
     if limit is None:
         return arguments, []
     kept: JsonObject = {}

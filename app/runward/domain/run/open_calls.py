@@ -1,4 +1,4 @@
-"""Open calls: the reasons why they wait, and their results if a worker is lost or the run ends."""
+"""Open calls: why they wait, and their results if a worker is lost or the run ends."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,8 +13,8 @@ from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Resu
 from runward.domain.run.tools import CompiledTool
 
 _REPEATABLE_TYPES: Final = frozenset({"agent", "builtin", "client", "hosted"})
-"""Types of tools whose attempts have no effect before they are committed. Such a call can be
-repeated. For a hosted tool, the provider's call follows the commit."""
+"""Types of tools whose attempts have no effect before they are committed, so that a call can be
+repeated. The provider runs a hosted tool only after the commit."""
 
 
 def recover(

@@ -47,9 +47,9 @@ class Failed:
     status: int | None = None
     retry_after: float | None = None
     permanent: bool = False
-    """A retry cannot succeed, for example because the address is forbidden."""
+    """Whether a retry cannot succeed, for example because the address is forbidden."""
     fails_run: bool = False
-    """A guardrail decided that the run must fail."""
+    """Whether a guardrail decided that the run must fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ Outcome: TypeAlias = Done | Failed | Waits
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """The `number`th request of a tool for input from the client, and the state that Runward
-    returns to the tool together with the input. `responses`: the input, after the client has
-    submitted it. `attempt`: the attempt that sent the request."""
+    """A tool's request for input from the client. `number` counts the requests of the call. Runward
+    returns `state` to the tool together with the input. `responses`: the input, after the client
+    has submitted it. `attempt`: the attempt that sent the request."""
 
     number: int
     attempt: int
@@ -78,5 +78,5 @@ class InputRequest:
 
     @property
     def input(self) -> JsonObject:
-        """The input that Runward sends to the tool."""
+        """Return the input that Runward sends to the tool."""
         return {"responses": self.responses, "state": self.state}

@@ -16,7 +16,8 @@ from runward.domain.schema.validator import Validator
 
 
 def add_repair(state: RunState, changes: Changes, problems: Sequence[FieldError]) -> RunState:
-    """Tell the model the problem of its output, before it is asked for a correction."""
+    """Add a message that tells the model which problems its output has. The next model request asks
+    for a correction."""
     message = Message("user", texts.repair(problems))
     segment = Segment(SegmentKind.REPAIR, state.turn, state.agent, (message,))
     summary = "; ".join(f"{path} {text}" for path, text in problems)
@@ -35,7 +36,7 @@ def count_repairs(state: RunState) -> int:
 def parse_output(
     output: JsonValue, schema: Validator | None
 ) -> tuple[JsonValue, tuple[FieldError, ...]]:
-    """Return `output` parsed by the schema, and its problem. Characters that PostgreSQL cannot
+    """Return `output` parsed by the schema, and its problems. Characters that PostgreSQL cannot
     store are replaced, because escapes in a JSON text can contain them."""
     if schema is None:
         return None, ()

@@ -40,10 +40,10 @@ class ParsedCall:
     arguments: JsonObject
     raw: str | None
     number: int
-    """Its position among the calls of the response."""
+    """Position of the call among the calls of the response."""
     native: Native | None
     tool: CompiledTool | None
-    """None: the model saw no such tool."""
+    """None: the model saw no tool with this name."""
     problem: Result | None
     misfit: Result | None
     needs_approval: bool = False
@@ -62,7 +62,8 @@ class ParsedResponse:
 
 
 def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
-    """Return the reason why the call cannot run. Reasons are checked in this order."""
+    """Return the result of a call that cannot run, or None if it can run. The reasons are checked
+    in this order."""
     if len(state.calls) >= state.config.limits.max_tool_calls:
         return make_failed_result(CallReason.LIMIT, texts.TOO_MANY_CALLS)
     tool = parsed.tool

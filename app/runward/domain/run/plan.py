@@ -1,5 +1,5 @@
-"""Convert a model's response to calls. The complete response is checked before any call may
-start."""
+"""The conversion of a model's response to calls. The complete response is checked before any call
+may start."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -54,7 +54,8 @@ from runward.domain.schema.validator import parse_arguments
 
 
 class UnusableResponseError(Exception):
-    """The response cannot be used. The run fails, and none of its calls start."""
+    """Raised if a response cannot be used. The run fails, and none of the response's calls
+    start."""
 
     def __init__(self, code: RunErrorCode, message: str) -> None:
         super().__init__(message)
@@ -63,7 +64,7 @@ class UnusableResponseError(Exception):
 
 
 def parse_response(state: RunState, response: ModelResponse, turn: Turn) -> ParsedResponse:
-    """Parse the arguments of all calls, and check them. Raises UnusableResponseError."""
+    """Return the response with the checked arguments of all calls. Raises UnusableResponseError."""
     try:
         response = bounded_response(response)
     except UnstorableError as error:
@@ -127,8 +128,8 @@ def _build_items(response: ModelResponse, parsed: Sequence[ParsedCall]) -> tuple
 
 
 def _parse_calls(state: RunState, response: ModelResponse, turn: Turn) -> Iterator[ParsedCall]:
-    """Return the calls with IDs and parsed arguments. A call that the response repeats is included
-    once."""
+    """Yield the calls with IDs and parsed arguments. A call that the response repeats is yielded
+    once. Raises UnusableResponseError if an ID belongs to two different calls."""
     seen: dict[CallId, str] = {}
     for nth, requested in enumerate(response.calls):
         one = _parse_call(requested, turn, nth)
@@ -178,8 +179,8 @@ def _parse_call(requested: RequestedCall, turn: Turn, number: int) -> ParsedCall
 def _enter_call(
     state: RunState, changes: Changes, parsed: ParsedCall, position: int, turn: Turn
 ) -> RunState:
-    """Add the call to the tool-call log: ready, waiting for an approval, or with a result and
-    without an attempt."""
+    """Add the call to the tool-call log. Its phase is ready or waiting for an approval, or the call
+    is settled without an attempt."""
     tool = parsed.tool
     version = tool.version if tool else None
     url = tool.spec.url if tool else None

@@ -1,5 +1,4 @@
-"""Check a call again right before its start, because its tool may have changed since the
-approval."""
+"""Checks of a call right before its start. Its tool may have changed since the approval."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

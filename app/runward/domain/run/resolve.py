@@ -216,8 +216,8 @@ def apply_client_input(
 
 
 def compare_with_earlier_answer(call: Call, answer: Answer) -> bool | None:
-    """Compare with the client's earlier result. True: it is the same. False: it differs. None:
-    there is none."""
+    """Compare `answer` with the client's earlier result. Returns True if they are the same, False
+    if they differ, and None if there is no earlier result."""
     if call.received is not None:
         return is_same_json(call.received, answer.model_dump(mode="json"))
     if call.exchange is None or not call.exchange.answered:
@@ -237,14 +237,14 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
 
 
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
-    """Store the result until the loop passes it to guardrails and hooks."""
+    """Store the client's result until the loop passes it to guardrails and hooks."""
     changes.put_call(replace(call, received=answer.model_dump(mode="json")))
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 
 
 def matches_result(call: Call, tool: CompiledTool, answer: Answer) -> bool:
-    """Return whether this result is the same as that of the settled call. If guardrails and hooks
-    checked the result, compare it with the result before the check."""
+    """Return whether `answer` equals the result of the settled call. If guardrails or hooks checked
+    the result, `answer` is compared with the result before the check."""
     if call.received is not None:
         return is_same_json(call.received, answer.model_dump(mode="json"))
     verdict, result = _classify_answer(call, tool, answer), call.result
@@ -279,5 +279,5 @@ def _read_answer(answer: Answer) -> Done | Failed:
 
 
 def _classify_answer(call: Call, tool: CompiledTool, answer: Answer) -> Disposition:
-    """Classify the answer. No time is left for a retry, so a failed call is never retried."""
+    """Classify the answer. `seconds_left` is 0, so a failed call is never retried."""
     return classify_outcome(tool, call, _read_answer(answer), seconds_left=0, jitter=0)

@@ -92,7 +92,7 @@ class ModelResponse:
 
     @property
     def refusal(self) -> str | None:
-        """The text of the model's refusal, if it refused."""
+        """Return the text of the model's refusal, or None if the model did not refuse."""
         refusals = [join_text(one.content) for one in self._messages if one.refusal]
         return "".join(refusals) if refusals else None
 

@@ -34,8 +34,8 @@ def fits_limit(state: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a run in its session. `number` counts the session's runs. A child run has the
-    session of its parent, and no place."""
+    """The place of a run in its session. `number` counts the session's runs. A child run has its
+    parent's session, and its `number` is None."""
 
     session_id: SessionId
     number: int | None

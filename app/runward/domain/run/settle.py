@@ -1,4 +1,4 @@
-"""Convert the outcome of an attempt to a retry or to the call's result."""
+"""The conversion of an attempt's outcome to a retry or to the call's result."""
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
@@ -43,7 +43,7 @@ from runward.domain.run.tools import CompiledTool
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """Retry with the next attempt number, after `after` seconds."""
+    """A disposition that starts the next attempt after `after` seconds."""
 
     after: float
 
@@ -55,12 +55,13 @@ class AwaitCallback:
 
 @dataclass(frozen=True, slots=True)
 class AwaitResult:
-    """The client runs the tool and submits its result."""
+    """A disposition for client tools. The client runs the tool and submits its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """A child run provides the call's result. The loop starts it in its next step."""
+    """A disposition for agents as tools. The loop starts a child run in its next step, and the
+    child run provides the call's result."""
 
 
 Disposition: TypeAlias = (
@@ -71,7 +72,8 @@ Disposition: TypeAlias = (
 def classify_outcome(
     tool: CompiledTool, call: Call, outcome: Outcome, *, seconds_left: float, jitter: float
 ) -> Disposition:
-    """Return what follows from an attempt's outcome. `jitter`: from 0 to below 1."""
+    """Return the disposition that follows from an attempt's outcome. `jitter`: a factor from 0 to
+    below 1 for the delay of a retry."""
     outcome = bounded_outcome(outcome)
     match outcome:
         case Done():
@@ -120,9 +122,8 @@ def make_completed_result(output: JsonValue, max_bytes: int, done: Done | None =
 
 
 def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposition) -> RunState:
-    """Apply a verdict to the run. `TryAgain` changes nothing here, because the start of the next
-    attempt does. `StartChild` changes nothing either, because `runward.domain.run.team.start_child`
-    does."""
+    """Apply a disposition to the run. `TryAgain` and `StartChild` change nothing here. The start of
+    the next attempt and `runward.domain.run.team.start_child` make those changes."""
     match disposition:
         case Result():
             return settle(state, changes, call, disposition)

@@ -93,7 +93,7 @@ class Result:
 
     @property
     def whole(self) -> JsonValue:
-        """The output before it was truncated for a model."""
+        """Return the output before it was truncated for a model."""
         return self.output if self.full is None else self.full
 
 
@@ -129,20 +129,20 @@ class Call:
 
     @property
     def requested_arguments(self) -> JsonObject:
-        """The arguments that the model requested."""
+        """Return the arguments that the model requested, before an approver edited them."""
         return self.arguments if self.original is None else self.original
 
     @property
     def recent_attempts(self) -> int:
-        """Number of attempts since the tool's last response."""
+        """Return the number of attempts since the tool's last request for input."""
         return self.attempt - (self.exchange.attempt if self.exchange else 0)
 
 
 def compute_call_digest(
     tool: str, version: int | None, url: str | None, arguments: JsonObject
 ) -> str:
-    """Return the digest that an approval is bound to: of the tool, its version, its target and the
-    exact arguments."""
+    """Return the digest to which an approval is bound. It covers the tool, its version, its target
+    and the exact arguments."""
     return compute_digest({"tool": tool, "version": version, "url": url, "arguments": arguments})
 
 
@@ -213,12 +213,12 @@ class RunState:
 
     @property
     def turn_calls(self) -> tuple[Call, ...]:
-        """The calls of the last response, in the model's order."""
+        """Return the calls of the current turn, in the model's order."""
         return tuple(call for call in self.calls.values() if call.turn == self.turn)
 
     @property
     def last_text(self) -> str:
-        """The text of the last response, or an empty text."""
+        """Return the text of the last response, or an empty text if there is none."""
         texts = [
             item.content
             for item in (self.last_response.items if self.last_response else ())
@@ -253,8 +253,8 @@ class ApprovalRequest:
 
 @dataclass(slots=True)
 class Changes:
-    """The changes of a run to write with the next commit. Calls are complete rows: `inserted` ones
-    are new, and `updated` ones existed. Only the last state of each call is written."""
+    """The changes of a run that the next commit writes. Calls are complete rows: rows in `inserted`
+    are new, and rows in `updated` exist. Only the last state of each call is written."""
 
     events: list[AnyEvent] = field(default_factory=list[AnyEvent])
     segments: list[Segment] = field(default_factory=list[Segment])
@@ -266,10 +266,11 @@ class Changes:
     shared_state: JsonObject = field(default_factory=dict[str, JsonValue])
     """The changes that calls made to the shared state. Null for removed keys."""
     progress: bool = False
-    """Whether there is a response or a result, which proves that the run is not in a crash loop."""
+    """Whether the changes include a response or a result, which proves that the run is not in a
+    crash loop."""
 
     def put_call(self, call: Call) -> None:
-        """Store a new state of a call, whether its row exists or is inserted in this step."""
+        """Store a new state of a call. Its row either exists or is inserted in this step."""
         rows = self.inserted if call.id in self.inserted else self.updated
         rows[call.id] = call
 
@@ -303,8 +304,8 @@ class Changes:
 
 
 def list_requested_calls(segment: Segment) -> tuple[ToolCall, ...]:
-    """Return the calls that the run's own model requested. Calls in the input were made elsewhere.
-    They already have results and are not in the tool-call log."""
+    """Return the calls that the run's own model requested. Calls in the run's input are excluded:
+    they were executed elsewhere, have results, and are not in the tool-call log."""
     if segment.kind is SegmentKind.INPUT:
         return ()
     return tuple(item for item in segment.items if isinstance(item, ToolCall))

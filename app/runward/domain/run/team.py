@@ -112,9 +112,9 @@ def accept_handoff(state: RunState, agent: str) -> Result:
 
 
 def find_next_agent(state: RunState) -> str | None:
-    """Return the agent to which the last turn's calls handed over the run. None: there was no
-    handoff, or it has already taken effect. A handoff by the model has precedence over one by a
-    tool."""
+    """Return the agent to which the last turn's calls handed over the run. Returns None if there
+    was no handoff or if it has already taken effect. A handoff by the model takes precedence over
+    one by a tool."""
     for call in sorted(state.turn_calls, key=lambda call: call.version != UNREGISTERED):
         target = call.result.transfer_to if call.result else None
         if target is not None:
@@ -166,7 +166,7 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
         reason = (child.error or {}).get("message")
         told = f"{detail}: {reason}" if isinstance(reason, str) else f"{detail}."
         return Failed(FailureKind.ERROR, told, message=told)
-    # For a step of a workflow, it ends the workflow.
+    # In a workflow, an escalation ends the workflow.
     escalate = child.escalated and tool.version == UNREGISTERED
     match tool.spec.output:
         case "final":
@@ -198,8 +198,8 @@ def add_child_usage(state: RunState, changes: Changes, call: Call, child: Child)
 
 
 def check_state_size(state: RunState, delta: JsonObject) -> Failed | None:
-    """Return why a change of the shared state is rejected, which makes the call fail. None: it is
-    accepted."""
+    """Return the failure of a call whose change to the shared state exceeds the size limit, or None
+    if the change fits."""
     size = len(compact(merge_delta(state.shared_state, delta)).encode())
     if size <= MAX_STATE_BYTES:
         return None
@@ -208,7 +208,7 @@ def check_state_size(state: RunState, delta: JsonObject) -> Failed | None:
 
 
 def is_success(disposition: Disposition) -> bool:
-    """Return whether the result is successful. Other results do not change shared data."""
+    """Return whether the result is successful. Only successful results change the shared state."""
     return isinstance(disposition, Result) and not disposition.is_error
 
 

@@ -132,7 +132,8 @@ def _index(name: str, properties: str, description: str) -> _Words:
 
 
 def _match_prefix(term: str, words: Mapping[str, _Words]) -> dict[str, float]:
-    """For a term without matches, return the stems that begin with it, at half their weight."""
+    """Return the tools with stems that begin with `term`, at half their weight. Used for terms
+    without exact matches."""
     found: dict[str, float] = {}
     for name, row in words.items():
         count = 0.0

@@ -1,4 +1,4 @@
-"""A tool version with compiled schemas."""
+"""Tool versions with compiled schemas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class CompiledTool:
 
 
 def compile_tool(spec: ToolSpec, version: int) -> CompiledTool:
-    """Return the compiled tool. If registration would reject its schemas today, the tool accepts no
-    arguments."""
+    """Return the compiled tool. If registration would now reject one of its schemas, the tool
+    accepts no arguments."""
     arguments = stored_validator(spec.parameters, strict=spec.strict, at="arguments")
     output = None
     if spec.output_schema is not None:

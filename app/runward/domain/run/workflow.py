@@ -24,7 +24,7 @@ class NextSteps:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowEnd:
-    """The workflow has ended. `failed`: why it failed. `reason`: why it ended early."""
+    """The end of a workflow. `error`: why it failed. `reason`: why it ended early."""
 
     output: JsonValue
     error: str | None = None
@@ -48,8 +48,8 @@ def next_step(state: RunState) -> NextSteps | WorkflowEnd:
 def _next_sequential(
     state: RunState, agents: tuple[str, ...], *, rounds: int
 ) -> NextSteps | WorkflowEnd:
-    """Return the next agent. It gets the output of the previous agent. The first one gets the run's
-    input."""
+    """Return the next agent. The first agent gets the run's input, and each later agent gets the
+    output of the previous agent."""
     calls = _list_step_calls(state)
     done = len(calls)
     result = calls[-1].result if calls else None
@@ -65,8 +65,9 @@ def _next_sequential(
 
 
 def _next_parallel(state: RunState, agents: tuple[str, ...]) -> NextSteps | WorkflowEnd:
-    """Return all agents, which get the run's input. The output is an object with each agent's
-    output under its name. If an agent is listed twice, its later runs are `name_2` and so on."""
+    """Return all agents, each with the run's input. After they have ended, return an object with
+    each agent's output under its name. If an agent is listed twice, its later runs are named
+    `name_2` and so on."""
     calls = _list_step_calls(state)
     if not calls:
         return NextSteps(_request_agents(0, agents, join_input_text(state)))
@@ -84,7 +85,8 @@ def _next_parallel(state: RunState, agents: tuple[str, ...]) -> NextSteps | Work
 
 
 def _next_single_call(state: RunState) -> NextSteps | WorkflowEnd:
-    """Return the one call, with the run's input as arguments. Later messages change nothing."""
+    """Return the workflow's only call, with the run's input as arguments. Later messages have no
+    effect."""
     calls = _list_step_calls(state)
     if not calls:
         arguments = join_input_text(replace(state, segments=state.segments[:1]))
