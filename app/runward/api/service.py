@@ -39,7 +39,7 @@ class Readiness(ResponseModel):
 
 
 class LoadedPlugins(ResponseModel):
-    """Plugin functions that the responding process has loaded."""
+    """Plugin functions that are loaded in the process that responds."""
 
     tools: list[str]
     """Names of the loaded tools."""
@@ -102,7 +102,7 @@ class Capabilities(ResponseModel):
     hooks: list[HookPoint]
     """Points at which hooks can be called."""
     plugins: LoadedPlugins
-    """Plugin functions that the responding process has loaded."""
+    """Plugin functions that are loaded in the process that responds."""
     mcp: McpCapabilities
     """Support for MCP servers."""
     model_providers: list[str]

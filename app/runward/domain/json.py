@@ -20,7 +20,7 @@ MAX_VALUES: Final = 500_000
 """Maximum number of values inside one value from outside. Cleaning so many takes a fifth of a
 second."""
 MAX_NUMBER: Final = 1e308
-"""The largest magnitude of a number. A double holds little more."""
+"""The largest magnitude of a number. It is slightly below the maximum of a double."""
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LARGE_EXPONENTS: Final = (b"0e000", b"0E000", b"0e+000", b"0E+000")
 _MANY_DIGITS: Final = b"0" * 200

@@ -51,8 +51,8 @@ _TEXT_COLUMNS: Final = (
 
 
 def config_to_json(config: AgentConfig) -> JsonObject:
-    """Return the settings that differ from their defaults. For all other settings, an old run then
-    uses the defaults of later versions."""
+    """Return the settings that differ from their defaults. All other settings are not stored, so an
+    old run gets the defaults of the current version."""
     return config.model_dump(mode="json", exclude_defaults=True)
 
 

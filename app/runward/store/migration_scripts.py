@@ -1,5 +1,5 @@
-"""Run the scripts in `migrations/` with Alembic, and the functions that these scripts use. Only
-`runward.store.migrations` imports this module, and only if there is a script to run."""
+"""Run the scripts in `migrations/` with Alembic. This module also contains functions that the
+scripts use. Only `runward.store.migrations` imports it, and only if there is a script to run."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -220,10 +220,10 @@ class ApprovalDecidedData(TypedDict):
     """New arguments of the call. Set only for the decision `edit`. Null if they are larger than
     32 KiB."""
     arguments_bytes: NotRequired[int]
-    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    """Size of `arguments` in bytes. Set only if `arguments` is too large for the event."""
     truncated: NotRequired[Literal[True]]
     """True if the new arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
-    returns them in full."""
+    returns the complete arguments."""
     digest: NotRequired[str]
     """Digest of the edited call. Set only for the decision `edit`."""
     remembered: NotRequired[Literal[True]]
@@ -263,10 +263,10 @@ class ApprovalRequestedData(TypedDict):
     arguments: JsonObject | None
     """Exact arguments of the call. Null if they are larger than 32 KiB."""
     arguments_bytes: NotRequired[int]
-    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    """Size of `arguments` in bytes. Set only if `arguments` is too large for the event."""
     truncated: NotRequired[Literal[True]]
     """True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}`
-    returns them in full."""
+    returns the complete arguments."""
     digest: str
     """Digest of the tool, its version, its target URL, and the arguments."""
     expires_in_seconds: float
@@ -493,7 +493,7 @@ class CompletedResolution(TypedDict):
 class Concurrency(TypedDict):
     """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
     limit: NotRequired[int]
-    """Maximum number of calls that run at the same time."""
+    """Maximum number of calls of the tool, or of the group, that run at the same time."""
     group: NotRequired[str | None]
     """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: NotRequired[bool]
@@ -504,7 +504,8 @@ class Concurrency(TypedDict):
 class ConcurrencyInput(TypedDict):
     """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
     limit: NotRequired[int]
-    """Maximum number of calls that run at the same time. Default: 8."""
+    """Maximum number of calls of the tool, or of the group, that run at the same time. Default:
+    8."""
     group: NotRequired[str | None]
     """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: NotRequired[bool]
@@ -1097,7 +1098,7 @@ class LimitsInput(TypedDict):
 
 
 class LoadedPlugins(TypedDict):
-    """Plugin functions that the responding process has loaded."""
+    """Plugin functions that are loaded in the process that responds."""
     tools: list[str]
     """Names of the loaded tools."""
     guardrails: list[str]
@@ -1337,7 +1338,7 @@ class ModelSettingDroppedData(TypedDict):
     setting: str
     """Name of the omitted setting, or of another omitted part of the request."""
     reason: str
-    """Why Runward omitted the part, for people."""
+    """Why Runward omitted this part of the request, for people."""
 
 
 class ModelSettingDroppedEvent(TypedDict):
@@ -2596,11 +2597,13 @@ class ResponseObject(TypedDict):
     reasoning: JsonObject | None
     """Reasoning settings, as in the request. Null if the request has no reasoning settings."""
     user: str | None
-    """Identifier of the end user, as in the request. Null if the request has none."""
+    """Identifier of the end user, as in the request. Null if the request has no identifier."""
     max_output_tokens: int | None
-    """Maximum number of output tokens, as in the request. Null if the request has none."""
+    """Maximum number of output tokens in each turn, as in the request. Null: the provider's
+    default."""
     max_tool_calls: int | None
-    """Maximum number of tool calls, as in the request. Null if the request has none."""
+    """Maximum number of tool calls, as in the request. Null: the default of
+    `limits.max_tool_calls`."""
     store: bool
     """Whether the response is stored. Always true."""
     background: bool
@@ -2611,9 +2614,9 @@ class ResponseObject(TypedDict):
     """Custom metadata of the run."""
     safety_identifier: str | None
     """Identifier of the end user for safety checks, as in the request. Null if the request has
-    none."""
+    no identifier."""
     prompt_cache_key: str | None
-    """Key for the provider's prompt cache, as in the request. Null if the request has none."""
+    """Key for the provider's prompt cache, as in the request. Null if the request has no key."""
     conversation: JsonObject | None
     """Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
     session."""
@@ -3114,7 +3117,8 @@ class RunEndedData(TypedDict):
     output: NotRequired[JsonValue]
     """Final output of the run. A longer output is truncated to 32 KiB."""
     truncated: NotRequired[Literal[True]]
-    """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full."""
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns the
+    complete output."""
     error: NotRequired[RunError]
     """The error that the run failed with. Set only for failed runs."""
     incomplete_details: NotRequired[IncompleteDetails]
@@ -3763,7 +3767,7 @@ class TestTool(TypedDict):
     arguments: JsonObject
     """Arguments of the call. They must match the tool's schema."""
     context: NotRequired[JsonObject | None]
-    """Context that the tool receives, like the `context` of a run. Null: no context."""
+    """Context of the test call, which replaces the `context` of a run. Null: no context."""
 
 
 class TextDeltaData(TypedDict):
@@ -4076,7 +4080,7 @@ class ToolCallCreatedData(TypedDict):
     arguments: JsonObject | None
     """Exact arguments of the call. Null if they are larger than 32 KiB."""
     arguments_bytes: NotRequired[int]
-    """Size of `arguments` in bytes. Set only if the arguments are too large for the event."""
+    """Size of `arguments` in bytes. Set only if `arguments` is too large for the event."""
     arguments_text: NotRequired[str | None]
     """Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if
     it is larger than 32 KiB."""
@@ -4084,7 +4088,7 @@ class ToolCallCreatedData(TypedDict):
     """Size of `arguments_text` in bytes. Set only if the text is too large for the event."""
     truncated: NotRequired[Literal[True]]
     """True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
-    returns them in full."""
+    returns the complete arguments."""
 
 
 class ToolCallCreatedEvent(TypedDict):
@@ -4121,7 +4125,7 @@ class ToolCallEndedData(TypedDict):
     """Size of the full output in bytes. Set only if the output is too large for the event."""
     truncated: NotRequired[Literal[True]]
     """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns
-    it in full."""
+    the complete output."""
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error."""
     reason: NotRequired[CallReason]
@@ -4131,7 +4135,7 @@ class ToolCallEndedData(TypedDict):
     metadata: NotRequired[JsonObject]
     """Metadata that the tool returned together with its output. The model does not see it."""
     awaiting_resolution: NotRequired[Literal[True]]
-    """True if the outcome is unknown and a person must record it."""
+    """True if the outcome is unknown and a person must record the outcome."""
 
 
 class ToolCallFailedEvent(TypedDict):
@@ -4217,10 +4221,10 @@ class ToolCallProgressData(TypedDict):
     requests: NotRequired[JsonValue]
     """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
     requests_bytes: NotRequired[int]
-    """Size of `requests` in bytes. Set only if the value is too large for the event."""
+    """Size of `requests` in bytes. Set only if `requests` is too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """True if `requests` is too large for the event. The run's `required_actions` contain it in
-    full."""
+    """True if `requests` is too large for the event. The run's `required_actions` contain the
+    complete value."""
     run_id: NotRequired[str]
     """ID of the child run. Set only for the status `child_started`."""
     agent: NotRequired[str | None]
@@ -4228,8 +4232,8 @@ class ToolCallProgressData(TypedDict):
 
 
 class ToolCallProgressEvent(TypedDict):
-    """The tool accepted the call, requested input, or reported progress, or a child run was
-    started."""
+    """The status of a call changed: for example, the tool accepted it, requested input, or
+    reported progress."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['tool_call.progress']
@@ -4873,8 +4877,8 @@ class ListEventsQuery(TypedDict):
     limit: NotRequired[int]
     """Maximum number of events to return. Default: 100."""
     until: NotRequired[Literal['idle']]
-    """When the stream ends in addition to the end of the run. `idle`: when the run waits for a
-    person or a client."""
+    """Additional condition that ends the stream. `idle`: the stream also ends when the run waits
+    for a person or a client. By default, it ends only with the run."""
     include: NotRequired[Literal['children']]
     """Additional events to return. `children`: the events of all child runs at any depth, in the
     order in which they happened."""
@@ -5107,7 +5111,7 @@ ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_sc
 
 Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent'
 """An event of a run's log. Polling and streaming return the same events. Later versions may
-add types. Ignore those that you do not know."""
+add types. Clients must ignore unknown types."""
 
 EventStream: TypeAlias = 'str'
 """A stream of server-sent events. `id` is the sequence number, `event` is the type, and
@@ -5123,7 +5127,7 @@ may add values."""
 
 Guardrail: TypeAlias = 'WebhookGuardrail | PluginGuardrail'
 """A check that may reject a tool call, a run's input, or a run's output. Later versions may
-add types. Ignore those that you do not know."""
+add types. Clients must ignore unknown types."""
 
 GuardrailInput: TypeAlias = 'WebhookGuardrailInput | PluginGuardrailInput'
 """A check that may reject a tool call, a run's input, or a run's output."""
@@ -5135,12 +5139,12 @@ GuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output', 'run_inp
 """Stage at which a guardrail checks a tool call or a run. Later versions may add values."""
 
 Hook: TypeAlias = 'WebhookHook | PluginHook'
-"""A callback that Runward sends before or after a model request or a tool call. It can
-replace data. Later versions may add types. Ignore those that you do not know."""
+"""A callback that Runward sends before or after a model request or a tool call. The response
+can replace data. Later versions may add types. Clients must ignore unknown types."""
 
 HookInput: TypeAlias = 'WebhookHookInput | PluginHookInput'
-"""A callback that Runward sends before or after a model request or a tool call. It can
-replace data."""
+"""A callback that Runward sends before or after a model request or a tool call. The response
+can replace data."""
 
 HookPoint: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
 """Point at which a hook is called: before or after a model request, or before or after a
@@ -5156,12 +5160,12 @@ InputPart: TypeAlias = 'InputText | InputImage | InputFile'
 """A part of a message: text, an image, or a file."""
 
 Item: TypeAlias = 'MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem'
-"""An item of a conversation. Later versions may add types. Ignore those that you do not
-know."""
+"""An item of a conversation. Later versions may add types. Clients must ignore unknown
+types."""
 
 ItemPart: TypeAlias = 'ItemText | ItemImage | ItemFile'
-"""A part of an item: text, an image, or a file. Later versions may add types. Ignore those
-that you do not know."""
+"""A part of an item: text, an image, or a file. Later versions may add types. Clients must
+ignore unknown types."""
 
 ItemRole: TypeAlias = "Literal['user', 'assistant', 'system', 'developer']"
 """Role of a message's author, in OpenAI's format. `developer` has the same meaning as
@@ -5192,7 +5196,7 @@ session."""
 
 RequiredAction: TypeAlias = 'ApprovalAction | ResolveAction | ToolResultAction'
 """An action that a person or a client must perform for a run. Later versions may add types.
-Ignore those that you do not know."""
+Clients must ignore unknown types."""
 
 Resolution: TypeAlias = 'CompletedResolution | FailedResolution | RetryResolution'
 """A person's record of a tool call's outcome."""
@@ -5210,11 +5214,11 @@ ResponseItemStatus: TypeAlias = "Literal['in_progress', 'completed', 'incomplete
 """Status of an output item. Later versions may add values."""
 
 ResponseOutputItem: TypeAlias = 'ResponseOutputMessage | ResponseOutputReasoning | ResponseOutputFunctionCall | ResponseOutputMcpCall | ResponseOutputMcpApprovalRequest'
-"""An item of a response. Later versions may add types. Ignore those that you do not know."""
+"""An item of a response. Later versions may add types. Clients must ignore unknown types."""
 
 ResponseOutputPart: TypeAlias = 'ResponseOutputText | ResponseOutputRefusal'
-"""A part of a message of a response. Later versions may add types. Ignore those that you do
-not know."""
+"""A part of a message of a response. Later versions may add types. Clients must ignore
+unknown types."""
 
 ResponseStatus: TypeAlias = "Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']"
 """Status of a response. Later versions may add values."""
@@ -5224,8 +5228,8 @@ ResponseStream: TypeAlias = 'str'
 type, and `data` is a ResponseStreamEvent as one line of JSON."""
 
 ResponseStreamEvent: TypeAlias = 'ResponseCreatedEvent | ResponseQueuedEvent | ResponseInProgressEvent | ResponseCompletedEvent | ResponseIncompleteEvent | ResponseFailedEvent | ResponseOutputItemAddedEvent | ResponseOutputItemDoneEvent | ResponseContentPartAddedEvent | ResponseContentPartDoneEvent | ResponseOutputTextDeltaEvent | ResponseOutputTextDoneEvent | ResponseRefusalDeltaEvent | ResponseRefusalDoneEvent | ResponseFunctionCallArgumentsDeltaEvent | ResponseFunctionCallArgumentsDoneEvent | ResponseMcpCallArgumentsDeltaEvent | ResponseMcpCallArgumentsDoneEvent | ResponseMcpCallInProgressEvent | ResponseMcpCallCompletedEvent | ResponseMcpCallFailedEvent | ResponseReasoningSummaryPartAddedEvent | ResponseReasoningSummaryPartDoneEvent | ResponseReasoningSummaryTextDeltaEvent | ResponseReasoningSummaryTextDoneEvent'
-"""An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that
-you do not know."""
+"""An event in a stream of `/v1/responses`. Later versions may add types. Clients must ignore
+unknown types."""
 
 ResponseTextPartType: TypeAlias = "Literal['input_text', 'output_text']"
 """Kind of a text part: `input_text` for text sent to the model, `output_text` for text of
@@ -5241,8 +5245,8 @@ RunErrorCode: TypeAlias = "Literal['model_unreachable', 'model_timeout', 'model_
 """Stable code of the error that a run failed with. Later versions may add values."""
 
 RunItem: TypeAlias = 'RunMessageItem | RunToolCallItem | RunToolResultItem | RunReasoningItem | RunHostedCallItem'
-"""An item of a conversation. Later versions may add types. Ignore those that you do not
-know."""
+"""An item of a conversation. Later versions may add types. Clients must ignore unknown
+types."""
 
 RunStatus: TypeAlias = "Literal['queued', 'in_progress', 'requires_action', 'completed', 'failed', 'cancelled', 'incomplete', 'expired']"
 """Status of a run. `queued`: the run waits for a worker, an earlier run of its session, or a
@@ -5258,23 +5262,23 @@ secrets, and the policy. `approvals:decide`: decide on approvals and record unkn
 outcomes. `admin`: manage API keys. Later versions may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
-"""An item of a conversation. Later versions may add types. Ignore those that you do not
-know."""
+"""An item of a conversation. Later versions may add types. Clients must ignore unknown
+types."""
 
 SortOrder: TypeAlias = "Literal['asc', 'desc']"
 """Order of a list: ascending or descending."""
 
 StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
 """An event in a stream. Events without a `sequence` are pieces of a later event and are
-never stored. Later versions may add types. Ignore those that you do not know."""
+never stored. Later versions may add types. Clients must ignore unknown types."""
 
 ToolChoiceMode: TypeAlias = "Literal['auto', 'none', 'required']"
 """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later
 versions may add values."""
 
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
-"""A request to a webhook tool. Later versions may add types. Ignore those that you do not
-know."""
+"""A request to a webhook tool. Later versions may add types. Clients must ignore unknown
+types."""
 
 ToolTestOutcome: TypeAlias = "Literal['completed', 'accepted', 'failed']"
 """Outcome of a test call. `accepted`: the tool returned 202 and would submit the result

@@ -1758,11 +1758,11 @@ export interface components {
              *     KiB.
              */
             arguments?: components["schemas"]["JsonObject"] | null;
-            /** @description Size of `arguments` in bytes. Set only if the arguments are too large for the event. */
+            /** @description Size of `arguments` in bytes. Set only if `arguments` is too large for the event. */
             arguments_bytes?: number;
             /**
              * @description True if the new arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
-             *     returns them in full.
+             *     returns the complete arguments.
              * @constant
              */
             truncated?: true;
@@ -1861,11 +1861,11 @@ export interface components {
             tool_version: number;
             /** @description Exact arguments of the call. Null if they are larger than 32 KiB. */
             arguments: components["schemas"]["JsonObject"] | null;
-            /** @description Size of `arguments` in bytes. Set only if the arguments are too large for the event. */
+            /** @description Size of `arguments` in bytes. Set only if `arguments` is too large for the event. */
             arguments_bytes?: number;
             /**
              * @description True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}` returns
-             *     them in full.
+             *     the complete arguments.
              * @constant
              */
             truncated?: true;
@@ -2284,7 +2284,7 @@ export interface components {
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         Concurrency: {
             /**
-             * @description Maximum number of calls that run at the same time.
+             * @description Maximum number of calls of the tool, or of the group, that run at the same time.
              * @default 8
              */
             limit?: number;
@@ -2300,7 +2300,7 @@ export interface components {
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         ConcurrencyInput: {
             /**
-             * @description Maximum number of calls that run at the same time. Default: 8.
+             * @description Maximum number of calls of the tool, or of the group, that run at the same time. Default: 8.
              * @default 8
              */
             limit?: number;
@@ -2549,7 +2549,7 @@ export interface components {
          */
         ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
-         * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Ignore those that you do not know.
+         * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "data": {
@@ -2665,7 +2665,7 @@ export interface components {
             /** @description Name of the new session. Null: the name of the original session. */
             name?: string | null;
         };
-        /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Ignore those that you do not know. */
+        /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Clients must ignore unknown types. */
         Guardrail: components["schemas"]["WebhookGuardrail"] | components["schemas"]["PluginGuardrail"];
         /** @description The guardrail allows the call, input, or output. */
         GuardrailAllow: {
@@ -2833,9 +2833,9 @@ export interface components {
              */
             trim_tool_outputs?: number | null;
         };
-        /** @description A callback that Runward sends before or after a model request or a tool call. It can replace data. Later versions may add types. Ignore those that you do not know. */
+        /** @description A callback that Runward sends before or after a model request or a tool call. The response can replace data. Later versions may add types. Clients must ignore unknown types. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
-        /** @description A callback that Runward sends before or after a model request or a tool call. It can replace data. */
+        /** @description A callback that Runward sends before or after a model request or a tool call. The response can replace data. */
         HookInput: components["schemas"]["WebhookHookInput"] | components["schemas"]["PluginHookInput"];
         /**
          * @description Point at which a hook is called: before or after a model request, or before or after a tool call. Later versions may add values.
@@ -3074,7 +3074,7 @@ export interface components {
             /** @description Text of the part. */
             text: string;
         };
-        /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
+        /** @description An item of a conversation. Later versions may add types. Clients must ignore unknown types. */
         Item: components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"];
         /** @description A file, as a URL or as base64 data. */
         ItemFile: {
@@ -3108,7 +3108,7 @@ export interface components {
             /** @description Name of the image file. */
             filename?: string;
         };
-        /** @description A part of an item: text, an image, or a file. Later versions may add types. Ignore those that you do not know. */
+        /** @description A part of an item: text, an image, or a file. Later versions may add types. Clients must ignore unknown types. */
         ItemPart: components["schemas"]["ItemText"] | components["schemas"]["ItemImage"] | components["schemas"]["ItemFile"];
         /**
          * @description Role of a message's author, in OpenAI's format. `developer` has the same meaning as `system`.
@@ -3289,7 +3289,7 @@ export interface components {
              */
             max_parallel_tool_calls?: number;
         };
-        /** @description Plugin functions that the responding process has loaded. */
+        /** @description Plugin functions that are loaded in the process that responds. */
         LoadedPlugins: {
             /** @description Names of the loaded tools. */
             tools: string[];
@@ -3664,7 +3664,7 @@ export interface components {
             model: string;
             /** @description Name of the omitted setting, or of another omitted part of the request. */
             setting: string;
-            /** @description Why Runward omitted the part, for people. */
+            /** @description Why Runward omitted this part of the request, for people. */
             reason: string;
         };
         /** @description The model does not support a part of the request, so Runward omitted that part. */
@@ -5028,7 +5028,7 @@ export interface components {
             /** @description Text that the model wrote as arguments. Set only if the text is not a JSON object. */
             arguments_text?: string;
         };
-        /** @description An action that a person or a client must perform for a run. Later versions may add types. Ignore those that you do not know. */
+        /** @description An action that a person or a client must perform for a run. Later versions may add types. Clients must ignore unknown types. */
         RequiredAction: components["schemas"]["ApprovalAction"] | components["schemas"]["ResolveAction"] | components["schemas"]["ToolResultAction"];
         /**
          * @description The tool calls of a project that wait for a person or a client, most urgent first.
@@ -5748,11 +5748,17 @@ export interface components {
             top_logprobs: number;
             /** @description Reasoning settings, as in the request. Null if the request has no reasoning settings. */
             reasoning: components["schemas"]["JsonObject"] | null;
-            /** @description Identifier of the end user, as in the request. Null if the request has none. */
+            /** @description Identifier of the end user, as in the request. Null if the request has no identifier. */
             user: string | null;
-            /** @description Maximum number of output tokens, as in the request. Null if the request has none. */
+            /**
+             * @description Maximum number of output tokens in each turn, as in the request. Null: the provider's
+             *     default.
+             */
             max_output_tokens: number | null;
-            /** @description Maximum number of tool calls, as in the request. Null if the request has none. */
+            /**
+             * @description Maximum number of tool calls, as in the request. Null: the default of
+             *     `limits.max_tool_calls`.
+             */
             max_tool_calls: number | null;
             /** @description Whether the response is stored. Always true. */
             store: boolean;
@@ -5765,11 +5771,11 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * @description Identifier of the end user for safety checks, as in the request. Null if the request has
-             *     none.
+             * @description Identifier of the end user for safety checks, as in the request. Null if the request has no
+             *     identifier.
              */
             safety_identifier: string | null;
-            /** @description Key for the provider's prompt cache, as in the request. Null if the request has none. */
+            /** @description Key for the provider's prompt cache, as in the request. Null if the request has no key. */
             prompt_cache_key: string | null;
             /**
              * @description Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
@@ -5806,7 +5812,7 @@ export interface components {
             /** @description Status of the item. */
             status: components["schemas"]["ResponseItemStatus"];
         };
-        /** @description An item of a response. Later versions may add types. Ignore those that you do not know. */
+        /** @description An item of a response. Later versions may add types. Clients must ignore unknown types. */
         ResponseOutputItem: components["schemas"]["ResponseOutputMessage"] | components["schemas"]["ResponseOutputReasoning"] | components["schemas"]["ResponseOutputFunctionCall"] | components["schemas"]["ResponseOutputMcpCall"] | components["schemas"]["ResponseOutputMcpApprovalRequest"];
         /** @description An item begins. */
         ResponseOutputItemAddedEvent: {
@@ -5895,7 +5901,7 @@ export interface components {
             /** @description Parts of the message: texts and refusals. */
             content: components["schemas"]["ResponseOutputPart"][];
         };
-        /** @description A part of a message of a response. Later versions may add types. Ignore those that you do not know. */
+        /** @description A part of a message of a response. Later versions may add types. Clients must ignore unknown types. */
         ResponseOutputPart: components["schemas"]["ResponseOutputText"] | components["schemas"]["ResponseOutputRefusal"];
         /** @description The model's reasoning. Only some providers return reasoning. */
         ResponseOutputReasoning: {
@@ -6104,7 +6110,7 @@ export interface components {
          *     data: {"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_2","output_index":0,"content_index":0,"delta":"Hel","logprobs":[]}
          */
         ResponseStream: string;
-        /** @description An event in a stream of `/v1/responses`. Later versions may add types. Ignore those that you do not know. */
+        /** @description An event in a stream of `/v1/responses`. Later versions may add types. Clients must ignore unknown types. */
         ResponseStreamEvent: components["schemas"]["ResponseCreatedEvent"] | components["schemas"]["ResponseQueuedEvent"] | components["schemas"]["ResponseInProgressEvent"] | components["schemas"]["ResponseCompletedEvent"] | components["schemas"]["ResponseIncompleteEvent"] | components["schemas"]["ResponseFailedEvent"] | components["schemas"]["ResponseOutputItemAddedEvent"] | components["schemas"]["ResponseOutputItemDoneEvent"] | components["schemas"]["ResponseContentPartAddedEvent"] | components["schemas"]["ResponseContentPartDoneEvent"] | components["schemas"]["ResponseOutputTextDeltaEvent"] | components["schemas"]["ResponseOutputTextDoneEvent"] | components["schemas"]["ResponseRefusalDeltaEvent"] | components["schemas"]["ResponseRefusalDoneEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDeltaEvent"] | components["schemas"]["ResponseFunctionCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallArgumentsDeltaEvent"] | components["schemas"]["ResponseMcpCallArgumentsDoneEvent"] | components["schemas"]["ResponseMcpCallInProgressEvent"] | components["schemas"]["ResponseMcpCallCompletedEvent"] | components["schemas"]["ResponseMcpCallFailedEvent"] | components["schemas"]["ResponseReasoningSummaryPartAddedEvent"] | components["schemas"]["ResponseReasoningSummaryPartDoneEvent"] | components["schemas"]["ResponseReasoningSummaryTextDeltaEvent"] | components["schemas"]["ResponseReasoningSummaryTextDoneEvent"];
         /** @description A part of the model's reasoning. */
         ResponseSummaryText: {
@@ -6483,7 +6489,8 @@ export interface components {
             /** @description Final output of the run. A longer output is truncated to 32 KiB. */
             output?: components["schemas"]["JsonValue"];
             /**
-             * @description True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full.
+             * @description True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns the complete
+             *     output.
              * @constant
              */
             truncated?: true;
@@ -6609,7 +6616,7 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["RunEndedData"];
         };
-        /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
+        /** @description An item of a conversation. Later versions may add types. Clients must ignore unknown types. */
         RunItem: components["schemas"]["RunMessageItem"] | components["schemas"]["RunToolCallItem"] | components["schemas"]["RunToolResultItem"] | components["schemas"]["RunReasoningItem"] | components["schemas"]["RunHostedCallItem"];
         /**
          * @description A page of a run's conversation: messages, tool calls, tool results, reasoning, and hosted
@@ -7120,7 +7127,7 @@ export interface components {
             /** @description The call in the provider's format, unchanged. */
             data: components["schemas"]["JsonObject"];
         };
-        /** @description An item of a conversation. Later versions may add types. Ignore those that you do not know. */
+        /** @description An item of a conversation. Later versions may add types. Clients must ignore unknown types. */
         SessionItem: components["schemas"]["SessionMessageItem"] | components["schemas"]["SessionToolCallItem"] | components["schemas"]["SessionToolResultItem"] | components["schemas"]["SessionReasoningItem"] | components["schemas"]["SessionHostedCallItem"];
         /**
          * @description A page of a session's conversation: the items of the runs that have ended. Each item has its
@@ -7521,7 +7528,7 @@ export interface components {
              */
             include_obfuscation?: false;
         };
-        /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. Later versions may add types. Ignore those that you do not know. */
+        /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. Later versions may add types. Clients must ignore unknown types. */
         StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
         /**
          * @description The result of a tool that the client runs, or the input that a tool requests. Set either
@@ -7552,7 +7559,7 @@ export interface components {
         TestTool: {
             /** @description Arguments of the call. They must match the tool's schema. */
             arguments: components["schemas"]["JsonObject"];
-            /** @description Context that the tool receives, like the `context` of a run. Null: no context. */
+            /** @description Context of the test call, which replaces the `context` of a run. Null: no context. */
             context?: components["schemas"]["JsonObject"] | null;
         };
         /** @description Data of a piece of a streamed text. */
@@ -8095,7 +8102,7 @@ export interface components {
             agent: string | null;
             /** @description Exact arguments of the call. Null if they are larger than 32 KiB. */
             arguments: components["schemas"]["JsonObject"] | null;
-            /** @description Size of `arguments` in bytes. Set only if the arguments are too large for the event. */
+            /** @description Size of `arguments` in bytes. Set only if `arguments` is too large for the event. */
             arguments_bytes?: number;
             /**
              * @description Text that the model wrote as arguments. Set only if the text is not a JSON object. Null if it
@@ -8106,7 +8113,7 @@ export interface components {
             arguments_text_bytes?: number;
             /**
              * @description True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls` returns
-             *     them in full.
+             *     the complete arguments.
              * @constant
              */
             truncated?: true;
@@ -8153,8 +8160,8 @@ export interface components {
             /** @description Size of the full output in bytes. Set only if the output is too large for the event. */
             output_bytes?: number;
             /**
-             * @description True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns it
-             *     in full.
+             * @description True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns the
+             *     complete output.
              * @constant
              */
             truncated?: true;
@@ -8167,7 +8174,7 @@ export interface components {
             /** @description Metadata that the tool returned together with its output. The model does not see it. */
             metadata?: components["schemas"]["JsonObject"];
             /**
-             * @description True if the outcome is unknown and a person must record it.
+             * @description True if the outcome is unknown and a person must record the outcome.
              * @constant
              */
             awaiting_resolution?: true;
@@ -8311,11 +8318,11 @@ export interface components {
             message?: string | null;
             /** @description Input that the tool requests from the client. Null if it is larger than 32 KiB. */
             requests?: components["schemas"]["JsonValue"];
-            /** @description Size of `requests` in bytes. Set only if the value is too large for the event. */
+            /** @description Size of `requests` in bytes. Set only if `requests` is too large for the event. */
             requests_bytes?: number;
             /**
-             * @description True if `requests` is too large for the event. The run's `required_actions` contain it in
-             *     full.
+             * @description True if `requests` is too large for the event. The run's `required_actions` contain the
+             *     complete value.
              * @constant
              */
             truncated?: true;
@@ -8324,7 +8331,7 @@ export interface components {
             /** @description Name of the child run's agent. Set only for the status `child_started`. */
             agent?: string | null;
         };
-        /** @description The tool accepted the call, requested input, or reported progress, or a child run was started. */
+        /** @description The status of a call changed: for example, the tool accepted it, requested input, or reported progress. */
         ToolCallProgressEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -8588,7 +8595,7 @@ export interface components {
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description A request to a webhook tool. Later versions may add types. Ignore those that you do not know. */
+        /** @description A request to a webhook tool. Later versions may add types. Clients must ignore unknown types. */
         ToolRequest: components["schemas"]["ToolCallRequest"] | components["schemas"]["ToolCallCancellation"];
         /**
          * @description A tool call that needs a result or input from the client. Submit it with `POST
@@ -10779,7 +10786,7 @@ export interface operations {
             query?: {
                 /** @description Maximum number of events to return. Default: 100. */
                 limit?: number;
-                /** @description When the stream ends in addition to the end of the run. `idle`: when the run waits for a person or a client. */
+                /** @description Additional condition that ends the stream. `idle`: the stream also ends when the run waits for a person or a client. By default, it ends only with the run. */
                 until?: "idle";
                 /** @description Additional events to return. `children`: the events of all child runs at any depth, in the order in which they happened. */
                 include?: "children";

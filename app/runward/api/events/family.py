@@ -122,7 +122,8 @@ class FamilyLog:
         return feed.follow_family(self.project_id, self.run_id)
 
     async def read(self, tx: Tx, follower: FamilyFollower, count: int) -> Batch:
-        """Return the next entries. Child runs that they start are followed from then on."""
+        """Return the next entries. If an entry shows that a child run was started, the log also
+        follows this child run."""
         seen, floor = self._position.seen, self._position.floor
         page = await read_family_after(tx, self.project_id, self.run_id, seen, floor, count)
         if page is None:

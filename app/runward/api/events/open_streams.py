@@ -128,9 +128,9 @@ async def check_key(
     items: AsyncIterator[T],
     needs_check: Callable[[T], bool],
 ) -> AsyncGenerator[T]:
-    """Yield the items of the stream. If the last check of the API key or console session is older
-    than KEY_CHECK_SECONDS, check it before the next item. If it is no longer valid, end the
-    stream."""
+    """Yield the items of the stream. Before an item, check the API key or console session again if
+    the last check is older than KEY_CHECK_SECONDS. End the stream if the key or session is no
+    longer valid."""
     loop = asyncio.get_running_loop()
     looked = loop.time()
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:

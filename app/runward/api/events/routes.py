@@ -42,8 +42,8 @@ async def list_events(  # noqa: PLR0913
     until: Annotated[
         Literal["idle"] | None,
         Query(
-            description="When the stream ends in addition to the end of the run. `idle`: when the "
-            "run waits for a person or a client."
+            description="Additional condition that ends the stream. `idle`: the stream also ends "
+            "when the run waits for a person or a client. By default, it ends only with the run."
         ),
     ] = None,
     include: Annotated[

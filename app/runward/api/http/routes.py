@@ -74,7 +74,7 @@ def _encode_result(handler: Callable[..., Any], status: int) -> Callable[..., An
 class RouteRules:
     dependencies: tuple[RouteDependency, ...]
     query_names: frozenset[str]
-    """Query parameters that may occur once."""
+    """Query parameters that may occur at most once in a request."""
     numbers: Mapping[str, type]
     """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None

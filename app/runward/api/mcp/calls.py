@@ -33,8 +33,8 @@ KEY: Final = "runward/idempotency_key"
 CONTEXT: Final = "runward/context"
 """The key of the run's context in `_meta` of a call."""
 REQUEST: Final = "mcp_request"
-"""The key in the run's metadata that names the MCP request that started it. A later request uses it
-to cancel the run."""
+"""The key in the run's metadata whose value identifies the MCP request that started the run. A
+later cancellation finds the run by this value."""
 CLIENT: Final = "mcp_client"
 MAX_CLIENT: Final = 128
 """Maximum number of characters of a client's name and version."""

@@ -151,8 +151,9 @@ def _describe_tool(tool: RegisteredTool) -> JsonObject:
 
 
 def _hints(annotations: JsonValue) -> JsonObject:
-    """Return the annotations that the protocol defines, with valid types. A PATCH can change
-    annotations, and clients reject the whole list if one has a wrong type."""
+    """Return the annotations that the protocol defines and that have the right types. A PATCH can
+    set annotations of any type, and clients reject the whole list if an annotation has a wrong
+    type."""
     if not isinstance(annotations, dict):
         return {}
     return {

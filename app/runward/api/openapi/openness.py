@@ -16,7 +16,7 @@ _SUFFIX: Final = "Input"
 _BOUNDS: Final = frozenset({"maximum", "maxLength", "maxItems", "maxProperties"})
 """Keywords that apply only to requests, because later versions may raise the bounds."""
 _MORE_VALUES: Final = "Later versions may add values."
-_MORE_TYPES: Final = "Later versions may add types. Ignore those that you do not know."
+_MORE_TYPES: Final = "Later versions may add types. Clients must ignore unknown types."
 _REF: Final = re.compile(r'"#/components/schemas/(\w+)"')
 
 

@@ -160,7 +160,7 @@ STREAM_EVENTS: Final[Mapping[str, tuple[Any, str]]] = {
 
 
 def build_stream_events(ref_template: str) -> tuple[Json, dict[str, str]]:
-    """Return the schema of each kind of event by its name, and the names by type."""
+    """Return two mappings: from names to schemas of events, and from event types to these names."""
     found: Json = {}
     names: dict[str, str] = {}
     for type_, (data, description) in STREAM_EVENTS.items():

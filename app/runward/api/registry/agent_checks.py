@@ -19,8 +19,8 @@ async def check_hosted_tools(
     registry: Registry, project_id: ProjectId, config: AgentConfig
 ) -> None:
     """Check that at least one of an agent's models supports each of its hosted tools. Raises
-    InvalidRequestError. If only some models support a tool, the run reports it when it uses another
-    model."""
+    InvalidRequestError. If the run later uses a model without support for a tool, an event reports
+    the omitted tool."""
     names = [name for name in config.tools if name not in BUILTINS]
     known = await registry.find_tool_kinds(project_id, names)
     kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
@@ -43,8 +43,8 @@ async def check_hosted_tools(
 
 def check_agent(models: Models, config: AgentConfig) -> None:
     """Check the parts that every run needs: models, settings, schemas and choices. Raises
-    InvalidRequestError. If only some models support a part, the run reports it when it uses another
-    model."""
+    InvalidRequestError. If the run later uses a model without support for a part, an event reports
+    the omitted part."""
     _check_kind(config)
     try:
         can = [models.resolve(model)[0].abilities for model in config.models]

@@ -242,7 +242,7 @@ class TestTool(RequestModel):
     arguments: JsonObject
     """Arguments of the call. They must match the tool's schema."""
     context: JsonObject | None = None
-    """Context that the tool receives, like the `context` of a run. Null: no context."""
+    """Context of the test call, which replaces the `context` of a run. Null: no context."""
 
 
 class ToolTestResult(ResponseModel):

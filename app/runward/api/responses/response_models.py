@@ -113,11 +113,13 @@ class ResponseObject(ResponseModel):
     reasoning: JsonObject | None
     """Reasoning settings, as in the request. Null if the request has no reasoning settings."""
     user: str | None
-    """Identifier of the end user, as in the request. Null if the request has none."""
+    """Identifier of the end user, as in the request. Null if the request has no identifier."""
     max_output_tokens: int | None
-    """Maximum number of output tokens, as in the request. Null if the request has none."""
+    """Maximum number of output tokens in each turn, as in the request. Null: the provider's
+    default."""
     max_tool_calls: int | None
-    """Maximum number of tool calls, as in the request. Null if the request has none."""
+    """Maximum number of tool calls, as in the request. Null: the default of
+    `limits.max_tool_calls`."""
     store: bool
     """Whether the response is stored. Always true."""
     background: bool
@@ -127,10 +129,10 @@ class ResponseObject(ResponseModel):
     metadata: dict[str, str]
     """Custom metadata of the run."""
     safety_identifier: str | None
-    """Identifier of the end user for safety checks, as in the request. Null if the request has
-    none."""
+    """Identifier of the end user for safety checks, as in the request. Null if the request has no
+    identifier."""
     prompt_cache_key: str | None
-    """Key for the provider's prompt cache, as in the request. Null if the request has none."""
+    """Key for the provider's prompt cache, as in the request. Null if the request has no key."""
     conversation: JsonObject | None
     """Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
     session."""

@@ -46,7 +46,7 @@ class ToolCallCreatedData(TypedDict):
     """Size of `arguments_text` in bytes. Set only if the text is too large for the event."""
     truncated: NotRequired[Literal[True]]
     """True if the arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls` returns
-    them in full."""
+    the complete arguments."""
 
 
 @documented
@@ -65,7 +65,7 @@ class ApprovalRequestedData(TypedDict):
     arguments_bytes: NotRequired[ArgumentsBytes]
     truncated: NotRequired[Literal[True]]
     """True if the arguments are too large for the event. `GET /v1/approvals/{approval_id}` returns
-    them in full."""
+    the complete arguments."""
     digest: str
     """Digest of the tool, its version, its target URL, and the arguments."""
     expires_in_seconds: float
@@ -94,7 +94,7 @@ class ApprovalDecidedData(TypedDict):
     arguments_bytes: NotRequired[ArgumentsBytes]
     truncated: NotRequired[Literal[True]]
     """True if the new arguments are too large for the event. `GET /v1/runs/{run_id}/tool_calls`
-    returns them in full."""
+    returns the complete arguments."""
     digest: NotRequired[str]
     """Digest of the edited call. Set only for the decision `edit`."""
     remembered: NotRequired[Literal[True]]
@@ -133,10 +133,10 @@ class ToolCallProgressData(TypedDict):
     requests: NotRequired[JsonValue]
     """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
     requests_bytes: NotRequired[int]
-    """Size of `requests` in bytes. Set only if the value is too large for the event."""
+    """Size of `requests` in bytes. Set only if `requests` is too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """True if `requests` is too large for the event. The run's `required_actions` contain it in
-    full."""
+    """True if `requests` is too large for the event. The run's `required_actions` contain the
+    complete value."""
     run_id: NotRequired[str]
     """ID of the child run. Set only for the status `child_started`."""
     agent: NotRequired[str | None]
@@ -159,8 +159,8 @@ class ToolCallEndedData(TypedDict):
     output_bytes: NotRequired[int]
     """Size of the full output in bytes. Set only if the output is too large for the event."""
     truncated: NotRequired[Literal[True]]
-    """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns it
-    in full."""
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}/tool_calls` returns the
+    complete output."""
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error."""
     reason: NotRequired[CallReason]
@@ -170,4 +170,4 @@ class ToolCallEndedData(TypedDict):
     metadata: NotRequired[JsonObject]
     """Metadata that the tool returned together with its output. The model does not see it."""
     awaiting_resolution: NotRequired[Literal[True]]
-    """True if the outcome is unknown and a person must record it."""
+    """True if the outcome is unknown and a person must record the outcome."""

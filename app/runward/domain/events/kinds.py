@@ -99,8 +99,8 @@ class ToolCallStartedEvent(NewEvent[ToolCallStartedData], type="tool_call.starte
 
 
 class ToolCallProgressEvent(NewEvent[ToolCallProgressData], type="tool_call.progress"):
-    """The tool accepted the call, requested input, or reported progress, or a child run was
-    started."""
+    """The status of a call changed: for example, the tool accepted it, requested input, or reported
+    progress."""
 
 
 class ToolCallCompletedEvent(NewEvent[ToolCallEndedData], type="tool_call.completed"):

@@ -96,7 +96,8 @@ class RunEndedData(TypedDict):
     output: NotRequired[JsonValue]
     """Final output of the run. A longer output is truncated to 32 KiB."""
     truncated: NotRequired[Literal[True]]
-    """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns it in full."""
+    """True if the output in this event is truncated. `GET /v1/runs/{run_id}` returns the complete
+    output."""
     error: NotRequired[RunError]
     """The error that the run failed with. Set only for failed runs."""
     incomplete_details: NotRequired[IncompleteDetails]
@@ -221,7 +222,7 @@ class ModelSettingDroppedData(TypedDict):
     setting: str
     """Name of the omitted setting, or of another omitted part of the request."""
     reason: str
-    """Why Runward omitted the part, for people."""
+    """Why Runward omitted this part of the request, for people."""
 
 
 @documented

@@ -107,8 +107,8 @@ Owner: TypeAlias = Annotated[
 ArgumentsBytes: TypeAlias = Annotated[
     int,
     Field(
-        description="Size of `arguments` in bytes. Set only if the arguments are too large for "
-        "the event."
+        description="Size of `arguments` in bytes. Set only if `arguments` is too large for the "
+        "event."
     ),
 ]
 """Fields that several kinds of events have."""

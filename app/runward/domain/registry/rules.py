@@ -7,8 +7,8 @@ Callers must then take the safe decision.
 Integers and fractions compare as numbers: `args.amount > 100` is correct for 500 and 500.5.
 Arithmetic between them is an error in CEL; write `double(args.amount) * 1.5 > 100.0` instead.
 
-This module does not limit the time or memory of an evaluation. Users' rules are compiled and
-evaluated in the process that `app/runward/tools/rules.py` starts, which does.
+This module does not limit the time or memory of an evaluation. Therefore users' rules are compiled
+and evaluated in a limited process, which `app/runward/tools/rules.py` starts.
 """
 
 import re

@@ -149,7 +149,7 @@ class Concurrency(Frozen):
     """How many calls of a tool, or of a group of tools, may run at the same time within one run."""
 
     limit: Annotated[int, Field(ge=1, le=64)] = 8
-    """Maximum number of calls that run at the same time."""
+    """Maximum number of calls of the tool, or of the group, that run at the same time."""
     group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
     serial: bool = False

@@ -34,8 +34,8 @@ class Closed:
 
 
 def find_abandoned(state: RunState, changes: Changes) -> tuple[AbandonedCall, ...]:
-    """Return the abandoned calls among the calls that this step settles. A call is settled once, so
-    it is returned once."""
+    """Return the abandoned calls among the calls that this step settles. Each call is returned only
+    once, because it is settled only once."""
     return tuple(
         AbandonedCall(state.project_id, state.id, state.agent, call)
         for call in changes.updated.values()

@@ -158,7 +158,7 @@ class _Expansion:
         if reference not in self._sizes:
             if self._chain >= MAX_CHAIN:
                 raise LongChainError
-            self._sizes[reference] = 1  # A recursion reads this value.
+            self._sizes[reference] = 1  # A recursive reference reads this value.
             self._chain += 1
             self._sizes[reference] = self.size(
                 resolve_pointer(self._root, pointer_of(reference) or ())
@@ -216,7 +216,8 @@ class Effort:
         return not self.is_spent
 
     def compile(self, characters: int) -> bool:
-        """Count the compilation of characters of the schema. False: the limit is reached."""
+        """Count the cost of compiling this many characters of the schema. False: the limit is
+        reached."""
         self._left -= characters // TEXT_A_COMPARISON
         return not self.is_spent
 

@@ -164,7 +164,7 @@ class DeltaCursor:
 
     def select_unseen(self, piece: Delta) -> list[Delta] | None:
         """Return the part of a piece that is new to the reader. If the piece invalidates earlier
-        ones, precede it by a restart event. None: a piece before it is missing."""
+        pieces, the result begins with a restart event. None: an earlier piece is missing."""
         run_id = piece.run_id
         stamp = self._stamps.get(run_id)
         if stamp is not None and piece.version < stamp:

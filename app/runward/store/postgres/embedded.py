@@ -121,7 +121,7 @@ def open_server(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
 
 
 class EmbeddedServer:
-    """The use of the running server by one process."""
+    """A handle of one process for the running server."""
 
     def __init__(self, cluster: "Cluster", data_dir: Path, in_use: int) -> None:
         self._cluster = cluster
@@ -337,7 +337,7 @@ def _setup_lock(data_dir: Path) -> Generator[None]:
 
 
 def _try_lock(lock: int) -> bool:
-    """Try to acquire the lock. False: another process holds it, shared or exclusive."""
+    """Try to acquire the lock. False: another process holds a shared or exclusive lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -67,8 +67,8 @@ async def add_server(
     listed: Sequence[ListedTool],
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
-    """Store a server. `refresh_token`: encrypted, if listing the tools replaced the configured
-    token. Raises AlreadyExistsError."""
+    """Store a server. `refresh_token`: the encrypted token that replaced the configured one while
+    the tools were listed. None: there was no replacement. Raises AlreadyExistsError."""
     made = upsert(mcp_servers).values(
         project_id=project_id,
         name=spec.name,
@@ -119,7 +119,7 @@ async def update_server(
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
     """Update a server that the caller has locked. `refresh_token`: as in `add_server`. None: the
-    stored token stays, and is valid if it replaced the same configured token."""
+    stored token stays. It is used only if the configured token has not changed."""
     replaced: dict[str, Any] = {}
     if refresh_token is not None:
         replaced = {"refresh_token": refresh_token, "refreshes": mcp_servers.c.refreshes + 1}

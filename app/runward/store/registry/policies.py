@@ -35,7 +35,7 @@ class StoredPolicy:
 
     @property
     def checks_results(self) -> bool:
-        """Return whether any of them checks results of calls."""
+        """Return whether a guardrail or hook of the policy checks results of calls."""
         return any(one.stage == "output" for one in self.guardrails) or any(
             one.on == "after_tool" for one in self.hooks
         )

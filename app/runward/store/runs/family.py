@@ -106,7 +106,7 @@ async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[R
 
 
 async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequence[RunId]) -> None:
-    """Park the idle ones of `candidates`, because a run below them started to wait. `candidates`:
+    """Park the idle runs among `candidates`, after a run below them started to wait. `candidates`:
     topmost run first."""
     idle: list[RunId] = []
     for run_id in reversed(candidates):

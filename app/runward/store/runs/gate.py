@@ -27,8 +27,8 @@ from runward.store.runs.related_changes import RelatedChanges
 T = TypeVar("T")
 R = TypeVar("R")
 FlushResult: TypeAlias = R | BaseException | asyncio.Task[R]
-"""The result of an entry. A task: the entry could not be written with the others and is written
-separately."""
+"""The result of an entry. If it is a task, the entry could not be written in the batch, and the
+task writes it separately."""
 
 MAX_BATCH: Final = 256
 """Maximum number of entries in one flush."""
@@ -52,8 +52,8 @@ class Ending:
     escalated: bool = False
     """For a child run: whether its end also ends the workflow that it is a step of."""
     refused_stage: Stage | None = None
-    """The stage of a guardrail that rejected the run's input or output. The session then stores
-    none of it."""
+    """The stage of a guardrail that rejected the run's input or output. The session does not store
+    the rejected content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from runward.store.runs import approvals
 
 
 def check_remember(decision: Decision, state: RunState) -> None:
-    """Check that a decision can be remembered for the session. Only a run with a place in a session
-    can have one, because child runs have no place."""
+    """Check that a decision can be remembered for the session. Child runs have no place in a
+    session, so their decisions cannot be remembered for it."""
     remember = decision.remember if isinstance(decision, ApproveDecision | RejectDecision) else None
     session_wanted = remember is not None and remember.scope == "session"
     if session_wanted and (state.place is None or state.place.number is None):

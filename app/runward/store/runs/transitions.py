@@ -91,8 +91,8 @@ class LateCallback:
 
 @dataclass(frozen=True, slots=True)
 class EarlyCallback:
-    """The callback arrived before the tool's 202, or before the call is retried. Try again in a
-    moment."""
+    """The callback arrived before the tool's 202, or before the call is retried. The caller must
+    try again after a short delay."""
 
 
 async def take_callback(
