@@ -74,7 +74,7 @@ def test_capabilities_name_what_plugins_bring(project: Project) -> None:
     assert shown == {"tools": TOOLS, "guardrails": ["no_secrets"], "hooks": ["watch"]}
 
 
-def test_a_project_sets_its_own_policy_and_takes_it_back(project: Project, other: Project) -> None:
+def test_a_project_overrides_settings_and_takes_them_back(project: Project, other: Project) -> None:
     code = tool(project)
     policy: Json = {
         "approval": "always",
@@ -193,7 +193,7 @@ def test_a_function_decides_whether_a_person_is_asked(project: Project) -> None:
     assert project.settle(run)["status"] == "completed"
 
 
-def test_a_project_s_own_policy_wins_over_the_function(project: Project) -> None:
+def test_a_project_s_own_rule_wins_over_the_function(project: Project) -> None:
     change(project, approval="never", enabled=True)
     assert run_of_pay(project, 500)["status"] == "completed"
 

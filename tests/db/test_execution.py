@@ -178,7 +178,7 @@ async def test_a_deleted_tool_does_not_run_though_a_report_was_unwritten_when_th
     assert result.reason is CallReason.UNKNOWN_TOOL
 
 
-async def test_a_new_approval_policy_holds_though_a_report_was_unwritten_when_the_notice_came(
+async def test_a_new_approval_rule_holds_though_a_report_was_unwritten_when_the_notice_came(
     loop: Loop,
 ) -> None:
     await loop.store.register()

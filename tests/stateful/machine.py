@@ -225,7 +225,7 @@ class Story(RuleBasedStateMachine):
         if self.policies[tool].gated != gated:
             self.policies[tool].gated = gated
             self.policies[tool].version += 1
-        return self._say(f"The operator sets the approval policy of {tool} to {policy}")
+        return self._say(f"The operator sets the approval rule of {tool} to {policy}")
 
     @precondition(lambda self: self._may_change())
     @rule(tool=TOOL)

@@ -233,7 +233,7 @@ def test_a_tool_says_what_its_errors_and_timeouts_do(
 
 @pytest.mark.parametrize("policy", ["return_error", {"message": "Custom."}, "fail_run"])
 @pytest.mark.parametrize(("why", "outcome"), GUARDED.items())
-def test_no_policy_of_a_tool_changes_what_a_guardrail_said(
+def test_no_setting_of_a_tool_changes_what_a_guardrail_said(
     why: FailureKind, outcome: CallOutcome, policy: Any
 ) -> None:
     refused = problem(why, message="no cards")

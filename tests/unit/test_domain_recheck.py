@@ -64,7 +64,7 @@ def test_a_call_that_is_still_the_same_may_start(one: Call, now: CompiledTool) -
 
 @pytest.mark.parametrize("policy", ["always", {"when": "args.amount > 100"}])
 @pytest.mark.parametrize("attempt", [0, 1])
-def test_a_policy_that_is_new_holds_for_calls_that_were_not_sent(policy: Any, attempt: int) -> None:
+def test_a_rule_that_is_new_holds_for_calls_that_were_not_sent(policy: Any, attempt: int) -> None:
     one, changes = replace(FREE, attempt=attempt), Changes()
     now = {FREE.tool: tool(version=2, approval=policy)}
     run = recheck(state([one]), changes, one, now, Mint(), former_tool=tool())
@@ -74,7 +74,7 @@ def test_a_policy_that_is_new_holds_for_calls_that_were_not_sent(policy: Any, at
     assert types(changes) == (["tool_call.approval_requested"] if attempt == 0 else [])
 
 
-def test_a_call_is_not_asked_about_because_of_a_policy_that_stays_or_asks_nobody() -> None:
+def test_a_call_is_not_asked_about_because_of_a_rule_that_stays_or_asks_nobody() -> None:
     for before, after in (("always", "always"), ("always", "never")):
         changes, now = Changes(), {FREE.tool: tool(version=2, approval=after)}
         made_for = tool(approval=before)

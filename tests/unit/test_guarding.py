@@ -257,7 +257,7 @@ async def test_a_rejected_input_is_never_sent_and_the_first_rejection_counts(
     assert world.log == [f"{one}.input" for one in asked]
 
 
-async def test_a_rejection_is_not_changed_by_the_tool_s_own_policy_for_errors(
+async def test_a_rejection_is_not_changed_by_the_tool_s_own_setting_for_errors(
     world: World,
 ) -> None:
     world.verdicts["tool.input"] = Reject("no cards")

@@ -23,7 +23,7 @@ def test_its_contract_is_the_kind_s() -> None:
     assert (spec.approval, spec.strict) == ("always", False)
 
 
-def test_its_own_words_and_policy_come_first() -> None:
+def test_its_own_words_and_settings_come_first() -> None:
     def patch(operation: dict[str, Any]) -> str:
         """Patches the shop's pages."""
         return str(operation)

@@ -261,7 +261,7 @@ def shown(ctx: object) -> bool:
     return True
 
 
-def test_every_option_reaches_the_tools_policy() -> None:
+def test_every_option_reaches_the_tools_settings() -> None:
     def function() -> None: ...
 
     spec = make_tool(
