@@ -1,6 +1,6 @@
-"""The console's files: one page, its styles and its modules. They are served as they are in
-`static/`: nothing is built, nothing comes from elsewhere, and no address in them is absolute. The
-page alone gets a list of the modules, so that browsers load all of them at once."""
+"""The console's files: one page, its styles and its modules. The files in `static/` are served
+unchanged and without a build step. They use no other origins and no absolute addresses. Only the
+page is extended with a list of the modules, so that browsers load all modules at once."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -38,7 +38,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
     "Referrer-Policy": "no-referrer",
-    # Asked for every time, sent only when it has changed: all modules are of one version.
+    # Browsers revalidate each file, so that all modules have the same version.
     "Cache-Control": "no-cache",
 }
 
@@ -83,13 +83,14 @@ def _load_files() -> dict[str, StaticFile]:
             content = one.read_bytes()
             if one.name == "index.html":
                 content = _add_preloads(content, [name for name in names if name.endswith(".js")])
-            # Weak, since it is the same for the compressed file.
+            # A weak ETag, because the compressed file has the same ETag.
             etag = f'W/"{sha256(content).hexdigest()[:32]}"'
             found[one.name] = StaticFile(content, media_type, etag)
     return found
 
 
 def _add_preloads(page: bytes, modules: list[str]) -> bytes:
-    """Without these a browser would find each module only in the one that imports it."""
+    """Add preload links for the modules. Without these links, a browser discovers each module only
+    when another module imports it."""
     links = "".join(f'<link rel="modulepreload" href="console/{name}">\n' for name in modules)
     return page.replace(b"</head>", links.encode() + b"</head>")

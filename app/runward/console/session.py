@@ -1,5 +1,5 @@
-"""Signing in and out: an API key is traded for a session, which lives in a cookie that no script
-can read. These three are the page's own, not part of the API."""
+"""Sign in and out. The console exchanges an API key for a session in a cookie that scripts cannot
+read. These three endpoints are for the console and not part of the API."""
 
 import asyncio
 from typing import Annotated, Any, Final, cast
@@ -35,7 +35,8 @@ def router() -> APIRouter:
 
 
 async def sign_in(request: Request) -> Response:
-    """`{"key": "rw_…"}`; answers like `read_session`. Raises UnauthenticatedError."""
+    """Create a session from the body `{"key": "rw_…"}`. The response is that of `read_session`.
+    Raises UnauthenticatedError."""
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
     storage, access = services.storage, services.access
@@ -62,7 +63,8 @@ async def sign_in(request: Request) -> Response:
 
 
 async def read_session(request: Request) -> Response:
-    """`{key: {id, name}, project: {id, name}, scopes, expires_at}`; 204 if nobody is."""
+    """Return `{key: {id, name}, project: {id, name}, scopes, expires_at}`, or 204 without a
+    session."""
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
     access = services.access
@@ -72,7 +74,7 @@ async def read_session(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Ends the session, for whoever else may have its cookie too."""
+    """End the session on the server, so that copies of the cookie are also invalid."""
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
     storage, access = services.storage, services.access

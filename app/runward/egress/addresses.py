@@ -132,7 +132,7 @@ _NUMBER: Final = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
 
 
 class TargetError(ValueError):
-    """The URL must not be called. The message tells why, and what to do."""
+    """Runward must not call the URL. The message contains the reason and advice."""
 
 
 @dataclass(frozen=True, slots=True)

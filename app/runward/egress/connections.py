@@ -38,8 +38,7 @@ def repair_set_exception() -> None:
     """Patch aiohttp 3.14 for all of its connections, also those of the SDKs for models. Idempotent.
 
     If the framing of a body breaks after the headers were read, aiohttp closes the connection
-    without telling the reader of the body. The reader would wait until the request's time is up,
-    and the request would count as timed out instead of cut off.
+    without an error for the reader of the body. The reader would wait until the request times out.
     """
     ResponseHandler.set_exception = _tell_the_reader  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -48,11 +47,11 @@ repair_set_exception()
 
 
 class RefusedAddressError(OSError):
-    """A name leads to an address that is not allowed."""
+    """A host name resolves to an address that is not allowed."""
 
 
 class Attempt:
-    """One attempt. `sent`: it got a connection, so bytes may have been sent."""
+    """One attempt. `sent`: the attempt got a connection, so bytes may have been sent."""
 
     __slots__ = ("sent",)
 
@@ -80,8 +79,8 @@ def _ensure_allowed(rules: AddressRules, host: str, port: int) -> None:
 
 class Resolver(AbstractResolver):
     """Resolves a name to all its addresses, or refuses it if one of them is not allowed. Concurrent
-    requests for the same name share one look-up, so that a name with silent servers holds one
-    thread and not all of them."""
+    requests for the same name share one look-up, so that slow DNS servers of one name block only
+    one thread."""
 
     def __init__(self, rules: AddressRules, threads: ThreadPoolExecutor) -> None:
         self._rules = rules
@@ -130,9 +129,9 @@ class Resolver(AbstractResolver):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Provides one connection for each attempt, and records when: from then on, bytes may have been
-    sent. A pooled connection is dropped if the server has closed it or written to it meanwhile,
-    because a request could be lost, or get a wrong response."""
+    """Provides one connection for each attempt. It marks the attempt as sent, because bytes may be
+    sent from then on. A pooled connection is dropped if the server closed it or wrote to it,
+    because a request could be lost or get a wrong response."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
@@ -170,7 +169,7 @@ def _is_closed(protocol: ResponseHandler) -> bool:
 CONNECT_SECONDS: Final = 10.0
 KEEP_ALIVE_SECONDS: Final = 1.5
 MAX_CONNECTIONS: Final = 128
-"""Connections of one transport, which belongs to one server."""
+"""Maximum number of connections of one transport. Each transport connects to one server."""
 
 
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
@@ -218,8 +217,8 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 def _address_timeout(ends: float | None, addresses: int) -> float | None:
-    """Return the seconds for the next of several addresses, so that a silent one leaves time for
-    the others."""
+    """Return the seconds for the next address, so that an address without a response leaves time
+    for the others."""
     return None if ends is None else max(0.0, ends - asyncio.get_running_loop().time()) / addresses
 
 

@@ -17,7 +17,7 @@ PIECE_BYTES: Final = 4096
 MAX_MEMBERS: Final = 4096
 MAX_REASON: Final = 300
 _QUOTED: Final = re.compile(r"[:.]?\s*(?:bytearray\()?b['\"]|<RawResponseMessage")
-"""The place where an HTTP library's error begins to quote the response."""
+"""Matches the place where an error of an HTTP library begins to quote the response."""
 
 
 class MissingAnswer(StrEnum):
@@ -28,9 +28,9 @@ class MissingAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EgressResponse:
-    """A response. `body` has at most the requested number of bytes, inflated. `truncated`: the
-    body was longer. `encoding`: a content coding that could not be undone, so that `body` is
-    unreadable."""
+    """A response. `body` has at most the requested number of bytes, inflated. `truncated`: whether
+    the body was longer. `encoding`: a content coding that Runward could not decode. In this case,
+    `body` is not readable."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,8 +41,8 @@ class EgressResponse:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """No response. `detail` is for operators and holds neither headers nor bodies. `permanent`: the
-    address must not be reached, so a retry cannot help."""
+    """No response arrived. `detail` is for operators and contains no headers or bodies.
+    `permanent`: Runward must not call the address, so a retry cannot help."""
 
     missing: MissingAnswer
     detail: str
@@ -62,8 +62,8 @@ def describe_error(error: Exception) -> str:
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None:
-    """Return at most `limit` bytes, and whether there was more. None: the content coding is
-    unknown, or the body is not in it. Some servers compress although the request asks for
+    """Return at most `limit` decoded bytes, and whether there were more. Return None if the content
+    coding is unknown or the body is not valid. Some servers compress although the request asks for
     `identity`. A gzip body may have several members (RFC 1952, section 2.2), with zeros after the
     last one."""
     if encoding not in ("gzip", "x-gzip", "deflate"):

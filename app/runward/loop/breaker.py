@@ -1,9 +1,8 @@
-"""A circuit breaker (M. Nygard, Release It!, 2007) for each project and model: a provider that is
-down is not asked by every run again and again, and runs with another model go on there at once.
+"""A circuit breaker (M. Nygard, Release It!, 2007) for each project and model. While a provider is
+down, runs do not send requests to it, and runs with a fallback model use that model immediately.
 
-It counts in this process alone. What counts is that the provider could not answer: errors of 500
-and more, broken streams, timeouts. A refused key or request, or a rate limit, is no sign of that.
-"""
+Each process counts failures separately. HTTP statuses from 500, interrupted streams and timeouts
+count as failures. A rejected key or request and a rate limit do not count."""
 
 import random
 import time
@@ -17,13 +16,14 @@ from runward.domain.events.values import RunErrorCode
 from runward.llm.base import ModelError
 
 ATTEMPTS: Final = 4
-"""Requests to one model before the next one in line is asked."""
+"""Number of requests to one model before Runward uses the next fallback model."""
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-"""Seconds between attempts; a provider's Retry-After beyond the longest moves on to the next."""
+"""Seconds between attempts. If a provider's Retry-After exceeds the longest delay, Runward uses the
+next model."""
 FAILURES: Final = 5
-"""In a row, after which it opens."""
+"""Number of consecutive failures after which the breaker opens."""
 FIRST_SECONDS, LONGEST_SECONDS = 5.0, 30.0
-"""How long it stays open, twice as long each time that the model then fails again."""
+"""Seconds for which the breaker stays open. The time doubles each time the model fails again."""
 MAX_KEPT: Final = 4096
 OPEN: Final = RunErrorCode.MODEL_CIRCUIT_OPEN
 _DOWN: Final = frozenset(
@@ -49,15 +49,16 @@ class _Circuit:
 
 
 class Breakers:
-    """`clock` in seconds."""
+    """The circuit breakers of a process. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._now = clock
         self._circuits: OrderedDict[BreakerKey, _Circuit] = OrderedDict()
 
     def refusal(self, key: BreakerKey) -> ModelError | None:
-        """Why the model is not to be asked now; `retry_after` says when it may be. Once that has
-        passed, one request goes first, and the others wait for how it ends."""
+        """Return the reason not to send a request to the model now, or None. `retry_after` is the
+        number of seconds to wait. After this time, one request probes the model, and the others
+        wait for its result."""
         circuit = self._circuits.get(key)
         if circuit is None or circuit.failures < FAILURES:
             return None
@@ -73,7 +74,7 @@ class Breakers:
         return ModelError(OPEN, text, transient=True, retry_after=wait)
 
     def is_probing(self, key: BreakerKey) -> bool:
-        """Return whether a request tries the model, and the others wait for it."""
+        """Return whether a request is probing the model and other requests wait for its result."""
         circuit = self._circuits.get(key)
         return circuit is not None and circuit.probing
 
@@ -96,13 +97,13 @@ class Breakers:
         self._circuits.pop(key, None)
 
     def end_probe(self, key: BreakerKey) -> None:
-        """The request ended without a word on whether the provider is up."""
+        """End a probe that did not show whether the provider is available."""
         if (circuit := self._circuits.get(key)) is not None:
             circuit.probing = False
 
 
 def compute_delay(error: ModelError, attempt: int) -> float | None:
-    """Return the seconds until the same model is asked again. None: it is not."""
+    """Return the seconds until the next request to the same model, or None if there is none."""
     wish = error.retry_after or 0.0
     if not error.transient or attempt >= ATTEMPTS or wish > LONGEST_DELAY:
         return None

@@ -1,5 +1,5 @@
-"""The tools that one run can use, and its calls in flight: one task each, one deadline over all its
-attempts."""
+"""The tools that one run can use, and its calls in flight. Each call has one task, and one deadline
+for all its attempts."""
 
 import asyncio
 import math
@@ -47,11 +47,11 @@ MAX_PROGRESS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """How the last attempt at a call has ended; never with `TryAgain`."""
+    """The end of a call's last attempt. The outcome is never `TryAgain`."""
 
     disposition: Disposition
     state_delta: JsonObject | None = None
-    """What the tool changed of the shared state."""
+    """The tool's changes to the shared state."""
 
 
 AttemptEnd: TypeAlias = CallEnd | Literal["retry"]
@@ -61,7 +61,7 @@ ReportProgress: TypeAlias = Callable[[Call, float | None, str | None], None]
 
 
 class AvailableTools:
-    """Holds every tool that the run may show, shows now, or has open calls of."""
+    """The tools that the run can show, shows now, or has open calls of."""
 
     def __init__(self, toolbox: Toolbox, rules: ToolRules) -> None:
         self._toolbox = toolbox
@@ -92,7 +92,7 @@ class AvailableTools:
         return await add_approvals(calls, state, self._rules)
 
     def visible(self, state: RunState) -> dict[str, CompiledTool]:
-        """Return the tools that the model is shown in this turn."""
+        """Return the tools that the model sees in this turn."""
         return visible_tools(state, self.enabled, self._unregistered)
 
     @property
@@ -101,7 +101,7 @@ class AvailableTools:
 
     @property
     def callable(self) -> dict[str, CompiledTool]:
-        """The tools whose calls may start now."""
+        """Return the tools whose calls can start now."""
         return {**BUILTINS, **self.enabled, **self._unregistered}
 
     def concurrency(self, state: RunState) -> dict[str, Concurrency]:
@@ -109,17 +109,17 @@ class AvailableTools:
         return {name: tool.spec.concurrency for name, tool in current.items()}
 
     def find(self, call: Call) -> CompiledTool | None:
-        """Return the version that the call was made for. None: there is no such tool."""
+        """Return the version of the tool that the call uses, or None if the tool does not exist."""
         signed = self._registered.find(call)
         return signed.tool if signed else {**BUILTINS, **self._unregistered}.get(call.tool)
 
     def sign(self, call: Call) -> SignedTool:
-        """Return the version that the call was made for, and its secrets."""
+        """Return the version of the tool that the call uses, and its signing secrets."""
         signed = self._registered.find(call)
         return signed or SignedTool({**BUILTINS, **self._unregistered}[call.tool], ())
 
     def sign_tool(self, tool: CompiledTool) -> SignedTool:
-        """Return a tool that the model is shown, and its secrets."""
+        """Return a tool that the model sees, with its signing secrets."""
         if tool.version == team.UNREGISTERED:
             return SignedTool(tool, ())
         return self._registered.get(tool.name, tool.version)
@@ -130,9 +130,10 @@ class AvailableTools:
 
 
 class CallsInFlight:
-    """`invokers` by type of tool; `callback` makes the URL and token with which a tool answers
-    later. `checks` may be replaced while calls are in flight. `may_send` tells whether this worker
-    still has the run."""
+    """The calls of a run that are in flight. `invokers` has an entry for each type of tool.
+    `callback` creates the URL and token with which a tool submits its result later. `checks` can be
+    replaced while calls are in flight. `may_send` returns whether this worker still has the lease
+    of the run."""
 
     def __init__(
         self,
@@ -150,7 +151,8 @@ class CallsInFlight:
         self._tasks: dict[CallId, asyncio.Task[AttemptEnd]] = {}
         self._deadlines: dict[CallId, float] = {}
         self._allowed: dict[CallId, tuple[str, ProjectPolicy]] = {}
-        """The digest that guardrails and hooks let pass, and the policy at that time."""
+        """For each call, the digest that guardrails and hooks allowed, and the policy at that
+        time."""
         self._reports: dict[CallId, int] = {}
         self._stopping = asyncio.Event()
 
@@ -161,7 +163,8 @@ class CallsInFlight:
         return call_id in self._tasks
 
     def checks_answers(self, state: RunState) -> bool:
-        """Return whether an answer that came from elsewhere is being checked."""
+        """Return whether a result that arrived outside of a call, such as a callback, is being
+        checked."""
         return any(state.calls[id_].phase is not CallPhase.STARTED for id_ in self._tasks)
 
     @property
@@ -169,7 +172,7 @@ class CallsInFlight:
         return set(self._tasks.values())
 
     def launch(self, state: RunState, call: Call, signed_tool: SignedTool) -> None:
-        """Begin an attempt whose start is committed. The first attempt sets the deadline."""
+        """Begin an attempt after its start was committed. The first attempt sets the deadline."""
         seconds = math.inf if call.timeout_seconds is None else call.timeout_seconds
         self._deadlines.setdefault(call.id, _now() + seconds)
         self._start_task(call, signed_tool, self._attempt(state, call, signed_tool))
@@ -177,8 +180,8 @@ class CallsInFlight:
     def launch_late(
         self, state: RunState, call: Call, signed_tool: SignedTool, outcome: Outcome
     ) -> None:
-        """Check the outcome of a call that waited for a callback or a child run. The call is never
-        tried again."""
+        """Check the outcome of a call that waited for a callback or a child run. The call is not
+        retried."""
         self._deadlines.setdefault(call.id, _now())
         self._start_task(call, signed_tool, self._checked(state, call, signed_tool, outcome))
 
@@ -186,30 +189,30 @@ class CallsInFlight:
         return self._deadlines[call.id] - _now()
 
     def was_tried(self, call: Call) -> bool:
-        """Return whether the call was tried in this claim. Its next attempt has the rest of its
-        time."""
+        """Return whether this claim already attempted the call. Then the next attempt has only the
+        remaining time."""
         return call.id in self._deadlines
 
     def take_done(self) -> list[tuple[CallId, AttemptEnd]]:
         done = [(call_id, task) for call_id, task in self._tasks.items() if task.done()]
         for call_id, task in done:
             del self._tasks[call_id]
-            if task.result() != "retry":  # should it be sent again, it has its time again
+            if task.result() != "retry":  # if the call is sent again, it has its full time
                 del self._deadlines[call_id]
         return [(call_id, task.result()) for call_id, task in done]
 
     def end_backoffs(self) -> None:
-        """Let no call wait for its next attempt, now and from now on."""
+        """End the pauses before next attempts, and allow no new pauses."""
         self._stopping.set()
 
     def forget(self, call_id: CallId) -> None:
-        """The call has changed before its next attempt: it has all of its time again, and is
-        shown to guardrails and hooks again."""
+        """Forget a call that changed before its next attempt. It gets its full time again, and
+        guardrails and hooks check it again."""
         self._deadlines.pop(call_id, None)
         self._allowed.pop(call_id, None)
 
     async def close(self) -> None:
-        """Cut off the calls that are still in flight. The ledger says that they have started."""
+        """Cancel the calls that are still in flight. The ledger shows them as started."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -235,8 +238,8 @@ class CallsInFlight:
     async def _checked(
         self, state: RunState, call: Call, signed_tool: SignedTool, outcome: Outcome
     ) -> AttemptEnd:
-        """Classify the outcome, and show a result to guardrails and hooks before the model. The
-        decision to try again is made here and once, so that nothing reaches the model unseen."""
+        """Classify the outcome, and check a result with guardrails and hooks. The decision to retry
+        is made only here, so that the model never reads an unchecked result."""
         outcome, left = bounded_outcome(outcome), self.seconds_left(call)
         disposition = classify_outcome(
             signed_tool.tool, call, outcome, seconds_left=left, jitter=jitter()
@@ -306,7 +309,7 @@ class CallsInFlight:
 async def _unfailing(
     call: Call, signed_tool: SignedTool, work: Coroutine[None, None, AttemptEnd]
 ) -> AttemptEnd:
-    """Never raise, so that a defect in a tool's invoker is that call's failure."""
+    """Run an invoker and turn any exception into a failure of this call."""
     try:
         return await work
     except Exception as error:
@@ -321,7 +324,7 @@ async def _unfailing(
 
 
 def _end(signed_tool: SignedTool, call: Call, outcome: Done | Failed) -> CallEnd:
-    """Classify an outcome after which the call is not tried again."""
+    """Classify an outcome after which the call is not retried."""
     bounded = bounded_outcome(outcome)
     disposition = classify_outcome(signed_tool.tool, call, bounded, seconds_left=0, jitter=0)
     return CallEnd(disposition, bounded.state if isinstance(bounded, Done) else None)

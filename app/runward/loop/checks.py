@@ -1,7 +1,6 @@
-"""All guardrails and hooks of one run, in their order: the tool's, then the agent's, then the
-project's. The first guardrail that does not allow has the last word, the first hook that answers
-too. Where none are set, nothing here waits for anything.
-"""
+"""All guardrails and hooks of one run, in this order: of the tool, of the agent, of the project.
+The first guardrail that does not allow decides, and the first hook that replaces something decides.
+If no guardrails or hooks are set, these functions make no requests."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -49,7 +48,7 @@ SecondsLeft: TypeAlias = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class RequestedToolCall:
-    """A call that a person would be asked about, before it is in the ledger."""
+    """A call that requires approval and is not in the ledger yet."""
 
     signed_tool: SignedTool
     arguments: JsonObject
@@ -67,15 +66,16 @@ class Checks:
     # Around one call.
 
     def checks_results(self, state: RunState, signed_tool: SignedTool) -> bool:
-        """Whether a result of this tool is shown to anyone before the model gets it."""
+        """Return whether guardrails or hooks check a result of this tool before the model reads
+        it."""
         checks = self._guardrails(state, "output", signed_tool)
         return bool(checks or self._hooks(state, "after_tool"))
 
     async def before_call(
         self, state: RunState, call: Call, signed_tool: SignedTool, seconds_left: SecondsLeft
     ) -> Done | Failed | None:
-        """None: the tool is to be called. Its time runs meanwhile, so that a guardrail or hook has
-        what is left of it at most."""
+        """Check a call before it is sent. Return None if Runward should send it. The time of the
+        call includes these checks."""
         about = payloads.describe_call(call)
         verdict = await self._run_guardrails(
             self._guardrails(state, "input", signed_tool),
@@ -140,8 +140,8 @@ class Checks:
     async def pre_approval(
         self, state: RunState, calls: Sequence[RequestedToolCall]
     ) -> dict[tuple[str, str], GuardrailVerdict]:
-        """By `AskedCall.key`: whether a person is to be asked at all. Calls are checked together,
-        equal ones once."""
+        """Return, for each `RequestedToolCall.key`, whether Runward may create an approval. Calls
+        are checked concurrently, and equal calls once."""
         found: dict[tuple[str, str], GuardrailVerdict] = {one.key: Allow() for one in calls}
         tasks: dict[tuple[str, str], asyncio.Task[GuardrailVerdict]] = {}
         async with asyncio.TaskGroup() as group:
@@ -170,7 +170,8 @@ class Checks:
     # Around the model.
 
     async def before_model(self, state: RunState, items: Sequence[Item]) -> HookAnswer:
-        """`Instead` has the text of the message that is used instead of the model's."""
+        """Run the hooks before a model request. `Instead` contains the message that replaces the
+        model's response."""
         if not self._hooks(state, "before_model"):
             return NoChange()
         return await self._run_model_hooks(
@@ -180,7 +181,8 @@ class Checks:
     async def after_model(
         self, state: RunState, response: ModelResponse
     ) -> ModelResponse | HookFailure:
-        """A message that replaces the response replaces its calls too."""
+        """Run the hooks after a model response. A replacement also replaces the calls of the
+        response."""
         if not self._hooks(state, "after_model"):
             return response
         answer = await self._run_model_hooks(
@@ -206,8 +208,7 @@ class Checks:
     # Around the run.
 
     async def check_input(self, state: RunState) -> GuardrailVerdict:
-        """For every turn; it is about what came in since the model was asked last, mostly
-        nothing."""
+        """Check the input in each turn: the messages that arrived after the last model request."""
         guardrails = self._guardrails(state, "run_input")
         if not guardrails or not (items := payloads.describe_new_input(state)):
             return Allow()
@@ -224,12 +225,12 @@ class Checks:
             f"{format_id(Prefix.RUN, state.id)}_{state.turn}_run_output",
         )
 
-    # Who is asked, one after the other.
+    # The guardrails and hooks, in order.
 
     def _guardrails(
         self, state: RunState, stage: Stage, armed: SignedTool | None = None
     ) -> list[tuple[Guardrail, tuple[str, ...]]]:
-        """With the secrets that sign for each."""
+        """Return the guardrails of the stage, each with its signing secrets."""
         own = armed.tool.spec.guardrails if armed else ()
         shared = (*state.config.guardrails, *self.policy.guardrails)
         found = [(one, armed.secrets) for one in own if armed and one.stage == stage]
@@ -280,7 +281,7 @@ class Checks:
 
 
 def make_replacement_response(answer: Instead) -> ModelResponse:
-    """What a hook said in the model's place."""
+    """Return the response with which a hook replaces the model's response."""
     assert isinstance(answer.value, str)
     return ModelResponse.of(answer.value)
 
@@ -296,7 +297,8 @@ def _describe_verdict(source: str, verdict: Reject | Fail) -> str:
 
 
 def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
-    """What became of the call stands in the detail; a result that fails the run still does."""
+    """Return a failure in place of the result. Its detail contains the outcome of the call. A
+    result that fails the run still fails the run."""
     refused = make_guardrail_failure(verdict)
     return replace(
         refused,
@@ -307,7 +309,8 @@ def _withhold_result(verdict: Reject | Fail, result: Result) -> Failed:
 
 
 def _replace_output(outcome: Done | Failed, answer: Instead) -> Done:
-    """What the tool changed besides its output stays."""
+    """Return the outcome with the hook's output. Other changes of the tool, such as state, are
+    kept."""
     if isinstance(outcome, Failed):
         return Done(answer.value, metadata=answer.metadata)
     metadata = {**(outcome.metadata or {}), **(answer.metadata or {})}
@@ -319,22 +322,22 @@ def _seconds(own: float, left: SecondsLeft | None) -> float:
 
 
 def has_output_to_check(action: Finish) -> bool:
-    """Return whether the run ends with an output, which guardrails see first, also where it is
-    incomplete."""
+    """Return whether the run ends with an output that guardrails must check. This includes
+    incomplete runs."""
     unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
     refused = action.code == GUARDRAIL
     return not refused and (unfinished or action.status is RunStatus.COMPLETED)
 
 
 async def check_finish(checks: Checks, state: RunState, action: Finish) -> Finish:
-    """Return how the run ends once guardrails have seen its output."""
+    """Return how the run ends after guardrails have checked its output."""
     verdict: GuardrailVerdict = await checks.check_output(state, action.output)
     return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")
 
 
 def finish_refused(verdict: Reject | Fail, stage: Stage) -> Finish:
-    """Return how a run ends whose input or output a guardrail refused. The name of the guardrail
-    and its reason are for operators."""
+    """Return the end of a run whose input or output a guardrail rejected. The guardrail's name and
+    reason are for operators."""
     reason = verdict.detail or verdict.message
     if isinstance(verdict, Fail):
         return Finish(RunStatus.FAILED, code=GUARDRAIL, message=reason, refused=stage)

@@ -1,4 +1,4 @@
-"""Child runs: whom one is started with, and what it hands back."""
+"""Child runs: the agent that a child run starts with, and the result that it returns."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,8 @@ class Children:
     async def opened(
         self, state: RunState, call: Call, tool: CompiledTool, seconds_left: float | None
     ) -> ChildRun | Failed:
-        """The agent as it is now. `seconds_left`: until the deadline of the run that waits."""
+        """Return a child run of the agent's current version. `seconds_left`: until the deadline of
+        the parent run."""
         name = tool.spec.agent
         assert name is not None
         if len(state.lineage.ancestors if state.lineage else ()) >= MAX_DEPTH:
@@ -72,7 +73,7 @@ class Children:
         return member, team
 
     async def result_of(self, state: RunState, tool: CompiledTool, child: Child) -> Outcome:
-        """Of a child run that has ended."""
+        """Return the outcome of a child run that has ended."""
         if not isinstance(tool.spec.output, ChildToolOutput):
             return read_child_outcome(tool, child)
         name = tool.spec.output.tool
@@ -84,8 +85,8 @@ class Children:
         return read_child_outcome(tool, child, await retry_on_outage(read))
 
     async def cancel(self, state: RunState) -> Closed:
-        """The run has ended while child runs were open. Should this process end first, a sweep
-        does it."""
+        """Cancel the open child runs of a run that has ended. If this process ends first, a sweep
+        cancels them."""
 
         async def write() -> Closed | None:
             async with self._pool.begin() as tx:
@@ -97,8 +98,7 @@ class Children:
 async def find_late_outcome(
     children: Children, state: RunState, call: Call, sign: Callable[[Call], SignedTool]
 ) -> Outcome | None:
-    """Return what has come back from elsewhere: the output of a child run that has ended, or an
-    answer that was kept."""
+    """Return the output of a child run that has ended, or a stored callback."""
     child = state.children.get(call.id)
     if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.has_ended:
         return await children.result_of(state, sign(call).tool, child)

@@ -30,8 +30,8 @@ from runward.tools.rules import RuleEvaluator
 
 @dataclass(frozen=True, slots=True)
 class RunStorage:
-    """Reads and writes leased runs. `feed` shows events to their readers in this process, `notices`
-    tell tools that nobody waits for them."""
+    """Reads and writes leased runs. `feed` passes events to their readers in this process.
+    `notices` notify tools whose calls were abandoned."""
 
     pool: AsyncEngine
     commit: Callable[[Step], Awaitable[StepOutcome]]
@@ -40,7 +40,8 @@ class RunStorage:
     notices: Notices
 
     async def load(self, lease: HeldLease) -> RunState | None:
-        """Read a run as it is now. None: it is no longer leased under that fence."""
+        """Read the current state of a run. Return None if the run is no longer leased under this
+        fence."""
 
         async def read() -> tuple[RunStatus, RunState] | None:
             async with self.pool.connect() as tx:
@@ -63,7 +64,8 @@ class RunStorage:
         return await retry_on_outage(read)
 
     async def renew(self, lease: HeldLease) -> bool:
-        """Return whether the lease is held. It is renewed unless somebody locks the run."""
+        """Return whether the lease is held. The lease is renewed unless another transaction locks
+        the run."""
 
         async def write() -> bool:
             async with self.pool.begin() as tx:
@@ -74,8 +76,8 @@ class RunStorage:
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """Asks models. `secrets` reads the values of stored secrets by name; one that does not exist
-    is not among them. `feed` shows drafts to their readers."""
+    """Sends requests to models. `secrets` reads the values of stored secrets by name, and omits
+    secrets that do not exist. `feed` passes drafts to their readers."""
 
     models: ProjectModels
     prices: Prices
@@ -94,8 +96,9 @@ class ToolRules:
 
 @dataclass(frozen=True, slots=True)
 class ToolAccess:
-    """Finds tools and makes their calls. `invokers` by type of tool. `callback` makes the URL and
-    token with which a tool answers later. `timeout`: of a call whose tool and run set none."""
+    """Finds tools and calls them. `invokers` has an entry for each type of tool. `callback` creates
+    the URL and token with which a tool submits its result later. `timeout` applies if the tool and
+    the run set no timeout."""
 
     toolbox: Toolbox
     rules: ToolRules
@@ -106,7 +109,7 @@ class ToolAccess:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """Asks guardrails and hooks, also those that projects have set."""
+    """Calls guardrails and hooks, including those of projects."""
 
     client: GuardClient
     policies: PolicyCache

@@ -1,8 +1,7 @@
-"""Carry one leased run as far as it goes: load, decide, do, commit, decide again.
+"""Execute one leased run in steps: load, decide, act, commit, and decide again.
 
-The run's state stays in memory while the lease is held; every step is one commit. Nothing here
-decides: that is `runward.domain.run.decide`.
-"""
+The run's state stays in memory while the lease is held. Each step is one commit.
+`runward.domain.run.decide` makes all decisions."""
 
 from dataclasses import replace
 from typing import Final, assert_never
@@ -59,7 +58,7 @@ LOST_TRACK: Final = "Runward lost track of a tool call. This is a bug in Runward
 
 
 class Execution:
-    """One claim of one run, from its load to its end, park or hand-back."""
+    """One claim of one run, until the run ends, is parked, or is given back."""
 
     def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
         """`claimed_at`: when the claim began, on the event loop's clock."""
@@ -79,7 +78,8 @@ class Execution:
         self._losses: set[LossNote] = set()
 
     async def run(self) -> None:
-        """Return when the run has ended, waits for someone, was given back, or is lost."""
+        """Execute the run. Return when the run has ended, is parked, was given back, or its lease
+        is lost."""
         leased = self.leased
         try:
             await leased.load_history()
@@ -97,7 +97,7 @@ class Execution:
             await self._calls.close()
 
     async def _prepare(self) -> None:
-        """Have at hand what the run needs. It was read again, or goes on as another agent."""
+        """Load the tools and checks that the run needs, after a reload or a handoff."""
         state = self.leased.state
         self._checks = self._calls.checks = await self._engine.guards.of_run(state)
         await self._tools.load(state)
@@ -105,7 +105,7 @@ class Execution:
             self._schema = stored_validator(state.config.output_schema, at="output")
 
     async def _step(self) -> bool:
-        """Decide and do one thing. True: this claim is over."""
+        """Decide and execute one step. Return True if this claim has ended."""
         if self.leased.has_signal:
             await self.leased.catch_up()
         if self.leased.draining:
@@ -143,12 +143,12 @@ class Execution:
                 assert_never(action)
 
     async def _drain(self) -> bool:
-        """Give the run back once no call is in flight. Nothing starts meanwhile."""
+        """Give the run back when no call is in flight. Until then, no call starts."""
         if self._calls:
             return await self._await_calls(stopping=True)
         return await self.leased.end(Ending(Move.RELEASE, keep_claim=True), self.leased.changes)
 
-    # Asking the model.
+    # Model requests.
 
     async def _ask(self, action: AskModel) -> bool:
         if action.repair:
@@ -171,13 +171,13 @@ class Execution:
         if action.tools_off:
             turn = replace(turn, tools={}, hidden_tools=frozenset())
         parsed = await self.leased.run_unless_stopped(asked.review(response, turn))
-        if parsed is None:  # the response is dropped, but it was paid for
+        if parsed is None:  # the response is dropped, but its usage counts
             self.leased.state = add_usage(self.leased.state, self.leased.changes, response.usage)
             return False
         return await self._take(parsed, turn)
 
     async def _delegate(self, response: ModelResponse) -> bool:
-        """Run the next agents of a workflow. Its input guardrails are asked like a model's."""
+        """Run the next agents of a workflow. Input guardrails check its input first."""
         if not await self.leased.record():
             return False
         state = self.leased.state
@@ -190,8 +190,8 @@ class Execution:
     async def _take(
         self, parsed: ParsedResponse | FailedAfterResponse | Finish | None, turn: Turn
     ) -> bool:
-        """Add the response to the conversation, and its calls to the ledger. All that came before
-        is written, save for events."""
+        """Add the response to the conversation, and its calls to the ledger. All earlier changes
+        except events must be committed."""
         if not isinstance(parsed, ParsedResponse):
             return await self._end_turn(parsed)
         leased = self.leased
@@ -207,8 +207,9 @@ class Execution:
         return False
 
     async def _end_turn(self, end: Finish | FailedAfterResponse | None) -> bool:
-        """Finish the run without the turn's response. None: the turn was stopped, and it is
-        decided again. The event keeps the usage even if the run was changed and goes on."""
+        """Finish the run without the turn's response. With None, the turn was stopped, and the next
+        step is decided again. The event contains the usage even if the run changed and
+        continues."""
         if isinstance(end, FailedAfterResponse):
             state = replace(self.leased.state, turn=self.leased.state.turn + 1)
             self.leased.state = add_usage(state, self.leased.changes, end.response.usage)
@@ -216,7 +217,8 @@ class Execution:
         return end is not None and await self._finish(end)
 
     def _add_note(self, note: Note) -> None:
-        """Log what happens while the model is asked. A setting that is left out is named once."""
+        """Record a retry or a dropped setting during a model request. Each dropped setting is
+        recorded once."""
         if isinstance(note, LossNote):
             if note in self._losses:
                 return
@@ -259,8 +261,8 @@ class Execution:
         return False
 
     async def _start(self, calls: list[Call]) -> None:
-        """Commit that the calls start, together with all that is still unwritten; only then do
-        they. If the run was changed meanwhile, nothing starts and it is decided again."""
+        """Commit the start of the calls together with all uncommitted changes, then start them. If
+        another process changed the run, no call starts, and the next step is decided again."""
         leased = self.leased
         state, changes = leased.state, leased.changes.copy()
         written_events = len(changes.events)
@@ -275,12 +277,13 @@ class Execution:
             await leased.reload()
             return
         leased.state = state
-        leased.changes = Changes(leased.changes.events[written_events:])  # reported meanwhile
+        leased.changes = Changes(leased.changes.events[written_events:])  # added meanwhile
         for call in started:
             self._calls.launch(state, call, self._tools.sign(call))
 
     def _seconds_for(self, call: Call) -> float | None:
-        """Return the time of a call. A retry has the time that its first attempt left."""
+        """Return the seconds that a call may take. A retry has the remaining time of the first
+        attempt."""
         if self._calls.was_tried(call):
             return call.timeout_seconds
         spec, limits = self._tools.sign(call).tool.spec, self.leased.state.config.limits
@@ -292,8 +295,8 @@ class Execution:
         self.leased.wake()
 
     async def _await_calls(self, *, stopping: bool) -> bool:
-        """Wait for the calls in flight. A run that would wait for nothing would do so forever, and
-        block the process: it fails."""
+        """Wait for the calls in flight. If there are none, fail the run, because it would wait
+        forever."""
         if not self._calls:
             log.error("nothing_in_flight", run=format_id(Prefix.RUN, self.leased.state.id))
             return await self._finish(
@@ -306,8 +309,8 @@ class Execution:
         return False
 
     async def _launch_answers(self) -> None:
-        """Check what has come back from elsewhere like any other result: the outputs of child runs
-        that have ended, and callbacks that were kept for that."""
+        """Check the outputs of ended child runs and stored callbacks in the same way as other
+        results."""
         state = self.leased.state
         for call in state.open_calls:
             if call.id in self._calls:
@@ -318,8 +321,8 @@ class Execution:
                 self._calls.launch_late(state, call, sign(call), outcome)
 
     async def _collect(self) -> None:
-        """Wait for results, or for somebody's change; take in all that are there. A call that may
-        be retried is ready again, and is decided about like any other."""
+        """Wait for results or for changes by other processes, and process all that have arrived. A
+        call that can be retried becomes ready again, and the next step decides about it."""
         leased = self.leased
         await leased.wait(self._calls.tasks, None)
         if leased.has_signal:
@@ -327,7 +330,7 @@ class Execution:
         for call_id, end in self._calls.take_done():
             call = leased.state.calls[call_id]
             if call.phase is CallPhase.SETTLED:
-                continue  # its time ran out meanwhile
+                continue  # the call timed out in the meantime
             if end == "retry":
                 leased.state = put_back(leased.state, leased.changes, call)
             else:
@@ -357,7 +360,7 @@ class Execution:
                 check_finish(self._checks, leased.state, action)
             )
             if checked is None or leased.state.version != version:
-                return False  # it is decided again
+                return False  # decide again
             action = checked
         has_orphans = bool(leased.state.open_children)
         over = await leased.finish(action)

@@ -1,5 +1,5 @@
-"""What guardrails and hooks are told; docs/reference/guardrail-requests.md lists
-it."""
+"""The payloads of requests to guardrails and hooks. docs/reference/guardrail-requests.md documents
+them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from runward.domain.run.state import Call, Result, RunState
 
 @dataclass(frozen=True, slots=True)
 class VisibleResult:
-    """A call's result as it stands now, whole even where the model reads a part of it."""
+    """The current result of a call. It is complete even if the model reads only a part of it."""
 
     output: JsonValue
     is_error: bool = False
@@ -73,7 +73,8 @@ def describe_response(response: ModelResponse) -> JsonObject:
 
 
 def _describe_requested_call(call: RequestedCall) -> JsonObject:
-    """Its arguments are not checked yet: what is no JSON object is shown as text."""
+    """Describe a call whose arguments are not validated yet. Arguments that are not a JSON object
+    are included as text."""
     shown: JsonObject = {"call_id": call.call_id, "name": call.name}
     try:
         arguments = parse(call.arguments)

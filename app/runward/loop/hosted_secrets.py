@@ -1,5 +1,5 @@
-"""Stored secrets in the settings of tools that a model's provider runs: put in just before the
-request, and struck out of what comes back. Nothing of them is stored, logged or shown."""
+"""Stored secrets in the settings of hosted tools. Runward inserts them immediately before the
+request and redacts them from the response. They are never stored in a run, logged or shown."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ from runward.llm.base import (
 from runward.llm.capabilities import supported_choice
 
 Read: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
-"""The values of secrets by name; one that does not exist is not among them."""
+"""Return the values of secrets by name. Secrets that do not exist are omitted."""
 
 _Text: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 
@@ -42,7 +42,7 @@ REDACTED: Final = "***"
 
 @dataclass(frozen=True, slots=True)
 class RequestWithSecrets:
-    """A request with its secrets. `values` must not be seen again."""
+    """A request with its secrets. `values` must not appear in any output."""
 
     request: ModelRequest
     losses: tuple[Loss, ...] = ()
@@ -119,8 +119,9 @@ class RequestWithSecrets:
 
 
 class RedactedDeltas:
-    """Shows what streams in without the secrets. A secret may come in pieces, so of each text as
-    many characters as it may have wait for what follows, or for `end`."""
+    """Passes streamed text on without the secrets. Because a secret can be split between deltas,
+    the end of each text is held back, up to the length of a secret, until more text or `end`
+    arrives."""
 
     def __init__(self, values: Sequence[str], show: OnDelta) -> None:
         self._show = show
@@ -139,13 +140,13 @@ class RedactedDeltas:
         self._held[strand] = self._pass(replace(delta, text=text), len(text) - self._wait)
 
     def end(self) -> None:
-        """Show what waits: the answer is complete."""
+        """Pass on the text that was held back, because the response is complete."""
         for delta in self._held.values():
             self._pass(delta, len(delta.text))
         self._held.clear()
 
     def _pass(self, delta: _Text, end: int) -> _Text:
-        """Show the text up to `end`, and return the rest. A secret that begins before `end` is
+        """Pass on the text up to `end`, and return the rest. A secret that begins before `end` is
         complete."""
         assert self._secret is not None
         shown, at = "", 0
@@ -160,7 +161,7 @@ class RedactedDeltas:
 
 
 async def add_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
-    """A tool whose secret does not exist is left out."""
+    """Return the request with its secrets. A tool whose secret does not exist is omitted."""
     wanted = {
         name
         for tool in request.tools
@@ -190,7 +191,8 @@ async def add_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
 
 
 def _fill_settings(hosted: HostedTool, values: Mapping[str, str]) -> HostedTool:
-    """A setting `headers.X-Key` is a field of the setting `headers`."""
+    """Return the tool with its secret settings. The setting `headers.X-Key` is a field of the
+    setting `headers`."""
     settings = dict(hosted.settings)
     for setting, secret in hosted.secrets.items():
         name, dot, inner = setting.partition(".")

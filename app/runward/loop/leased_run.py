@@ -1,4 +1,4 @@
-"""A run that this process holds the lease of: its state in memory, and every way to write it."""
+"""A run whose lease this process holds: its state in memory, and the functions that write it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -33,12 +33,12 @@ _MOVE_TO: Final[Mapping[RunStatus, Move]] = {
 
 
 class LeaseLostError(Exception):
-    """Somebody else owns the run, or it was cancelled: drop it, write nothing."""
+    """Another worker holds the run, or the run was cancelled. Drop the run and write nothing."""
 
 
 class LeasedRun(RunSignals):
-    """`changes` are those that are not written yet. `on_load` is called whenever the run was read
-    again. `claimed_at`: when the claim began, on the event loop's clock."""
+    """A leased run. `changes` are not committed yet. `on_load` is called after each reload.
+    `claimed_at`: when the claim began, on the event loop's clock."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LeasedRun(RunSignals):
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the run's deadline. None: it has none."""
+        """Return the seconds until the run's deadline, or None if it has no deadline."""
         left = self.state.seconds_left
         return None if left is None else self._loaded_at + left - now()
 
@@ -74,8 +74,8 @@ class LeasedRun(RunSignals):
         return self.seconds_left is not None and self.seconds_left <= 0
 
     async def run_unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return the result of the work, and catch up meanwhile. None: the run drains or is
-        overdue, so the work was cancelled. Whoever has the run next does it again."""
+        """Return the result of the work. Process signals while it runs. Return None if the work was
+        cancelled because the run drains or its deadline passed. The next claim repeats the work."""
         task = asyncio.create_task(work)
         try:
             while not task.done():
@@ -90,7 +90,8 @@ class LeasedRun(RunSignals):
             task.cancel()
 
     async def catch_up(self) -> None:
-        """After a signal, write the changes and read those of others. Raises LeaseLostError."""
+        """After a signal, commit the changes and read the changes of other processes. Raises
+        LeaseLostError."""
         self._wake.clear()
         if self.lost:
             raise LeaseLostError
@@ -101,7 +102,7 @@ class LeasedRun(RunSignals):
     # Reading and writing.
 
     async def load_history(self) -> None:
-        """Read the earlier runs of the session, if the run has a place of its own in one."""
+        """Read the earlier runs of the session, if the run belongs to a session."""
         if self.state.place is not None and self.state.place.number is not None:
             history = await self._storage.load_history(self.state, self.state.place.number)
             self.state = replace(self.state, history=history)
@@ -117,7 +118,8 @@ class LeasedRun(RunSignals):
         await self._on_load()
 
     async def record(self) -> bool:
-        """Commit the changes, also if others changed the run. False: they did; decide again."""
+        """Commit the changes, even if another process changed the run. In that case, return False:
+        decide again."""
         if not self.changes.is_empty:
             changes, self.changes = self.changes, Changes()
             written = await self.write(self.state, changes, expected_version=None)
@@ -128,17 +130,20 @@ class LeasedRun(RunSignals):
         return True
 
     async def park(self, action: Park) -> bool:
-        """Commit that the run waits. False: somebody changed the run; decide again."""
+        """Commit that the run waits. Return False if another process changed the run: decide
+        again."""
         changes = self.changes.copy()
         return await self.end(build_parking(self.state, changes, action), changes)
 
     async def finish(self, action: Finish) -> bool:
-        """Commit the end of the run. False: somebody changed the run; decide again."""
+        """Commit the end of the run. Return False if another process changed the run: decide
+        again."""
         changes = self.changes.copy()
         return await self.end(build_finish(self.state, changes, action), changes)
 
     async def end(self, ending: Ending, changes: Changes) -> bool:
-        """Commit the end of this claim. False: somebody changed the run; decide again."""
+        """Commit the end of this claim. Return False if another process changed the run: decide
+        again."""
         version = None if ending.keep_claim else self.state.version
         written = await self.write(self.state, changes, expected_version=version, ending=ending)
         if isinstance(written, Committed):
@@ -155,7 +160,7 @@ class LeasedRun(RunSignals):
         expected_version: int | None,
         ending: Ending | None = None,
     ) -> Committed | VersionChanged:
-        """Raises LeaseLostError if nothing was written because the lease is lost."""
+        """Write a step. Raises LeaseLostError if the lease is lost and nothing was written."""
         if self.lost:
             raise LeaseLostError
         step = Step(
@@ -181,28 +186,28 @@ class LeasedRun(RunSignals):
         return written
 
     def notify_abandoned(self, calls: Iterable[AbandonedCall]) -> None:
-        """Tell tools that nobody waits for the answers to these calls any more."""
+        """Notify tools that Runward no longer waits for the results of these calls."""
         self._storage.notices.enqueue(calls)
 
     def _publish(self, written: Committed, changes: Changes) -> None:
-        """Show the step's events to those who follow the run in this process."""
+        """Pass the step's events to the readers of the run in this process."""
         feed, run_id = self._storage.feed, self.state.id
         if not feed.is_followed(run_id):
             return
         if written.last_seq:
             events = encode_committed(run_id, written.last_seq, written.at, changes.events)
             feed.publish(run_id, events)
-        else:  # a lost connection had hidden the commit, and with it the events' numbers
+        else:  # a lost connection hid the commit and the sequence numbers of the events
             feed.notify_changed(run_id)
 
     async def check_lease(self) -> None:
-        """Ask the database for the lease if this process has not renewed it in time, for example
+        """Check the lease in the database if this process did not renew it in time, for example
         because it was frozen. Raises LeaseLostError."""
         if self.lost:
             raise LeaseLostError
         if now() < self._leased_until:
             return
-        # A row that somebody locks is not renewed, so the next check asks again.
+        # A locked row is not renewed, so the next check queries the database again.
         if not await self._storage.renew(self.lease):
             raise LeaseLostError
 
@@ -215,8 +220,8 @@ class LeasedRun(RunSignals):
 
 
 def build_parking(state: RunState, changes: Changes, action: Park) -> Ending:
-    """Add `run.waiting`, which names what is waited for. A run that goes on without a person is
-    deferred instead: while child runs are at work, or if every call waits for its callback."""
+    """Add the event `run.waiting` with the required actions. If the run needs no person, because it
+    waits only for child runs or callbacks, it is deferred instead."""
     phases = {state.calls[one].phase for one in action.waiting}
     if CallPhase.AWAITING_CHILD in phases or phases == {CallPhase.AWAITING_CALLBACK}:
         return Ending(Move.DEFER)
@@ -226,7 +231,7 @@ def build_parking(state: RunState, changes: Changes, action: Park) -> Ending:
 
 
 def build_finish(state: RunState, changes: Changes, action: Finish) -> Ending:
-    """Settle what is open, and add the run's last event."""
+    """End all open calls and approvals, and add the run's last event."""
     results = (call.result for call in state.calls.values())
     escalated = any(result.escalate for result in results if result is not None)
     cancelled = action.status is RunStatus.CANCELLED
@@ -258,5 +263,5 @@ def build_finish(state: RunState, changes: Changes, action: Finish) -> Ending:
 
 
 def now() -> float:
-    """Seconds on the event loop's clock."""
+    """Return the time on the event loop's clock in seconds."""
     return asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Who is told what happens while a model is asked: the log of the run, and those who watch it."""
+"""Report the progress of a model request to the run's log and to the readers of the run."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RetryNote:
-    """A failed attempt, for the log: `after` is the delay in seconds, `model` what is asked
-    next."""
+    """A failed attempt, for the log. `after`: the delay in seconds. `model`: the model of the next
+    request."""
 
     model: str
     code: str
@@ -48,7 +48,7 @@ class RetryNote:
 
 @dataclass(frozen=True, slots=True)
 class LossNote:
-    """A part of the request that the model cannot be told."""
+    """A part of the request that the model does not support."""
 
     model: str
     loss: Loss
@@ -63,7 +63,8 @@ Note: TypeAlias = RetryNote | LossNote
 
 
 class RequestObserver:
-    """Tells of the requests of one turn. `check` is called before each, and may raise."""
+    """Reports the model requests of one turn. `check` is called before each request, and may
+    raise."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class RequestObserver:
             self.tell(LossNote(model, loss))
 
     def retried(self, model: str, error: ModelError, *, after: float) -> None:
-        """`model` is asked next, `after` seconds."""
+        """Report a failed attempt. The next request goes to `model` in `after` seconds."""
         log.info(
             "model_retried", run=format_id(Prefix.RUN, self._state.id), model=model, code=error.code
         )

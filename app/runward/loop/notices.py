@@ -1,4 +1,5 @@
-"""Tell tools that nobody waits for their answer any more: best effort, beside everything else."""
+"""Notify tools that Runward no longer waits for their result. Notices are best effort and sent in
+the background."""
 
 import asyncio
 from collections.abc import Iterable
@@ -17,15 +18,15 @@ from runward.tools.webhook.invoker import NOTICE_SECONDS, WebhookInvoker
 log = structlog.get_logger()
 
 MAX_WAITING: Final = 1000
-"""Notices that wait to be sent; what comes when there are so many is dropped."""
+"""Maximum number of queued notices. Further notices are dropped."""
 AT_ONCE: Final = 8
 DRAIN_SECONDS: Final = 2.0
-"""For what is left when the process stops; what takes longer is dropped."""
+"""Seconds for the queued notices when the process stops. Notices that take longer are dropped."""
 
 
 class Notices:
-    """As a context: until it is left, notices are sent. Each is tried once. A process that is
-    killed tells nothing more; a tool that must know asks the run."""
+    """A context manager that sends notices while it is open. Each notice is sent once. A killed
+    process sends no more notices, so a tool that must know the status has to read the run."""
 
     def __init__(self, toolbox: Toolbox, webhook: WebhookInvoker) -> None:
         self._toolbox = toolbox
@@ -53,7 +54,7 @@ class Notices:
         await asyncio.gather(*self._senders, return_exceptions=True)
 
     def enqueue(self, abandoned: Iterable[AbandonedCall]) -> None:
-        """What has been committed. Returns at once."""
+        """Enqueue notices for committed changes, without waiting."""
         for one in abandoned:
             try:
                 self._waiting.put_nowait(one)
@@ -65,7 +66,7 @@ class Notices:
             one = await self._waiting.get()
             try:
                 await self._send(one)
-            except Exception:  # the next notices are sent all the same
+            except Exception:  # the next notices are still sent
                 log.exception("notice_failed", call=format_id(Prefix.CALL, one.call.uuid))
             finally:
                 self._waiting.task_done()

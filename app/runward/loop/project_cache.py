@@ -1,4 +1,4 @@
-"""What Runward knows of each project: read once, and kept until the project changes."""
+"""Caches of each project's data. They are invalidated when the project changes."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -18,7 +18,7 @@ from runward.store.registry import policies
 from runward.tools import signing
 
 MAX_KEPT: Final = 4096
-"""Projects in memory."""
+"""Maximum number of cached projects."""
 
 T = TypeVar("T")
 
@@ -35,14 +35,14 @@ class ProjectCache(Generic[T]):
             return kept
         changes = self._changes
         found = await self._read(project_id)
-        if changes == self._changes:  # else it may be what was just forgotten
+        if changes == self._changes:  # otherwise the value may already be outdated
             self._kept[project_id] = found
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         return found
 
     def forget(self, project_id: UUID | None) -> None:
-        """Something about the project changed; None: about any project."""
+        """Drop the cached data of a project that changed. None: of all projects."""
         self._changes += 1
         if project_id is None:
             self._kept.clear()
@@ -51,9 +51,9 @@ class ProjectCache(Generic[T]):
 
 
 class ProjectModels(ProjectCache[Models]):
-    """The models that each project may ask: those of the environment, or in their place those that
-    the project's own secrets reach. `secrets` reads values by name; `check_url` raises TargetError
-    for an address that may not be called."""
+    """The models that each project can use. API keys in the project's secrets replace the keys of
+    the environment. `secrets` reads values by name. `check_url` raises TargetError for an address
+    that Runward must not call."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ async def _find_url_problem(
 
 @dataclass(frozen=True, slots=True)
 class ProjectPolicy:
-    """`all_secrets` sign what the project's guardrails and hooks are asked, and its agents': newest
-    first."""
+    """A project's policy. `all_secrets` sign the requests to the guardrails and hooks of the
+    project and of its agents, newest first."""
 
     hooks: tuple[Hook, ...]
     guardrails: tuple[Guardrail, ...]
@@ -94,7 +94,7 @@ class ProjectPolicy:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those that are valid now."""
+        """Return the signing secrets that are valid now."""
         return signing.valid_secrets(self.all_secrets, self.overlap_ends)
 
 

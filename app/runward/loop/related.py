@@ -1,4 +1,4 @@
-"""What a step of one run changes besides that run: its child runs, its session, those above it."""
+"""The changes of a run's step to other rows: its child runs, its session, and its ancestors."""
 
 from dataclasses import replace
 
@@ -17,7 +17,8 @@ from runward.store.runs.related_changes import RelatedChanges
 def related_changes(
     state: RunState, changes: Changes, ending: Ending | None
 ) -> RelatedChanges | None:
-    """None: nothing, so the step can share its commit with those of other runs."""
+    """Return the related changes. Return None if there are none, so that the step can share its
+    commit with steps of other runs."""
     parts = ending is not None and ending.move is not Move.RELEASE
     concerns = state.lineage or state.place or state.open_children
     if not (changes.children or changes.shared_state or (parts and concerns)):

@@ -6,17 +6,17 @@ from typing import Any
 
 
 class RunSignals:
-    """Collects the signals until the execution catches up, and ends its waits."""
+    """Collects signals until the execution processes them, and wakes the execution."""
 
     def __init__(self) -> None:
         self.lost = False
-        """Whether it is known that the lease is lost."""
+        """Whether the lease is known to be lost."""
         self.draining = False
         self._wake = asyncio.Event()
         self._outdated = False
 
     def notify_changed(self) -> None:
-        """Somebody changed the run or its tools, so it has to be read again."""
+        """Signal that the run or its tools changed, so that the execution reads the run again."""
         self._outdated = True
         self._wake.set()
 
@@ -25,21 +25,21 @@ class RunSignals:
         self._wake.set()
 
     def drain(self) -> None:
-        """Stop as soon as nothing is in flight that cannot be repeated, and give the run back."""
+        """Signal the execution to give the run back when no tool call is in flight."""
         self.draining = True
         self._wake.set()
 
     def wake(self) -> None:
-        """End a wait, since there are changes to write."""
+        """Wake the execution, because there are changes to write."""
         self._wake.set()
 
     @property
     def has_signal(self) -> bool:
-        """Whether `catch_up` has something to do."""
+        """Return whether `catch_up` has a signal to process."""
         return self.lost or self._wake.is_set()
 
     async def wait(self, tasks: Collection[asyncio.Task[Any]], seconds: float | None) -> None:
-        """Wait until one of the tasks is done, a signal comes, or the seconds have passed."""
+        """Wait until one of the tasks is done, a signal arrives, or the seconds have passed."""
         signal = asyncio.create_task(self._wake.wait())
         try:
             await asyncio.wait(

@@ -1,4 +1,4 @@
-"""What rules and plugins' functions say of a run's tools: which are enabled, and which calls need
+"""Evaluate rules and plugin functions: which tools are enabled, and which calls require
 approval."""
 
 import asyncio
@@ -30,8 +30,8 @@ from runward.tools.rules import RuleQuestion
 async def find_enabled_tools(
     tools: ToolSet, state: RunState, rules: ToolRules
 ) -> dict[str, CompiledTool]:
-    """Return the tools that are enabled in this turn. A tool of a plugin that this process has not
-    loaded is not."""
+    """Return the tools that are enabled in this turn. A plugin tool whose plugin is not loaded in
+    this process is not enabled."""
     current = tools.current(state)
     by_callable = [t for t in current.values() if isinstance(t.spec.enabled, CallableRule)]
     by_rule = {
@@ -56,9 +56,9 @@ async def find_enabled_tools(
 async def add_approvals(
     calls: Sequence[ParsedCall], state: RunState, rules: ToolRules
 ) -> list[ParsedCall]:
-    """Return the calls, each with whether it needs a person's approval. Rules and callables are
-    asked once about equal calls. They are not asked about a call that its schema refuses, which
-    then needs one."""
+    """Return the calls, each with whether it requires approval. Rules and callables are evaluated
+    once for equal calls. A call whose arguments do not match the schema requires approval without
+    an evaluation."""
     keys: dict[CallId, RequestKey] = {}
     by_rule: dict[RequestKey, RuleQuestion] = {}
     callables: dict[RequestKey, ParsedCall] = {}
@@ -96,7 +96,8 @@ async def add_approvals(
 
 
 def choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> RequestedToolChoice:
-    """After the first tool use a forced choice goes back to auto, or it would never end."""
+    """Return the tool choice of a turn. After the first tool call, a forced choice becomes `auto`,
+    because the run would never end otherwise."""
     config = state.config
     if config.reset_tool_choice and _has_called(state):
         return "auto"
@@ -107,12 +108,12 @@ def choose_tool_choice(state: RunState, tools: Mapping[str, CompiledTool]) -> Re
 
 
 def _has_called(state: RunState) -> bool:
-    """Whether the agent that has the run now has asked for a call."""
+    """Return whether the current agent has requested a tool call."""
     return any(one.agent == state.agent and list_requested_calls(one) for one in state.segments)
 
 
 def _build_shared_values(state: RunState) -> JsonObject:
-    """Return the values of the variables that all rules of a turn see."""
+    """Return the values of the variables that are the same for all rules of a turn."""
     run: JsonObject = {
         "id": format_id(Prefix.RUN, state.id),
         "agent": state.agent,

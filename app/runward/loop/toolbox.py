@@ -1,4 +1,4 @@
-"""Tool versions ready for use, kept between runs: parsed and compiled once."""
+"""A cache of tool versions, which are parsed and compiled once and shared by runs."""
 
 import asyncio
 from collections import OrderedDict
@@ -29,12 +29,12 @@ from runward.tools import signing
 from runward.tools.base import Invocation
 
 SMALLEST_SECONDS: Final = 0.01
-"""The least time of a call."""
+"""The minimum timeout of a call in seconds."""
 MAX_KEPT: Final = 4096
-"""Tool versions in memory."""
+"""Maximum number of cached tool versions."""
 MAX_SCHEMA_CHARACTERS: Final = 8 * 1024 * 1024
-"""Of the schemas of all tool versions in memory. A compiled schema takes up to 130 times as many
-bytes."""
+"""Maximum total size of the schemas of all cached tool versions. A compiled schema takes up to 130
+times as many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,18 @@ class SignedTool:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those that are valid now."""
+        """Return the signing secrets that are valid now."""
         return signing.valid_secrets(self.all_secrets, self.overlap_ends)
 
 
 class ToolSet:
-    """The tools that one run may show, and those that it has open calls of."""
+    """The tools that one run can show, and the tools of its open calls."""
 
     def __init__(self, signed_tools: Mapping[tuple[str, int], SignedTool]) -> None:
         self._armed = signed_tools
 
     def current(self, state: RunState) -> dict[str, CompiledTool]:
-        """As they are now, in the order in which the run names them."""
+        """Return the current versions of the tools, in the order of the run's configuration."""
         return {
             name: self._armed[name, state.tool_versions[name]].tool
             for name in state.config.tools
@@ -66,11 +66,11 @@ class ToolSet:
         }
 
     def get(self, name: str, version: int) -> SignedTool:
-        """Raises KeyError."""
+        """Return a version of a tool. Raises KeyError."""
         return self._armed[name, version]
 
     def find(self, call: Call) -> SignedTool | None:
-        """The version that the call was made for. None: it was never registered."""
+        """Return the version of the tool that the call uses, or None if it was never registered."""
         return self._armed.get((call.tool, call.version or 0))
 
 
@@ -86,13 +86,14 @@ class Toolbox:
         self._vault = vault
         self._kept: OrderedDict[tuple[UUID, str, int], SignedTool] = OrderedDict()
         self.schema_characters = 0
-        """Of the tool versions in memory."""
+        """Total size in characters of the schemas of the cached tool versions."""
         self._known: dict[UUID, dict[str, HostedToolKind | None]] = {}
         self._changes = 0
         self._watchers: dict[UUID, list[asyncio.Event]] = {}
 
     async def fetch(self, project_id: ProjectId, wanted: Iterable[tuple[str, int]]) -> ToolSet:
-        """By name and version; versions that do not exist are left out."""
+        """Return the tools with these names and versions. Versions that do not exist are
+        omitted."""
         keys = {pair: (project_id, *pair) for pair in wanted}
         found = {pair: self._kept[key] for pair, key in keys.items() if key in self._kept}
         missing = [pair for pair in keys if pair not in found]
@@ -114,7 +115,7 @@ class Toolbox:
             )
             for one in rows
         }
-        if changes == self._changes:  # else it may be what was just forgotten
+        if changes == self._changes:  # otherwise the value may already be outdated
             for pair, armed in found.items():
                 if (key := (project_id, *pair)) not in self._kept:
                     self._kept[key] = armed
@@ -126,15 +127,15 @@ class Toolbox:
         return found
 
     async def list_unregistered(self, project_id: ProjectId, names: Sequence[str]) -> list[str]:
-        """The names under which no tool is registered."""
+        """Return the names that no registered tool has."""
         known = await self.find_kinds(project_id, names)
         return [name for name in names if name not in known]
 
     async def find_kinds(
         self, project_id: ProjectId, names: Sequence[str]
     ) -> Mapping[str, HostedToolKind | None]:
-        """The kind of those that a provider runs, None for others; what is not registered is not
-        among them. Remembered until something about the project's tools changes."""
+        """Return the kind of each hosted tool, and None for other registered tools. Tools that are
+        not registered are omitted. The result is cached until the project's tools change."""
         known = self._known.setdefault(project_id, {})
         unsure = [name for name in names if name not in known]
         if unsure:
@@ -143,8 +144,8 @@ class Toolbox:
         return known
 
     def forget(self, project_id: UUID | None, *, tell: bool = True) -> None:
-        """Something about the project's tools or agents changed (a secret, say); None: of any
-        project. `tell`: those who watch it."""
+        """Drop the cached tools of a project whose tools, agents or secrets changed. None: of all
+        projects. `tell`: whether to notify the watchers."""
         self._changes += 1
         for key in [key for key in self._kept if project_id in (None, key[0])]:
             self.schema_characters -= _count_schema_characters(self._kept.pop(key))
@@ -159,7 +160,7 @@ class Toolbox:
 
     @contextmanager
     def watch(self, project_id: ProjectId) -> Generator[asyncio.Event]:
-        """It is set when something about the project's tools or agents may have changed."""
+        """Yield an event that is set when the project's tools or agents may have changed."""
         changed = asyncio.Event()
         watchers = self._watchers.setdefault(project_id, [])
         watchers.append(changed)
@@ -172,8 +173,8 @@ class Toolbox:
 
 
 class BuiltinTools:
-    """Implements `ToolExecutor` for one run: built-in tools read only what it has in memory.
-    `state` and `tools` are called for each call."""
+    """Implements `ToolExecutor` for the built-in tools of one run, which read only the run's state
+    in memory. `state` and `tools` are called for each call."""
 
     def __init__(
         self, state: Callable[[], RunState], tools: Callable[[], Mapping[str, ToolSpec]]
@@ -195,8 +196,9 @@ class BuiltinTools:
 def seconds_for(
     spec: ToolSpec, limits: Limits, default: timedelta, left: float | None
 ) -> float | None:
-    """Return the tool's own timeout, the run's, or the service's, but no more than the run has
-    `left`. The run's and the service's do not hold for a client, which may be a person."""
+    """Return the timeout of the tool, of the run, or of the service, but at most the time that the
+    run has `left`. For a client tool, only the tool's timeout applies, because a person may be
+    involved."""
     general = limits.tool_timeout_seconds or default.total_seconds()
     seconds = spec.timeout_seconds or (None if spec.type == "client" else general)
     return seconds if left is None or seconds is None else max(SMALLEST_SECONDS, min(seconds, left))

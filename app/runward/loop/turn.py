@@ -1,5 +1,5 @@
-"""One turn of a run: the checks before the request, the request with its retries and fallbacks,
-and the checks of the response's calls before they enter the ledger."""
+"""One turn of a run: the checks before the model request, the request with retries and fallbacks,
+and the checks of the requested calls before they are added to the ledger."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -53,15 +53,16 @@ from runward.loop.model_notes import Note, RequestObserver
 from runward.loop.tool_rules import choose_tool_choice
 
 MODEL_TIMEOUT: Final = 600.0
-"""Seconds for one request, first byte to last; `timeout_seconds` in `model_settings` says
-otherwise."""
+"""Default timeout of one model request in seconds. `timeout_seconds` in `model_settings` overrides
+it."""
 FIRST_TOKEN_TIMEOUT: Final = 180.0
-"""Seconds until the first piece of an answer; `first_token_timeout_seconds` says otherwise."""
+"""Default seconds until the first delta of a response. `first_token_timeout_seconds` overrides
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAfterResponse:
-    """The model answered, and the run fails nevertheless. The answer is paid for all the same."""
+    """The model responded, but the run fails. The usage of the response still counts."""
 
     response: ModelResponse
     finish: Finish
@@ -69,7 +70,7 @@ class FailedAfterResponse:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """`state`: the run as it is when the turn begins."""
+    """A turn of a run. `state`: the run at the beginning of the turn."""
 
     models: ModelAccess
     available: AvailableTools
@@ -84,8 +85,8 @@ class ModelTurn:
         tell: Callable[[Note], None],
         check: Callable[[], Awaitable[None]],
     ) -> ModelResponse | FailedAfterResponse | Finish:
-        """Return the response that counts, or how the run ends without one. `tools`: those that the
-        model is shown. `check` is called before each model request."""
+        """Return the accepted response, or the end of the run without a response. `tools`: the
+        tools that the model sees. `check` is called before each model request."""
         verdict = await self.checks.check_input(self.state)
         if not isinstance(verdict, Allow):
             return finish_refused(verdict, "run_input")
@@ -113,7 +114,7 @@ class ModelTurn:
         self, response: ModelResponse, turn: Turn
     ) -> ParsedResponse | FailedAfterResponse | Finish:
         """Review the response that starts the next agents of a workflow, unless an input guardrail
-        refuses the run."""
+        rejects the run."""
         verdict = await self.checks.check_input(self.state)
         if not isinstance(verdict, Allow):
             return finish_refused(verdict, "run_input")
@@ -122,8 +123,8 @@ class ModelTurn:
     async def review(
         self, response: ModelResponse, turn: Turn
     ) -> ParsedResponse | FailedAfterResponse:
-        """Parse the calls of a response, and add to each whether it needs approval and, if so, what
-        guardrails say before a person is asked."""
+        """Parse the calls of a response. Add to each call whether it requires approval. For those
+        that do, add the verdict of the `pre_approval` guardrails."""
         try:
             parsed = parse_response(self.state, response, turn)
         except UnusableResponseError as error:
@@ -145,7 +146,7 @@ class ModelTurn:
 def build_request(
     state: RunState, tools: Mapping[str, CompiledTool], ask: AskModel
 ) -> ModelRequest:
-    """Everything but the model's name."""
+    """Return a model request without the model's name."""
     config = state.config
     items = (
         *trimmed_history(state.history, config.history, state.calls),
@@ -174,8 +175,8 @@ async def ask_model(
     tell: Callable[[Note], None],
     check: Callable[[], Awaitable[None]],
 ) -> ModelResponse:
-    """The first model in line that answers. `check` is called before each request, and may raise.
-    Raises ModelError when every model has failed."""
+    """Return the response of the first model that succeeds. `check` is called before each request,
+    and may raise. Raises ModelError if all models failed."""
     turn, agent = state.turn + 1, state.agent
     with access.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
         observer = RequestObserver(state, draft, tell, check)
@@ -200,8 +201,9 @@ async def _ask_one(
     *,
     is_last: bool,
 ) -> ModelResponse:
-    """Its cost is as far as prices are known. Raises ModelError when the model is not asked
-    again: it is not waited for one that is down while there is another."""
+    """Return the response of one model, with its cost if the price is known. Raises ModelError if
+    the model should not be retried. If a fallback model exists, do not wait for a model that is
+    down."""
     try:
         model, provider_name = (await access.models.of(state.project_id)).resolve(name)
     except ModelNotInCatalogError as error:
@@ -230,7 +232,7 @@ async def _ask_one(
                 observer.lost(name, response.losses)
                 cost = access.prices.cost_usd(name, response.usage)
                 return replace(response, usage=replace(response.usage, cost=cost or 0.0))
-        # To wait for the request that tries the model is no attempt. That one may take minutes.
+        # Waiting for a probe of the model does not count as an attempt. A probe can take minutes.
         waits = error.code == OPEN and access.breakers.is_probing(key)
         delay = compute_delay(error, 1 if waits else attempt)
         if delay is None or (error.code == OPEN and not is_last):
@@ -243,7 +245,7 @@ async def _ask_one(
 async def _attempt(
     access: ModelAccess, key: BreakerKey, model: Model, request: ModelRequest, on_delta: OnDelta
 ) -> ModelResponse:
-    """One request, whose first word must come in time. Raises ModelError."""
+    """Send one request. The first delta must arrive in time. Raises ModelError."""
     settings = dict(request.settings)
     first = settings.pop("first_token_timeout_seconds", None) or FIRST_TOKEN_TIMEOUT
     whole = settings.pop("timeout_seconds", None) or request.timeout_seconds

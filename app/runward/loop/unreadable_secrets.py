@@ -15,8 +15,8 @@ from runward.store.runs.gate import Ending
 log = structlog.get_logger()
 
 UNREADABLE_DELAY: Final = timedelta(seconds=10)
-"""Before a run whose secrets this process could not decrypt is claimed again, for each of its
-claims so far: all processes may lack the key, and each claim adds an event."""
+"""Delay before the next claim of a run whose secrets this process could not decrypt, multiplied by
+the number of its claims. All processes may have the wrong key, and each claim adds an event."""
 LONGEST_UNREADABLE_DELAY: Final = timedelta(minutes=10)
 
 

@@ -1,4 +1,4 @@
-"""The runs that a worker carries: who is told that one has changed, and which leases are held."""
+"""The runs that a worker executes: signal their changes, and list the held leases."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -9,7 +9,7 @@ from runward.store.runs.queue import HeldLease
 
 
 class Executions:
-    """Of each run the one that was added last."""
+    """The executions of a worker. For each run, only the last added execution is kept."""
 
     def __init__(self) -> None:
         self._by_run: dict[UUID, Execution] = {}
@@ -23,12 +23,12 @@ class Executions:
         run_id = execution.leased.lease.run_id
         if (former := self._by_run.get(run_id)) is not None:
             self._lost.add(former.leased.lease)
-            # It ran out unnoticed, and this process has claimed the run again.
+            # The lease expired, and this process claimed the run again before it noticed.
             former.leased.mark_lost()
         self._by_run[run_id] = execution
 
     def remove(self, execution: Execution) -> None:
-        """The execution has ended."""
+        """Remove an execution that has ended."""
         lease = execution.leased.lease
         if self._by_run.get(lease.run_id) is execution:
             if execution.leased.lost:
@@ -40,7 +40,7 @@ class Executions:
             execution.leased.drain()
 
     def notify_changed(self, run_id: UUID | None) -> None:
-        """A run was changed by somebody; None: any may have been."""
+        """Signal that another process changed the run. None: any run may have changed."""
         if run_id is None:
             for execution in self._by_run.values():
                 execution.leased.notify_changed()
@@ -48,7 +48,8 @@ class Executions:
             execution.leased.notify_changed()
 
     def notify_tools_changed(self, project_id: UUID | None) -> None:
-        """The tools of a project were changed; None: those of any may have been."""
+        """Signal that the tools of the project changed. None: the tools of any project may have
+        changed."""
         for execution in self._by_run.values():
             if project_id in (None, execution.leased.lease.project_id):
                 execution.leased.notify_changed()
@@ -58,12 +59,13 @@ class Executions:
         return [SeenVersion(one.project_id, one.id, one.fence, one.version) for one in states]
 
     def list_held(self) -> Sequence[HeldLease]:
-        """Called in the heartbeat's thread; each copy is one operation under the interpreter's
-        lock. What was claimed a moment ago is in there, however busy the event loop is."""
+        """Return the leases of all executions. The heartbeat's thread calls this function, so each
+        copy is one operation under the interpreter's lock. The result includes new claims even if
+        the event loop is busy."""
         return [one.leased.lease for one in list(self._by_run.values())]
 
     def list_dropped(self) -> Sequence[HeldLease]:
-        """Called in the heartbeat's thread, as `list_held` is."""
+        """Return the lost leases. Called in the heartbeat's thread, like `list_held`."""
         return list(self._lost)
 
     def mark_lost(self, leases: Iterable[HeldLease]) -> None:

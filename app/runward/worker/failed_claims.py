@@ -27,7 +27,7 @@ class FailedClaims:
         self._storage = storage
         self._lease = lease
         self._marks: dict[UUID, float] = {}
-        """By claim: when its leases expire, on the event loop's clock."""
+        """For each claim, the time at which its leases expire, on the event loop's clock."""
 
     def add(self, mark: UUID) -> None:
         now = asyncio.get_running_loop().time()
@@ -46,8 +46,8 @@ class FailedClaims:
         return len(given)
 
     async def give_back_last(self) -> None:
-        """Give the runs back before the worker ends. After `LAST_TRIES` attempts their leases
-        expire by themselves."""
+        """Give the runs back before the worker ends. If `LAST_TRIES` attempts fail, the leases
+        expire."""
         for _ in range(LAST_TRIES):
             try:
                 async with asyncio.timeout(LAST_SECONDS):

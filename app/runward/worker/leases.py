@@ -1,7 +1,7 @@
-"""Keep leases alive from a thread of its own, so that a busy event loop cannot lose them.
+"""Renew leases in a separate thread, so that a busy event loop does not lose them.
 
-A loop that does not move at all must not hold its runs for ever: the thread then ends the process.
-"""
+If the event loop is blocked for too long, the thread ends the process, so that other workers can
+claim its runs."""
 
 import asyncio
 import os
@@ -22,20 +22,21 @@ log = structlog.get_logger()
 
 BEATS_PER_LEASE: Final = 3
 MIN_STALL_SECONDS: Final = 10.0
-"""A loop counts as stalled after its lease, but not earlier than this: a process that starts on a
-slow machine may be busy for a while."""
+"""Minimum time before a blocked loop counts as stalled. Normally, this time is the lease. A process
+that starts on a slow machine can be blocked for several seconds."""
 STALLED_EXIT_CODE: Final = 70
 """EX_SOFTWARE of sysexits.h."""
 STOP_SECONDS: Final = 5
 
 
 class HeartbeatStoppedError(Exception):
-    """Nobody renews the leases any more, so the worker has to stop."""
+    """The heartbeat thread ended, so leases are no longer renewed. The worker must stop."""
 
 
 def end_process(seconds: float, place: str) -> None:
-    """End this process at once. Nothing else can: its event loop does not run."""
-    with suppress(OSError, ValueError):  # nobody reads the log any more
+    """End this process immediately. The event loop is blocked, so no other code can end the
+    process."""
+    with suppress(OSError, ValueError):  # standard error is closed
         log.critical(
             "event_loop_stalled",
             message=(
@@ -52,10 +53,11 @@ def end_process(seconds: float, place: str) -> None:
 
 
 class Heartbeat:
-    """`open_database` gives a pool for the thread, which calls `held` and `dropped`, in
-    this order. `held` names every lease that this process works under, `dropped` those that it
-    no longer works under. `lost` is called in the event loop that started this.
-    `on_stall` is told for how long the loop has not moved, and where it is stuck."""
+    """Renews leases. `open_database` returns a pool for the thread. The thread calls `held` and
+    then `dropped`. `held` returns all leases under which this process executes runs, and `dropped`
+    the leases of executions that have ended. `lost` is called in the event loop that started the
+    heartbeat. `on_stall` receives the seconds for which the loop was blocked, and the place in the
+    code."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class Heartbeat:
         self._forgiven: set[HeldLease] = set()
 
     async def run(self) -> None:
-        """Until cancelled. Raises HeartbeatStoppedError where the thread has ended by itself."""
+        """Renew leases until cancelled. Raises HeartbeatStoppedError if the thread ends."""
         loop = asyncio.get_running_loop()
         thread = threading.Thread(
             target=self._run_thread,
@@ -110,7 +112,7 @@ class Heartbeat:
         moves, idle, wait = self._moves, 0.0, interval
         try:
             while not self._stop.wait(wait):
-                # A process that was frozen wakes up here once, and counts one interval.
+                # A process that was frozen continues here, and counts only one interval.
                 idle = idle + interval if self._moves == moves else 0.0
                 moves, wait = self._moves, interval
                 if idle >= max(lease, MIN_STALL_SECONDS):
@@ -144,7 +146,7 @@ class Heartbeat:
 
 
 def _describe_frame(thread: int) -> str:
-    """The innermost frame of a thread: its file, line and function."""
+    """Return the file, line and function of a thread's innermost frame."""
     frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage]
     if frame is None:
         return "unknown"

@@ -22,11 +22,11 @@ from runward.worker.watch import ChangeWatch
 log = structlog.get_logger()
 
 POLL_SECONDS: Final = 1.0
-"""NOTIFY is only a hint, and a claim skips runs that are locked at that moment."""
+"""Poll in addition to NOTIFY, because notifications can be lost, and a claim skips locked runs."""
 
 
 class Worker:
-    """Up to `concurrency` runs at once, as tasks of one event loop."""
+    """Executes up to `concurrency` runs at once, as tasks of one event loop."""
 
     def __init__(self, services: Services, *, concurrency: int, lease: timedelta) -> None:
         self.services = services
@@ -45,19 +45,20 @@ class Worker:
         self.draining = False
         self.reserved = 0
         self._claim_one_by_one = False
-        """After a claim that failed: one of the runs may be why."""
+        """Set after a failed claim: one of the runs may be the cause, so claim one at a time."""
         self.failed_claims = FailedClaims(services.storage, lease)
 
     def reserve_place(self) -> bool:
-        """Room for a run that is about to be accepted already leased to this process. True: it
-        is kept until `start_accepted` or `release_place`."""
+        """Reserve a place for a run that this process will accept and lease in one step. Return
+        False if no place is free. The place is reserved until `start_accepted` or
+        `release_place`."""
         if self.draining or self._room <= 0:
             return False
         self.reserved += 1
         return True
 
     def release_place(self) -> None:
-        """The run was not accepted after all."""
+        """Release a reserved place whose run was not accepted."""
         self.reserved -= 1
         self._wake.set()
 
@@ -81,15 +82,15 @@ class Worker:
         task.add_done_callback(self.tasks.discard)
 
     def watch_project(self, project_id: UUID) -> None:
-        """A client of the project was let in here."""
+        """Watch a project of which this process has a client."""
         self.watch.carry(project_id)
 
     def wake(self) -> None:
-        """There may be something to claim."""
+        """Claim now, because a run may be queued."""
         self._wake.set()
 
     def drain(self) -> None:
-        """Claim nothing more, drop model calls, and give each run back once its tool calls have
+        """Stop claiming, cancel model requests, and give each run back when its tool calls have
         ended."""
         self.draining = True
         self._wake.set()
@@ -97,7 +98,7 @@ class Worker:
         self.executions.drain()
 
     async def wait_until_idle(self) -> None:
-        """Return when no run is executed, and none is just being accepted."""
+        """Return when no run is being executed or accepted."""
         while self.executions or self.reserved:
             self._wake.clear()
             await self._wake.wait()
@@ -114,7 +115,8 @@ class Worker:
         except RunUnreadableError as error:
             await self._quarantine(error)
         except Exception:
-            # The lease runs out, the run is claimed again, and quarantined if that goes on.
+            # The lease expires, and the run is claimed again. After repeated failures it is
+            # quarantined.
             log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
         finally:
             self.executions.remove(execution)
@@ -124,12 +126,12 @@ class Worker:
     async def _quarantine(self, error: RunUnreadableError) -> None:
         try:
             await self.services.queue.quarantine.end(error.project_id, error.run_id)
-        except DATABASE_ERRORS as failure:  # its lease runs out, and its next claim does it
+        except DATABASE_ERRORS as failure:  # after the lease expires, the next claim retries
             log.warning("quarantine_failed", **log_fields(failure))
 
     async def claim_forever(self) -> None:
-        """Until draining. A claim that is in flight then is still taken in: its runs are leased
-        to this process, and nobody else can hand them back."""
+        """Claim runs until the worker drains. A claim in flight at that time is still processed,
+        because its runs are leased to this process and only this process can give them back."""
         while not self.draining:
             self._wake.clear()
             claimed = 0
@@ -139,7 +141,7 @@ class Worker:
                 self._claim_one_by_one = False
             except DATABASE_ERRORS as error:
                 if self._claim_one_by_one and not is_outage(error):
-                    raise  # it is no run's fault
+                    raise  # no run caused this error
                 self._claim_one_by_one = True
                 log.warning("claim_failed", **log_fields(error))
             if not claimed:

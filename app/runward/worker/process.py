@@ -1,4 +1,4 @@
-"""The process around a worker: keep leases, sweep, and give the runs back on the way out."""
+"""The process of a worker: renew leases, sweep, and give the runs back before it ends."""
 
 import asyncio
 from contextlib import suppress
@@ -14,8 +14,8 @@ log = structlog.get_logger()
 
 
 async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta) -> None:
-    """Work until `stop`, and then for up to `drain` until every run is given back, also those that
-    are just being claimed or accepted."""
+    """Execute runs until `stop` is set. Then drain for up to `drain`, until all runs are given
+    back, including runs that are being claimed or accepted."""
     services, executions, lease = worker.services, worker.executions, worker.lease
     heartbeat = Heartbeat(
         services.open_direct,
@@ -48,7 +48,7 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta) -> N
                 await asyncio.wait([claiming])
                 await worker.wait_until_idle()
         for task in done:
-            task.result()  # a background task ends by itself only where it raises
+            task.result()  # a background task ends only if it raises
     finally:
         for task in [*background, stopping, *worker.tasks]:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Once a second: what time has made due. Any number of workers may sweep at once."""
+"""Process everything that is due, once a second. Any number of workers can sweep at once."""
 
 import asyncio
 import random
@@ -32,14 +32,14 @@ SweepKind: TypeAlias = Literal["crash_loop", "approval", "callback", "result", "
 
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
-"""Sweeps between two looks for old idempotency keys."""
+"""Number of sweeps between two deletions of old idempotency keys."""
 RETRY_EVERY: Final = 60
-"""Sweeps between two tries at a row that could not be settled."""
+"""Number of sweeps between two attempts to process a row that failed before."""
 
 
 class Reaper:
-    """`enqueue_notices` hears what has been settled without the tool's answer, once that is
-    committed."""
+    """Processes due rows. `enqueue_notices` is called after the commit with the calls that ended
+    without the tool's result."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class Reaper:
         self._tell = enqueue_notices
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
-        """Rows that could not be settled, and the sweep in which to try again."""
+        """For each row that failed, the number of the sweep that retries it."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Sweep until cancelled."""
         while True:
             self._sweeps += 1
             try:
@@ -74,8 +74,8 @@ class Reaper:
             await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def sweep(self) -> bool:
-        """A batch of each kind; each row in a transaction of its own, so that none holds another.
-        True: there is more to do at once."""
+        """Process a batch of each kind. Each row has a separate transaction, so that it does not
+        block other rows. Return True if more rows are due now."""
         kinds: tuple[Callable[[], Awaitable[bool]], ...] = (
             self._free_leases,
             self._end_crash_loops,
@@ -101,7 +101,8 @@ class Reaper:
         return any([await self._past_timeouts(kind) for kind in kinds])
 
     async def _past_timeouts(self, kind: Callable[[], Awaitable[bool]]) -> bool:
-        """False also if PostgreSQL gave up: that must not keep the other kinds waiting."""
+        """Process a batch. Return False also if PostgreSQL cancelled a statement because of a
+        timeout, so that the other kinds do not wait."""
         try:
             return await kind()
         except DATABASE_ERRORS as error:
@@ -141,8 +142,8 @@ class Reaper:
         find: Callable[[Tx, int], Awaitable[Sequence[D]]],
         settle: Callable[[Tx, D], Awaitable[Closed | None]],
     ) -> bool:
-        """Settle a batch, and after it the rows that failed before. True: the batch was full, and
-        not all of it was in vain."""
+        """Process a batch, then retry the rows that failed before. Return True if the batch was
+        full and at least one row succeeded."""
         failed = self._failed.get(kind, {})
         limit = sweep.BATCH + len(failed)
         found = await self._alone(lambda tx: find(tx, limit))
@@ -158,15 +159,15 @@ class Reaper:
             except Exception as error:
                 if is_outage(error) and not is_statement_timeout(error):
                     raise
-                # One row must end neither the process nor the sweep of the others.
+                # An error of one row must not end the process or the sweep of other rows.
                 failed[due] = self._sweeps + RETRY_EVERY
                 log.exception("sweep_failed", due=_describe_due(kind, due), failed=len(failed))
                 if is_outage(error):
-                    break  # others may take as long: the next sweep begins with them
+                    break  # other rows may take as long, so the next sweep begins with them
         return len(found) == limit and settled > 0
 
     async def _settle(self, settle: Callable[[Tx, D], Awaitable[Closed | None]], due: D) -> bool:
-        """Return whether there was anything to settle. End a run that cannot be read."""
+        """Process one row. Return whether the row was still due. End a run that cannot be read."""
         try:
             closed = await self._alone(lambda tx: settle(tx, due))
         except RunUnreadableError as error:
@@ -182,7 +183,7 @@ class Reaper:
 
 
 def _describe_due(kind: SweepKind, due: object) -> str:
-    """The run or approval, as the API shows its id."""
+    """Return the ID of the run or approval in the form of the API."""
     if isinstance(due, DueAnswer):
         return f"{format_id(Prefix.RUN, due.run_id)} {due.call_id}"
     _, id_ = cast("tuple[UUID, UUID]", due)

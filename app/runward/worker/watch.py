@@ -19,7 +19,7 @@ INTERVAL_SECONDS: Final = 1.0
 KEPT_SECONDS: Final = 60.0
 """Seconds for which a project is polled after `carry` last named it."""
 MAX_PROJECTS: Final = 256
-"""Projects that are polled in addition to those whose runs are carried."""
+"""Maximum number of polled projects, in addition to the projects of executed runs."""
 MAX_SHARE: Final = 0.1
 """Share of the time that polling may take. Projects with more tools and agents take longer."""
 
@@ -31,9 +31,9 @@ class _Project:
 
 
 class ChangeWatch:
-    """`carried` returns the runs that the worker holds. `on_run` and `on_project` are called for
-    each change, and sometimes without a change. `on_new` is called for a project that was not
-    polled before, which may have changed."""
+    """Polls for changes. `carried` returns the runs that the worker executes. `on_run` and
+    `on_project` are called for each change, and sometimes without a change. `on_new` is called for
+    a project that was not polled before, which may have changed."""
 
     def __init__(
         self,
@@ -50,12 +50,13 @@ class ChangeWatch:
         self._on_project = on_project
         self._on_new = on_new
         self._projects: OrderedDict[UUID, _Project] = OrderedDict()
-        """Those that were carried last are last."""
+        """Ordered by the time of the last `carry`, latest last."""
         self._rests_until = 0.0
 
     def carry(self, project_id: UUID) -> None:
-        """Poll the project, since the worker carries a run of it, or the API has let a client of it
-        in. If it was not polled before, report a change: this process may have outdated data."""
+        """Poll the project, because the worker executes one of its runs or the API accepted one of
+        its clients. If the project was not polled before, report a change, because this process may
+        have outdated data."""
         if project_id not in self._projects:
             self._on_new(project_id)
             self._projects[project_id] = _Project(_now())
@@ -100,7 +101,8 @@ class ChangeWatch:
                 tell(project_id)
 
     def _drop_idle(self, began: float) -> None:
-        """`began`: of this look, which has named all projects that are carried."""
+        """Stop polling idle projects. `began`: the start of this poll, which has called `carry` for
+        all active projects."""
         for project_id, project in list(self._projects.items()):
             if project.used_at >= began:
                 return

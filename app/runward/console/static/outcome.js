@@ -90,7 +90,7 @@ function continuing(id, go) {
     fill(wrong);
     const asked = turns.value.trim();
     if (asked && !/^\d+$/.test(asked)) {
-      fill(wrong, "More turns must be a number from 1 to 50.");
+      fill(wrong, "Enter a number of turns from 1 to 50.");
       turns.focus();
       return;
     }
