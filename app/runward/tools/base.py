@@ -38,7 +38,8 @@ def _ignore_report(progress: float | None, message: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The input of one attempt. `seconds` is the remaining time, from DNS to the last byte."""
+    """The input of one attempt. `seconds` is the remaining time for everything from the DNS look-up
+    to the last byte."""
 
     project_id: ProjectId
     run_id: RunId
@@ -60,14 +61,14 @@ class Invocation:
     state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """The state of the session, or of the run if it has no session, at the start of the call."""
     handoffs: tuple[str, ...] = ()
-    """The agents that the call may hand the run over to."""
+    """The agents to which the call can hand off the run."""
     report: Report = _ignore_report
     may_send: Callable[[], Awaitable[bool]] = _always
     """Await this before the first byte if anything was awaited since the call started. Another
     worker may have the run by now. If it returns False, return `LEASE_LOST`."""
     input: JsonObject | None = None
-    """The caller's answer to the tool's request for input, and the state that the tool gave with
-    it."""
+    """The caller's answer to the tool's request for input, and the state that the request
+    contained."""
 
 
 class ToolInvoker(Protocol):
@@ -93,5 +94,5 @@ CLIENT_INVOKER: Final = FixedInvoker(Waits(on="client"))
 """Suspends the call of a tool that the client runs. The run lists the call in its
 `required_actions`."""
 HOSTED_INVOKER: Final = FixedInvoker(Done({"approved": True}))
-"""Completes the approved call of a tool that the model's provider runs. The next request to the
-model tells the provider, which then makes the call."""
+"""Completes the approved call of a hosted tool. The next model request contains the approval, and
+the provider then runs the tool."""

@@ -1,8 +1,7 @@
-"""Calls of guardrails and hooks, by a signed POST or in a plugin, and the reading of their answers.
+"""Call guardrails and hooks, with a signed POST or in a plugin, and parse their responses.
 
-Guardrails fail closed: without a usable answer, the guardrail rejects and the hook fails. The error
-is for operators; the model reads a fixed text.
-"""
+Guardrails fail closed: without a valid response, a guardrail rejects and a hook fails. The error is
+for operators. The model reads a fixed text."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +42,8 @@ MAX_HOOK_ANSWER_BYTES: Final = 1_048_576
 MAX_MESSAGE_BYTES: Final = 4096
 """Bytes of a guardrail's message. A longer one is cut in the middle."""
 RETRY_DELAY_SECONDS: Final = 0.1
-"""The delay before the only retry, which is made only if the request was certainly not sent."""
+"""Delay in seconds before the retry. There is one retry, only if the request was certainly not
+sent."""
 
 RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[GuardrailVerdict]]
 RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
@@ -52,8 +52,8 @@ RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
 @dataclass(frozen=True, slots=True)
 class GuardQuestion:
     """A request to a guardrail or hook. `message_id` is the same for every request about the same
-    object. `seconds` limits the answer, from DNS to the last byte. `secrets` sign the request,
-    newest first."""
+    object. `seconds` is the time limit for everything from the DNS look-up to the last byte.
+    `secrets` sign the request, newest first."""
 
     message_id: str
     payload: JsonObject
@@ -62,7 +62,7 @@ class GuardQuestion:
 
 
 class _UnusableAnswerError(Exception):
-    """There is no usable answer. The message is for operators."""
+    """There is no valid response. The message is for operators."""
 
 
 class GuardClient:
@@ -156,7 +156,7 @@ def describe_guard(guard: Guardrail | Hook) -> str:
 
 
 def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
-    """Return the verdict. `text` is the message if it rejects or fails without one. Raises
+    """Return the verdict. `text` is used if the response rejects or fails without a message. Raises
     _UnusableAnswerError."""
     value = _read(answer)
     if isinstance(value, dict):
@@ -214,8 +214,8 @@ def _read(answer: EgressResponse) -> JsonValue:
 
 
 def _check_value_type(said: HookAnswer, key: str) -> HookAnswer:
-    """Return the answer if its value has the right type: a model's message is text. Raises
-    _UnusableAnswerError."""
+    """Return the answer if its value has the right type. The replacement of a model's message must
+    be a string. Raises _UnusableAnswerError."""
     if isinstance(said, Instead) and key == "message" and not isinstance(said.value, str):
         raise _UnusableAnswerError("The `message` in the response must be a string.")
     return said

@@ -1,10 +1,9 @@
-"""Users' rules, evaluated in a process of their own that can be killed.
+"""Evaluate users' rules in a separate process that can be killed.
 
-One small process per service process is started by the first rule. It evaluates the rules of one
-turn at a time, within limits of CPU time and memory. A process that exceeds one is ended, and
-every rule that it had not answered fails. A project whose rules are slow is moved to a second
-process for a minute, so that other projects do not wait for it.
-"""
+Each service process starts one small process at the first rule. This process evaluates the rules of
+one turn at a time, within limits of CPU time and memory. If it exceeds a limit, it is killed, and
+every rule without a result fails. A project whose rules are slow is moved to a second process for a
+minute, so that other projects do not wait for it."""
 
 import asyncio
 import json
@@ -95,7 +94,9 @@ class RuleEvaluator:
             async with asyncio.timeout(WAIT_SECONDS):
                 if not self._is_slow(project_id):
                     async with self._normal.turn:
-                        if not self._is_slow(project_id):  # it may have become slow while waiting
+                        if not self._is_slow(
+                            project_id
+                        ):  # the project may have become slow in the meantime
                             return await self._ask_in(self._normal, project_id, line, count)
                 async with self._slow.turn:
                     return await self._ask_in(self._slow, project_id, line, count)
@@ -133,7 +134,7 @@ class RuleEvaluator:
 
 
 class _Lane:
-    """A process, started at first use. Hold `turn` while asking it."""
+    """A process that starts at first use. Hold `turn` while you send it a request."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -154,7 +155,7 @@ class _Lane:
         assert process.stdout is not None
         answers: list[bool | str] = []
         try:
-            with suppress(ConnectionError):  # it ended, which reading reports too
+            with suppress(ConnectionError):  # the process ended, which the read below reports
                 process.stdin.write(line)
                 await process.stdin.drain()
             while answer := await process.stdout.readline():

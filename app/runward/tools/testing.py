@@ -1,4 +1,4 @@
-"""For authors of plugins: try a tool as Runward runs it, without a server.
+"""For authors of plugins: run a tool in the same way as Runward, without a server.
 
 result = await run_tool(convert, {"amount": 3}, state={"rate": 2})
 assert result.output == 6
@@ -30,8 +30,8 @@ __all__ = ["ToolResult", "approval_of", "run_tool", "run_tool_sync", "schema_of"
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of one call. `error` is for an operator and None after a success. `message` is the
-    text for the model, or None if that is a fixed text. `state` is what changed, null for removed
-    keys. `parts` have the shape of the API. `progress` holds fractions and messages."""
+    text for the model, or None if that is a fixed text. `state` contains the changed keys, and null
+    for removed keys. `parts` have the shape of the API. `progress` holds fractions and messages."""
 
     output: JsonValue = None
     error: str | None = None

@@ -1,6 +1,6 @@
-"""Discovery of the token endpoint of an MCP server, as in the MCP specification on authorization:
-the server's 401 leads to its metadata (RFC 9728), these to the authorization server, and its
-metadata (RFC 8414, OpenID Connect Discovery) to the token endpoint."""
+"""Discover the token endpoint of an MCP server (MCP specification, Authorization). The server's 401
+response contains the URL of its metadata (RFC 9728). They name the authorization server. The
+metadata of that server (RFC 8414, OpenID Connect Discovery) name the token endpoint."""
 
 import asyncio
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class TokenEndpoint:
 
 class ServerMetadata(BaseModel):
     """The fields of RFC 8414, section 2, that Runward uses. The SDK's own model requires an
-    `authorization_endpoint`, which a server for machines only does not have."""
+    `authorization_endpoint`, which a server without interactive login does not have."""
 
     issuer: str
     token_endpoint: str
@@ -136,8 +136,8 @@ async def discover_endpoint(
 async def _resource_metadata(
     url: str, refused: httpx2.Response, asking: AuthorizationClient, *, secure: bool
 ) -> Any:
-    """Return the server's metadata, or None if it has none, as before the specification of June
-    2025."""
+    """Return the server's metadata. Return None for a server of the specification before June 2025,
+    which has no metadata."""
     named = extract_resource_metadata_from_www_auth(refused)
     for place in build_protected_resource_metadata_discovery_urls(named, url):
         answer = await asking.get_metadata(place, secure=secure)

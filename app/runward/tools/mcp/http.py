@@ -2,9 +2,8 @@
 into a response.
 
 The SDK's transport ends the whole session, and all calls in it, with the first network error. This
-one answers with a JSON-RPC error instead. Its code is Runward's own and tells whether the request
-was sent, and with which status it was refused.
-"""
+one answers with a JSON-RPC error instead. The error code is specific to Runward. It shows whether
+the request was sent, and with which status the server rejected it."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -45,8 +44,8 @@ class NotAuthorizedError(Exception):
 
 
 class LongListError(httpx2.SSEError):
-    """A list of tools is refused while it is read. The SDK lets an `SSEError` end one request and
-    not the session."""
+    """A list of tools exceeds a limit while it is read. For an `SSEError`, the SDK ends only the
+    request and not the session."""
 
 
 class ListMeter:
@@ -134,8 +133,8 @@ async def _event_stream(response: httpx2.Response, *, lists: bool) -> httpx2.Res
 async def _read_whole(
     response: httpx2.Response, meter: ListMeter | None, *, in_session: bool
 ) -> httpx2.Response:
-    """Read a response to its end. A 404 in a session means that the session is over, and that
-    nothing was executed."""
+    """Read a response to its end. A 404 in a session means that the session has ended and that the
+    server executed nothing."""
     status = response.status_code
     try:
         body = await _read(response, meter)

@@ -30,11 +30,12 @@ IDLE_SECONDS: Final = 600.0
 LIST_MAX_AGE_SECONDS: Final = 300.0
 """The age in seconds after which a call refreshes the server's list."""
 RELIST_PAUSE_SECONDS: Final = 1.0
-"""The least delay between two lists of one session, however often the server reports changes."""
+"""Minimum seconds between two lists of one session, even if the server reports changes more
+often."""
 MAX_SESSIONS: Final = 256
-"""Open sessions of one process."""
+"""Maximum number of open sessions of one process."""
 SLACK_SECONDS: Final = 0.5
-"""Time to tell the server that the call was cancelled."""
+"""Seconds for the notification that the call was cancelled."""
 
 LoadServer: TypeAlias = Callable[[ProjectId, str], Awaitable[ConnectableServer | None]]
 """Loads a registered server. Raises McpUnreachableError if a secret of the server does not
@@ -113,7 +114,7 @@ class McpInvoker:
             await session.aclose()
 
     def forget(self, project_id: UUID | None) -> None:
-        """Reload the project's servers, which have changed; None: those of all projects. Sessions
+        """Reload the changed servers of the project. None: of all projects. Sessions
         with a server that was changed or deleted are closed."""
         self._changes += 1
         for key in [key for key in self._servers if project_id in (None, key[0])]:

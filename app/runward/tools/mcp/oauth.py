@@ -1,8 +1,8 @@
 """Access tokens for MCP servers (OAuth 2.1 without a person), and the transport that sends them.
 
-The SDK's own provider holds a lock while a request is answered, so that the calls of one session
-would wait for each other. Runward uses its parts in `runward.tools.mcp.discovery` and requests the
-tokens itself. Tokens are kept in memory for one session.
+The SDK's authorization provider holds a lock until each response arrives, so the calls of one
+session would wait for each other. Runward uses its parts in `runward.tools.mcp.discovery` and
+requests the tokens itself. Tokens are kept in memory for one session.
 
 This module and `runward.tools.mcp.discovery` load the SDK. They are imported when a session needs
 them.
@@ -37,7 +37,7 @@ RENEW_SECONDS: Final = 30.0
 """A token is replaced this many seconds before it expires, or after half of its lifetime if that is
 short."""
 CLAIM_SECONDS: Final = 25.0
-"""How long another process can hold the refresh token."""
+"""Maximum seconds for which another process can hold the refresh token."""
 MAX_LIFETIME: Final = 365 * 86_400
 """The largest lifetime in seconds. `expires_in` may be a number that no float can hold."""
 _LOOK_AGAIN_SECONDS: Final = 0.2

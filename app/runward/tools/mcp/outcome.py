@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 MAX_MESSAGE: Final = 2048
-"""Characters of a server's error message."""
+"""Maximum number of characters of a server's error message."""
 
 _CONNECTION_CLOSED: Final = -32_000
 _REQUEST_TIMEOUT: Final = -32_001

@@ -101,7 +101,7 @@ async def process_streams(
                 with anyio.move_on_after(_FLUSH_SECONDS):
                     await written.wait()
                 await _stop(process, 0 if refused.is_set() else STOP_SECONDS)
-                with suppress(PermissionError):  # it has changed its user
+                with suppress(PermissionError):  # the process changed its user
                     transport.close()
                 to_session.close()
                 from_session.close()
@@ -141,14 +141,14 @@ async def _write(
                 process.stdin.write(f"{message}\n".encode(errors="replace"))
                 await process.stdin.drain()
     except OSError:
-        to_session.close()  # it may live on, and a request would wait forever
+        to_session.close()  # the process may continue to run, and a request would wait forever
     finally:
         written()
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
-    """Return the message; or the error, which the session ignores. A bad byte is replaced. Raises
-    LongLineError."""
+    """Return the message, or the error, which the session ignores. An invalid byte is replaced.
+    Raises LongLineError."""
     from mcp.shared.message import SessionMessage  # noqa: PLC0415
     from mcp.types import jsonrpc_message_adapter  # noqa: PLC0415
 
@@ -182,7 +182,8 @@ def _signal(process: Process, number: int) -> None:
 
 
 def _is_gone(process: Process) -> bool:
-    """Report whether no process of the group is left, and the first one was waited for."""
+    """Return whether all processes of the group have ended, and the exit status of the first was
+    read."""
     try:
         os.killpg(process.pid, 0)
     except ProcessLookupError:

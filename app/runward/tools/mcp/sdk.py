@@ -1,5 +1,5 @@
-"""The only module that loads the MCP SDK, which is slow: at the first connection to a server. The
-extra `mcp` installs it."""
+"""The only module that imports the MCP SDK. The import is slow, so it happens at the first
+connection to a server. The extra `mcp` installs the SDK."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -84,10 +84,9 @@ async def connect(
 ) -> "AsyncGenerator[Client]":
     """Open a session. The task that enters the block must leave it.
 
-    `on_list_change`: the list of tools changed. `on_end`: nothing comes from the server any more;
-    its argument is the reason or "". `errors` takes the standard error of a command. Raises the
-    errors of connecting.
-    """
+    `on_list_change` is called when the list of tools changed. `on_end` is called when the server's
+    stream ends, with the reason or "". `errors` takes the standard error of a command. Raises the
+    errors of connecting."""
     from mcp import Client  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
@@ -129,8 +128,8 @@ async def listen(
     client: "Client", *, on_ready: Callable[[], None], on_list_change: Callable[[], None]
 ) -> bool:
     """Subscribe to changes of the server's list. `on_ready` is called when the subscription is
-    active. Returns True when the subscription ends, and False if the server offers none. Older
-    servers report changes without it."""
+    active. Return True when the subscription ends, and False if the server does not support
+    subscriptions. Older servers report changes without a subscription."""
     from mcp import MCPError  # noqa: PLC0415
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECT_SECONDS: Final = 15.0
-"""The limit for starting or connecting, agreeing on a version, and listing the tools."""
+"""Time limit in seconds for the start or the connection, the initialization, and the list of
+tools."""
 LIST_SECONDS: Final = 15.0
 CLOSE_SECONDS: Final = 8.0
 """The SDK gives a process two seconds to end, and two after SIGTERM."""
@@ -43,8 +44,8 @@ MAX_CALLS: Final = 64
 """Concurrent calls in one session. More calls wait."""
 FIRST_LISTEN_DELAY_SECONDS: Final = 0.5
 MAX_LISTEN_DELAY_SECONDS: Final = 30.0
-"""The delay before Runward subscribes again to changes of a server's list: the first and the
-largest."""
+"""The first and the maximum delay in seconds before Runward renews a subscription to list
+changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class ConnectableServer:
 
 
 class McpSession:
-    """A session that opens itself. `on_change` is called when the server reports that its list of
-    tools changed."""
+    """A session that starts to connect when it is created. `on_change` is called when the server
+    reports that its list of tools changed."""
 
     def __init__(
         self,
@@ -85,7 +86,8 @@ class McpSession:
         self._over = False
         self._lost = False
         self.loss = ""
-        """Why Runward ended the session, for operators. Empty if it did not."""
+        """The reason why Runward ended the session, for operators. Empty if Runward did not end
+        it."""
         self._errors = StandardError()
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(MAX_CALLS)
@@ -234,7 +236,7 @@ class McpSession:
         while True:
             await asyncio.sleep(wait)
             began = monotonic()
-            # Once subscribed again, read the changes that were missed in between.
+            # After the new subscription, read the changes that were missed in the meantime.
             await sdk.listen(client, on_ready=changed, on_list_change=changed)
             lasted = monotonic() - began >= MAX_LISTEN_DELAY_SECONDS
             wait = FIRST_LISTEN_DELAY_SECONDS if lasted else min(2 * wait, MAX_LISTEN_DELAY_SECONDS)
@@ -258,7 +260,7 @@ _RESERVED: Final = frozenset({"accept", "last-event-id"})
 
 
 def credential_problems(credentials: ResolvedCredentials) -> list[FieldError]:
-    """Return the problems of the credentials. Never quotes a value."""
+    """Return the problems of the credentials. The messages never contain a value."""
     errors: list[FieldError] = []
     errors += check_headers(credentials.headers)
     for name in credentials.headers:

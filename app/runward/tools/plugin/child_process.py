@@ -2,7 +2,7 @@
 
 The first line of standard input is the request. Standard output carries one line of JSON for each
 progress report, one when the function starts, and one with the outcome. The function's own output
-goes to standard error. When the input ends, the service is gone, and the process group ends itself.
+goes to standard error. If the input ends, the service has ended, and the process group ends itself.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def _answer(request: Any, lines: _Lines) -> Outcome:
     try:
         importlib.import_module(reference.partition(":")[0])
         begin = binder_of(find_tool(reference))
-    except Exception as error:  # an author's module
+    except Exception as error:  # the plugin's module can raise anything
         detail = f"{reference} cannot be imported: {describe_error(error)}"
         return Failed(FailureKind.NOT_SENT, detail, permanent=True)
     try:

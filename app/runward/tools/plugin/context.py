@@ -87,8 +87,8 @@ def _json(what: str, key: str, value: Any) -> JsonValue:
 
 
 class ProgressReport:
-    """A result that can be awaited or not. Progress was already reported by the call itself, so
-    that it works without an event loop."""
+    """A result that can be awaited. Awaiting is optional, because the call has already reported the
+    progress. So progress also works without an event loop."""
 
     def __await__(self) -> Generator[None]:
         return
@@ -127,9 +127,8 @@ class ToolContext:
     """The current call. A function receives it by declaring it as its first parameter.
 
     `call_id` is the model's own ID, unique in the run. `idempotency_key` is unique everywhere and
-    the same for every attempt. `context` is what the run was started with. `metadata` is stored
-    with the result and never shown to the model.
-    """
+    the same for every attempt. `context` is the context of the request that started the run.
+    `metadata` is stored with the result and never shown to the model."""
 
     def __init__(
         self,
@@ -168,8 +167,8 @@ class ToolContext:
         return self._secrets[name]
 
     def transfer_to(self, agent: str) -> None:
-        """Hand the run over to another agent after this call. Raises ToolContextError for an agent
-        that is not among the handoffs."""
+        """Hand off the run to another agent after this call. Raises ToolContextError if the current
+        agent cannot hand off to this agent."""
         if agent not in self._handoffs:
             known = ", ".join(self._handoffs) or "none"
             raise ToolContextError(

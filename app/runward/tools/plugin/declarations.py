@@ -1,5 +1,5 @@
-"""Declaration of a plugin's tools, guardrails and hooks. They are checked when the plugin is
-loaded, where an error stops the process."""
+"""Declare a plugin's tools, guardrails and hooks. They are checked when the plugin is loaded. An
+error stops the process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -69,12 +69,12 @@ class Options(TypedDict, total=False):
     output_schema: JsonObject | bool
     """True: derived from the function's return type."""
     implements: ExecutorKind
-    """The function implements a tool of this kind that providers know. Its parameters are those of
-    the kind, and a person approves each call unless `approval` is set."""
+    """The kind of provider tool that the function implements. The function has the parameters of
+    this kind. Each call requires approval unless `approval` is set."""
     isolation: Isolation
     """`process`: a new process for each call, which a timeout ends."""
     docstring: DocstringStyle
-    """The docstring's style. `off`: it is not for models."""
+    """The docstring's style. `off`: models do not read the docstring."""
 
 
 class FunctionTool(Generic[P, R]):
@@ -137,8 +137,8 @@ def tool(
 
 class BaseTool(ABC):
     """A tool with its own JSON Schema: set the attributes and write `run`. `arguments` are the
-    model's own and match `parameters`. `run` can also be a plain method, which is called on a
-    thread."""
+    model's arguments, validated against `parameters`. `run` can also be a plain method, which is
+    called on a thread."""
 
     name: str
     description: str = ""
@@ -180,8 +180,8 @@ def guardrail(*, name: str | None = None) -> Callable[[DeclaredGuards], NamedGua
 
 
 def hook(*, name: str | None = None) -> Callable[[Hooks], NamedHook]:
-    """Declare a hook. None changes nothing, `Instead(value)` replaces the value that follows or
-    precedes the hook. The default name is the function's."""
+    """Declare a hook. None changes nothing. `Instead(value)` replaces the response, the arguments
+    or the result. The default name is the function's."""
 
     def declare(function: Hooks) -> NamedHook:
         return NamedHook(name or getattr(function, "__name__", "hook"), function)

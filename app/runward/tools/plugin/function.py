@@ -32,14 +32,15 @@ from runward.tools.plugin.typed_dicts import readable_hint
 
 
 class ArgumentsError(Exception):
-    """The arguments have the right types and still cannot be passed."""
+    """The arguments have the right types but cannot be passed to the function."""
 
 
 _BY_NAME: Final = (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)
 
 
 class _Schema(GenerateJsonSchema):
-    """A schema generator that adds no titles, and does not warn about a default that is no JSON."""
+    """A schema generator that adds no titles, and does not warn about a default that is not
+    JSON."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012  # never changed
         "skipped-choice",
@@ -79,8 +80,8 @@ _OFFSET: Final = r"(Z|[+-]\d{2}:?\d{2})?"
 def _temporal(
     pattern: str, schema: core_schema.DatetimeSchema | core_schema.TimeSchema
 ) -> JsonSchemaValue | None:
-    """Return a schema with a pattern instead of the JSON Schema format, which requires an offset.
-    None: the type requires one, too."""
+    """Return a schema with a pattern instead of the JSON Schema format, which requires a UTC
+    offset. Return None if the type also requires an offset."""
     constraint = schema.get("tz_constraint")
     if constraint is not None and constraint != "naive":
         return None
@@ -90,8 +91,8 @@ def _temporal(
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The signature of a function. `context` is the name of its first parameter if that takes the
-    ToolContext."""
+    """The signature of a function. `context` is the name of the first parameter if this parameter
+    receives the ToolContext."""
 
     function: Callable[..., Any]
     model: type[BaseModel]
@@ -212,8 +213,8 @@ def without_titles(schema: JsonObject) -> JsonObject:
 
 
 def _field(index: int) -> str:
-    """Return the name of a field of the model. Fields have names of their own, so that a parameter
-    can have any name."""
+    """Return the name of a field of the model. Fields have generated names, so that a parameter can
+    have any name."""
     return f"p{index}"
 
 

@@ -45,8 +45,8 @@ class LeaseGoneError(Exception):
 async def run_function(
     begin: BindArguments, run: FunctionRun, ctx: ToolContext, arguments: JsonObject
 ) -> Outcome:
-    """Run the function and return its outcome. Every exception becomes an outcome, also
-    `sys.exit()`, except a cancellation."""
+    """Run the function and return its outcome. Every exception except a cancellation becomes an
+    outcome, including `sys.exit()`."""
     try:
         call = begin(ctx, arguments)
     except (ValidationError, ArgumentsError) as error:
@@ -116,9 +116,9 @@ async def _end(task: asyncio.Future[Outcome], what: str) -> None:
 
 MAX_DETAIL: Final = 2000
 MAX_MESSAGE: Final = 2048
-"""Characters of a detail for operators, and of a tool's own message for the model."""
+"""Maximum number of characters of a detail for operators, and of a tool's message for the model."""
 MAX_NAMED: Final = 10
-"""Arguments whose problems one message lists."""
+"""Maximum number of invalid arguments that one message lists."""
 _HIDDEN: Final = "…"
 
 

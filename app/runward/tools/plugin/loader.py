@@ -1,5 +1,5 @@
-"""The plugins of a process: those of the entry points `runward.tools` and the modules that the
-operator names."""
+"""Load the plugins of a process: the entry points `runward.tools`, and the modules in
+RUNWARD_PLUGINS."""
 
 import importlib
 import re
@@ -22,7 +22,8 @@ from runward.tools.plugin.tool import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"
 TOOLS: Final = "TOOLS"
-"""The list of a module's tools. Without it, all decorated functions of the module count."""
+"""Name of a module's list of tools. A module without this list provides all its decorated
+functions."""
 PLUGIN_NAME: Final = r"[A-Za-z][A-Za-z0-9_.-]{0,127}"
 _NAMES: Final = "a letter, then up to 127 letters, digits, dots, dashes and underscores"
 

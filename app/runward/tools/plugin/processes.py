@@ -1,4 +1,5 @@
-"""Calls of tools with `isolation="process"`, each in a new process that ends with it.
+"""Calls of tools with `isolation="process"`. Each call runs in a new process that ends with the
+call.
 
 The request and the answers are JSON. Arguments and results are never pickled.
 """
@@ -26,9 +27,9 @@ from runward.tools.plugin.context import CallFacts
 log = structlog.get_logger()
 
 MAX_LINE: Final = 33_554_432
-"""Bytes of one line, base64 included."""
+"""Maximum number of bytes of one line, including base64 data."""
 MAX_FRAME_DEPTH: Final = MAX_DEPTH + 8
-"""The depth of one line: a value and the message around it."""
+"""Maximum nesting of one line: the value, and the message that contains it."""
 _OUTCOMES: Final = TypeAdapter[Outcome](Done | Failed)
 
 
@@ -86,7 +87,7 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
     assert process.stdin is not None
     assert process.stdout is not None
     started = False
-    with suppress(ConnectionError):  # it ended at once, which reading reports too
+    with suppress(ConnectionError):  # the process ended, which the read below reports
         process.stdin.write(compact(request).encode() + b"\n")
         await process.stdin.drain()
     while True:
@@ -128,7 +129,8 @@ def _close_pipes(process: Process) -> None:
 
 
 def _kill(process: Process) -> None:
-    """Kill the process and its group. It has not been waited for, so its ID is still its own."""
+    """Kill the process and its group. The exit status was not read yet, so no other process can
+    have the ID."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
-"""Execution of the plugins of this process: their tools, guardrails and hooks, and the callables
-that decide about their tools."""
+"""Execute the plugins of this process: their tools, guardrails and hooks, and the callables that
+decide about approval and availability of tools."""
 
 import asyncio
 import copy
@@ -137,7 +137,7 @@ class PluginHost:
         return frozenset(self._plugins.hooks)
 
     async def run_guardrail(self, name: str, payload: JsonObject) -> GuardrailVerdict:
-        """Return the guardrail's verdict. An answer that is no verdict rejects. Never raises. The
+        """Return the guardrail's verdict. A value that is not a verdict rejects. Never raises. The
         caller limits the time."""
         guardrail = self._plugins.guardrails.get(name)
         if guardrail is None:

@@ -1,9 +1,8 @@
 """Threads for synchronous plugin functions: one for each call, up to a limit.
 
-A thread cannot be ended from outside. If a call is abandoned, its thread continues and no longer
-counts, so that other calls can start. As many threads as the limit can be abandoned; after that
-they count again.
-"""
+A thread cannot be killed. If a call is abandoned, its thread continues but does not count towards
+the limit, so that other calls can start. At most as many threads as the limit can be abandoned.
+Further abandoned threads count towards the limit."""
 
 import asyncio
 import contextvars
@@ -45,8 +44,8 @@ class ThreadSlots:
         after_wait: Callable[[], Awaitable[None]] = _at_once,
     ) -> Any:
         """Return the result of `function`, or raise its error. `on_start` is called when a thread
-        is free. If the call had to wait for one, `after_wait` is called first, and nothing starts
-        if it raises. `tool_name` is for the log."""
+        is free. If the call had to wait for a thread, `after_wait` is called first. If `after_wait`
+        raises, the function does not start. `tool_name` is for the log."""
         has_to_wait = self._slots.locked()
         await self._slots.acquire()
         try:
@@ -110,6 +109,6 @@ class _Job:
         self.answer.set_result(value)
 
     def _set_error(self, error: BaseException) -> None:
-        if isinstance(error, StopIteration):  # no future can hold one
+        if isinstance(error, StopIteration):  # a future cannot contain a StopIteration
             error = RuntimeError("StopIteration")
         self.answer.set_exception(error)

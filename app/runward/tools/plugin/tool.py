@@ -181,8 +181,8 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
 
 
 def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of an executor. Its parameters are those that providers know, and the
-    function must accept them."""
+    """Return the options of an executor. The function must accept the parameters that providers
+    define for this kind."""
     known = EXECUTORS[kind]
     wanted = known.parameters["properties"]
     own = contract["parameters"].get("properties", {})
@@ -198,7 +198,7 @@ def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[
 
 def _digest(source: Any, options: Options) -> str | None:
     """Return a digest of the source of the tool and of its callables, but not of the functions that
-    they call. None: there is no source, as for compiled code."""
+    they call. Return None if there is no source, for example for compiled code."""
     asked: list[Any] = [options[key] for key in sorted(_CALLABLE.keys() & options.keys())]
     sources = [source, *(one for one in asked if callable(one))]
     try:
@@ -220,7 +220,7 @@ def check_callable(where: str, option: str, function: Callable[..., Any], count:
     """Check that the function takes that many arguments. Raises PluginError."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # of a function that is not written in Python
+    except ValueError:  # the function is not written in Python
         return
     try:
         signature.bind(*range(count))

@@ -11,12 +11,12 @@ from runward.domain.run.outcomes import Failed, FailureKind
 from runward.tools.base import Invocation
 
 ReadSecrets: TypeAlias = Callable[[ProjectId, Collection[str]], Awaitable[Mapping[str, str]]]
-"""Reads the values of a project's secrets by name. Missing ones are left out. Raises
+"""Reads the values of a project's secrets by name. Secrets that do not exist are omitted. Raises
 UnavailableError."""
 MAX_VALUE: Final = 4096
-"""Characters of one value."""
+"""Maximum number of characters of one value."""
 MAX_TOTAL: Final = 16_384
-"""Characters of all names and values."""
+"""Maximum number of characters of all names and values."""
 
 RESERVED: Final = frozenset(
     {
@@ -44,8 +44,8 @@ def secret_references(headers: Mapping[str, HeaderValue]) -> dict[str, str]:
 def resolve_headers(
     headers: Mapping[str, HeaderValue], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the values to send. A sealed value is empty. Raises KeyError for a secret that is not
-    among `secrets`."""
+    """Return the values to send. A sealed value is empty. Raises KeyError if `secrets` does not
+    contain a secret."""
     return {
         name: value.resolve(secrets)
         if isinstance(value, SecretReference)
@@ -57,7 +57,8 @@ def resolve_headers(
 
 
 def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
-    """Return the problems of the headers. Never quotes a value, which may be a credential."""
+    """Return the problems of the headers. The messages never contain a value, because it may be a
+    credential."""
     problems: list[FieldError] = []
     seen: set[str] = set()
     for name, value in headers.items():

@@ -18,9 +18,10 @@ from runward.tools.webhook.headers import ReadSecrets, read_headers
 from runward.tools.webhook.response import read_outcome
 
 MAX_RESPONSE_BYTES: Final = 1_048_576
-"""The least limit of a response. It is larger if the tool's max_output_bytes is."""
+"""Minimum size limit of a response in bytes. The limit is larger if the tool's max_output_bytes is
+larger."""
 OFF_LOOP_BYTES: Final = 65_536
-"""A larger response is parsed on a thread: 10 MiB with millions of values take seconds."""
+"""Larger responses are parsed in a thread, because 10 MiB with millions of values take seconds."""
 NOTICE_SECONDS: Final = 5.0
 NOTICE_RESPONSE_BYTES: Final = 1024
 

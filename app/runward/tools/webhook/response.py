@@ -1,9 +1,8 @@
-"""Translation of a webhook tool's response into an outcome: a result, an error, or "later". Pure;
-SEMANTICS section 3.
+"""Translate a webhook tool's response into an outcome: a result, an error, or a later callback. The
+functions are pure.
 
-A plain endpoint that returns 200 with JSON or text must work, and no response may break a run: a
-value that cannot be stored is replaced, and the result is marked `sanitised`.
-"""
+A plain endpoint that returns 200 with JSON or text works. No response can break a run: a value that
+cannot be stored is replaced, and the result is marked as `sanitised`."""
 
 import codecs
 import json
@@ -34,13 +33,14 @@ from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Wait
 from runward.egress.responses import EgressResponse
 
 MAX_MESSAGE: Final = 2048
-"""Characters of a tool's own error message that the model reads."""
+"""Maximum number of characters of a tool's error message that the model reads."""
 MAX_RETRY_AFTER: Final = 86_400.0
 _MESSAGE_KEYS: Final = ("message", "error", "detail", "title", "output", "content")
 _CODECS: Final = frozenset(
     {"ascii", "cp1252", "iso8859-1", "iso8859-15", "utf-16", "utf-16-be", "utf-16-le"}
 )
-"""Python's names of the codecs that are read besides UTF-8. Any other charset is read as UTF-8."""
+"""Python's names of the supported codecs in addition to UTF-8. A body with another charset is
+decoded as UTF-8."""
 _CHARSET: Final = re.compile(r'charset="?([^";\s]+)', re.IGNORECASE)
 
 
@@ -123,8 +123,8 @@ def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
 
 
 def parse_leniently(text: str) -> tuple[JsonValue, bool]:
-    """Parse JSON as tools write it. NaN, infinities and numbers that no double holds become null.
-    Duplicate keys, NUL and lone surrogates are repaired. Each change is reported."""
+    """Parse JSON leniently. NaN, infinities and numbers outside of the range of a double become
+    null. Duplicate keys, NUL and lone surrogates are repaired. Each change is reported."""
     data = text.encode(errors="surrogatepass")
     if holds_too_many_values(data):
         raise _UnusableError(f"the body contains more than {MAX_VALUES:,} values")
@@ -149,7 +149,8 @@ def _clean(value: JsonValue) -> tuple[JsonValue, bool]:
 
 
 def _error_message(answer: EgressResponse) -> str | None:
-    """Return the tool's message for the model. Web pages (HTML) and unread bodies give none."""
+    """Return the tool's message for the model. Return None for HTML and for bodies that were not
+    read."""
     kind, _ = _media_type(answer)
     if answer.encoding is not None or not answer.body.strip():
         return None
