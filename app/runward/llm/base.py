@@ -18,8 +18,8 @@ RequestedToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObjec
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """The request of one turn. `model` is the provider's own name for it, verbatim.
-    `timeout_seconds` limits the whole call, from the first byte to the last."""
+    """The request of one turn. `model` is the provider's name of the model, without the prefix
+    `provider:`. `timeout_seconds` limits the whole call, from the first byte to the last."""
 
     model: str
     instructions: str
@@ -54,7 +54,8 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestart:
-    """The stream broke and the request is sent again. Text that was streamed before is void."""
+    """The stream was interrupted, and the request is sent again. Discard the text that was streamed
+    before."""
 
 
 ModelDelta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | StreamRestart
@@ -62,12 +63,11 @@ OnDelta: TypeAlias = Callable[[ModelDelta], None]
 
 
 class ModelError(Exception):
-    """The provider refused the request or could not be reached.
+    """The provider rejected the request or could not be reached.
 
-    `transient`: the same request may succeed later. `retry_after` is then the delay in seconds that
-    the provider asked for, if it did. `message` is safe to show to the run's owner: it holds no
-    key, no header and no prompt.
-    """
+    `transient`: the same request may succeed later. `retry_after`: the delay in seconds that the
+    provider requested, or None. `message` is safe to show to the run's owner: it contains no key,
+    header or prompt."""
 
     def __init__(
         self,
@@ -90,13 +90,12 @@ class ModelError(Exception):
 class Abilities:
     """The features that one wire protocol supports.
 
-    `provider` is the name in `provider:model`. It also marks the items that are sent back to this
-    provider only. `settings` names the supported `model_settings`; `reasoning.summary` is an entry
-    of its own. `executors` names the kinds for which the provider has its own tools; other kinds
-    are sent as functions, which loses nothing. `tool_choices` lists the supported choices besides
-    `auto`. `result_media`: a tool result can hold images and files. If not, they follow in a user
-    message, which loses nothing either.
-    """
+    `provider` is the name in `provider:model`. Items with this name are sent back only to this
+    provider. `settings` lists the supported `model_settings`, with `reasoning.summary` as a
+    separate entry. `executors` lists the kinds for which the provider has native tools. Other kinds
+    are sent as functions without a loss. `tool_choices` lists the supported choices in addition to
+    `auto`. `result_media`: whether a tool result can contain images and files. Otherwise, they are
+    sent in a user message without a loss."""
 
     provider: str
     settings: frozenset[str]
@@ -116,6 +115,6 @@ class Model(Protocol):
     def abilities(self) -> Abilities: ...
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        """Send the request once, streamed or not. It must fit the abilities. Raises ModelError. The
-        loop retries."""
+        """Send the request once, with or without streaming. The request must match the abilities.
+        Raises ModelError. The loop retries."""
         ...

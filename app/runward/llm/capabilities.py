@@ -1,4 +1,4 @@
-"""Compare a request with the features of a provider's protocol, and reduce it to them.
+"""Reduce a request to the features that a provider's protocol supports.
 
 Every reduction is reported as a `Loss`. The run records it in a `model.setting_dropped` event.
 If it is known when the run is created, the API rejects the request instead.
@@ -26,7 +26,7 @@ ADAPTER_SETTINGS: Final = frozenset(
 )
 """Settings that the adapter handles itself, or passes on unchanged."""
 REASONING_SETTING: Final = "reasoning"
-"""The setting with an `effort` and a `summary`. Some protocols support only the effort."""
+"""The setting that contains an `effort` and a `summary`. Some protocols support only the effort."""
 
 
 def fit_request(
@@ -101,7 +101,7 @@ def _option_losses(request: ModelRequest, can: Abilities) -> Iterator[Loss]:
 
 
 def _item_losses(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
-    """Yield at most one loss of each kind, for any number of items."""
+    """Yield at most one loss of each kind, even for many items."""
     found: dict[str, str] = {}
     for item in items:
         if (owner := _foreign_provider(item, can)) is not None:
@@ -144,7 +144,7 @@ def _is_foreign_reasoning(item: Item, can: Abilities) -> bool:
 def supported_choice(
     choice: RequestedToolChoice, tools: set[str], lost: set[str]
 ) -> RequestedToolChoice:
-    """Return the choice if it is still possible with these tools, else `auto`."""
+    """Return the choice if these tools allow it, otherwise `auto`."""
     if "tool_choice" in lost or not tools:
         return "auto"
     if isinstance(choice, str) or choice["name"] in tools:

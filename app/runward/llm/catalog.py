@@ -1,5 +1,5 @@
-"""The catalog of models: it resolves `provider:model` to a Model and the provider's own name for
-the model."""
+"""The catalog of models. It resolves `provider:model` to a Model and the provider's name of the
+model."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class ModelNotInCatalogError(ValueError):
 
 
 class Models:
-    """The models that one set of credentials can reach: a model by provider, or the reason why
+    """The models that one set of credentials can use. For each provider: a model, or the reason why
     there is none."""
 
     def __init__(self, by_provider: Mapping[str, ReachableModel | str]) -> None:
@@ -76,7 +76,7 @@ class Models:
         self.by_provider = by_provider
 
     def resolve(self, model: str) -> tuple[Model, str]:
-        """Return the model and the provider's own name for it. Raises ModelNotInCatalogError."""
+        """Return the model and the provider's name of the model. Raises ModelNotInCatalogError."""
         provider, colon, name = model.partition(":")
         if not colon or not name:
             raise ModelNotInCatalogError(f"'{model}' is not a model name. {MODEL_NAME_HELP}")
@@ -147,12 +147,12 @@ class ModelCatalog:
         if models is None:
             models = self._own[key] = self._build(secrets, refusal)
             while len(self._own) > MAX_PROJECT_MODELS:
-                self._own.popitem(last=False)  # its clients are closed with their last user
+                self._own.popitem(last=False)  # its clients close with their last user
         self._own.move_to_end(key)
         return models
 
     async def open(self) -> None:
-        """Import the SDKs now, so that the first call does not wait for it. Optional."""
+        """Import the SDKs now, so that the first call does not wait for the import. Optional."""
         for one in self.environment.reachable.values():
             await one.open()
 

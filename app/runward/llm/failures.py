@@ -1,5 +1,5 @@
-"""Translation of a provider's failure into a ModelError: a stable code, a text that is safe to
-show, and whether the same request may succeed later."""
+"""Translate a provider's failure into a ModelError with a stable code, a text that is safe to show,
+and whether a retry may succeed."""
 
 import re
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from runward.domain.json import MAX_VALUES, clean_text
 from runward.llm.base import ModelError
 
 MAX_CALLS: Final = 256
-"""Tool calls in one response. A run can make 200 in total."""
+"""Maximum number of tool calls in one response. A run can make 200 tool calls in total."""
 MAX_OUTPUT_ITEMS: Final = 4096
-"""Messages, reasoning, calls and hosted calls in one response."""
+"""Maximum number of messages, reasoning items, calls and hosted calls in one response."""
 MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 TOO_MANY_CALLS: Final = f"requests more than {MAX_CALLS} tool calls"
 TOO_MANY_ITEMS: Final = f"has more than {MAX_OUTPUT_ITEMS} items"
 TOO_MANY_VALUES: Final = f"contains more than {MAX_VALUES:,} values"
-MAX_REASON: Final = 500  # characters of the provider's message
-TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and all from 500
+MAX_REASON: Final = 500  # maximum characters of the provider's message
+TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and all statuses from 500
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
 """The provider's text for these statuses may quote a key, so it is not repeated."""
 
@@ -44,10 +44,10 @@ PERMANENT_TYPES: Final = frozenset(
         "permission_error",
     }
 )
-"""Types of errors inside a stream, where there is no HTTP status, for which a retry does not
-help."""
+"""Types of errors for which a retry does not help. They arrive inside a stream, without an HTTP
+status."""
 _OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
-"""Codes of the Responses API for images that it cannot read or load, or refuses."""
+"""Codes of the Responses API for images that it cannot read or load, or that it rejects."""
 
 
 def http_failure(
@@ -76,7 +76,8 @@ def http_failure(
 
 
 def reported_failure(error: Any) -> ModelError:
-    """Return the error for one that is reported inside a stream, or in a body with status 200."""
+    """Return the ModelError for an error that is reported inside a stream, or in a body with status
+    200."""
     told = cast(Mapping[str, Any], error) if isinstance(error, dict) else {"message": error}
     code: Any = told.get("code")
     transient = not PERMANENT_TYPES.intersection((str(told.get("type")), str(code)))
@@ -121,7 +122,7 @@ def no_first_token(seconds: float) -> ModelError:
 
 
 def too_large(excess: str = f"is larger than {MAX_RESPONSE_BYTES} bytes") -> ModelError:
-    """Return the error for an answer over a limit, which `excess` names."""
+    """Return the error for a response that exceeds a limit. `excess` names the limit."""
     text = f"The model's response {excess}."
     return ModelError(RunErrorCode.MODEL_RESPONSE_TOO_LARGE, text, transient=False)
 
@@ -199,7 +200,7 @@ def _reason(error: Mapping[str, Any], secret: str) -> str:
 
 
 def quote(message: str, secret: str) -> str:
-    """Return the provider's message as it can be shown: short, and without the secret."""
+    """Return a short form of the provider's message, without the secret."""
     if secret:
         message = message.replace(secret, "***")
     return clean_text(message)[:MAX_REASON]

@@ -1,4 +1,4 @@
-"""Readers of the streams and bodies that model providers send: events, objects, pieces of text."""
+"""Parse the streams and bodies of model providers: events, objects and deltas of text."""
 
 import json
 import re
@@ -49,9 +49,9 @@ class EventLines:
 
 
 def parse_object(data: bytes) -> Frame:
-    """Parse a JSON object. Lone surrogates, which from_json refuses, are accepted, because a server
-    may split an emoji between two frames. An object with too many values is refused before it is
-    parsed, because parsing would block the interpreter for seconds. Raises ModelError."""
+    """Parse a JSON object. Lone surrogates are accepted, because a server may split an emoji
+    between two frames. `from_json` rejects them. An object with too many values is rejected before
+    it is parsed, because parsing would block the interpreter for seconds. Raises ModelError."""
     if count_values(data) > MAX_VALUES:
         raise too_large(TOO_MANY_VALUES)
     try:
@@ -69,7 +69,7 @@ def parse_object(data: bytes) -> Frame:
 
 
 def join_text(pieces: list[str]) -> str:
-    """Join the pieces to one text that can be stored. Surrogate halves from two pieces are
+    """Join the deltas to one text that can be stored. Halves of a surrogate pair in two deltas are
     combined."""
     return clean_text(_HALVES.sub(_emoji, "".join(pieces)))
 
@@ -83,7 +83,7 @@ def as_mapping(value: Any) -> Frame:
 
 
 def read_usage(usage: Frame, read: str, written: str) -> Usage:
-    """Return the usage. `read` and `written` begin the names of its fields."""
+    """Return the usage. `read` and `written` are the prefixes of the field names."""
     cached = as_mapping(usage.get(f"{read}_tokens_details")).get("cached_tokens")
     reasoning = as_mapping(usage.get(f"{written}_tokens_details")).get("reasoning_tokens")
     return Usage(

@@ -1,5 +1,5 @@
-"""Prices of models' answers: the operator's own, else those of the table in genai-prices. The table
-is as old as the installed release. Nothing is downloaded."""
+"""Prices of model responses. The operator's prices come first, then the table of the installed
+release of genai-prices. Nothing is downloaded."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
 MAX_UNLISTED: Final = 1024
-"""Names of models that are remembered as missing in the table, because a look-up is slow."""
+"""Maximum number of cached names of models that the table does not contain, because a look-up is
+slow."""
 FREE: Final = frozenset({"offline"})
 _PROVIDERS: Final[Mapping[str, str]] = {
     "openai": "openai",
@@ -21,7 +22,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "gemini": "google",
     "bedrock": "aws",
 }
-"""The table's names of the providers."""
+"""Names of the providers in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Price:
 
 
 class Prices:
-    """The price list. `overrides`: prices by `provider:model`, which come before the table's. A
+    """The price list. `overrides`: prices by `provider:model`, which override the table. A
     name that ends in `*` applies to all names with that beginning; the longest match wins."""
 
     def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
@@ -54,8 +55,8 @@ class Prices:
         self._table: DataSnapshot | None = None
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
-        """Return the price of one answer of `provider:model`, or None if it is unknown. The first
-        look-up loads the table, which takes a quarter of a second."""
+        """Return the price of one response of `provider:model`, or None if the price is unknown.
+        The first look-up loads the table, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
             return own.cost(usage)
         provider, _, name = model.partition(":")
@@ -75,7 +76,7 @@ class Prices:
         )
 
     async def open(self) -> None:
-        """Load the table now, so that the first answer does not wait for it. Optional."""
+        """Load the table now, so that the first response does not wait for it. Optional."""
         await asyncio.to_thread(self._load)
 
     def _own(self, model: str) -> Price | None:

@@ -1,5 +1,5 @@
-"""The parts that the clients of all providers share: a limit on the size of responses, which are
-decompressed here; opening at first use, and closing with the last reference to a model."""
+"""Shared parts of the providers' clients. They decompress responses and limit their size. A client
+opens at first use and closes with the last reference to its model."""
 
 import asyncio
 import weakref
@@ -15,7 +15,7 @@ import structlog
 from runward.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
 
 ENCODINGS: Final = "gzip, deflate"
-"""The content codings that requests may ask for."""
+"""The content codings that requests accept."""
 PIECE_BYTES: Final = 65_536
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 

@@ -1,9 +1,9 @@
 """The part of JSON Schema that each provider's strict mode accepts, and schemas rewritten for it.
 
-A limit on single values that the mode does not support (`uniqueItems`, a `format`) moves to the
-description: the model reads it, and Runward checks it. A reference with a description next to it is
-wrapped. A schema whose shape the mode cannot express is not rewritten; its tool is then not strict.
-"""
+If the mode does not support a limit on single values (`uniqueItems`, a `format`), the limit moves
+to the description. The model reads it there, and Runward validates it. A reference with a
+description is wrapped. If the mode cannot express the shape of a schema, the schema is not
+rewritten, and its tool is not strict."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,9 +33,9 @@ _FORMATS: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class StrictMode:
     """The limits of one strict mode. `words`: the accepted keywords. `formats`: the accepted values
-    of `format`; None: any. `any_items`: an array may hold anything. `max_depth`: objects inside
-    each other. `max_properties` and `max_enum_values`: in the whole schema. None: no limit is
-    documented. `min_items`: the largest `minItems`."""
+    of `format`; None: any. `any_items`: whether an array can contain any values. `max_depth`:
+    maximum nesting of objects. `max_properties` and `max_enum_values` apply to the whole schema.
+    None: no limit is documented. `min_items`: the largest `minItems`."""
 
     source: str
     words: frozenset[str]
@@ -89,13 +89,12 @@ STRICT_MODES: Final[Mapping[str, StrictMode]] = {
         any_items=True,
     ),
 }
-"""Strict modes by the provider's name in `provider:model`. They are what the providers document.
-Where the documentation is silent, they follow the providers' own client libraries and pydantic-ai,
-which were tested against the services. Read in November 2026.
+"""Strict modes by the provider's name in `provider:model`. They follow the providers' documentation
+of November 2026. If the documentation does not specify a limit, they follow the providers' client
+libraries and pydantic-ai, which were tested against the services.
 
-Gemini ignores other keywords and refuses none, so its schemas keep the ones that it reads, and the
-run records the rest as lost.
-"""
+Gemini ignores unsupported keywords. Its schemas keep the supported keywords, and the run records
+the others as lost. """
 
 
 _DESCRIBED_KEYWORDS: Final = frozenset(
@@ -120,11 +119,11 @@ _KEYWORDS_REFUSED_WITH_REF: Final = _TYPE_KEYWORDS - {"$ref"} | {"items", "prope
 _KEYWORDS_KEPT_WITH_REF: Final = frozenset({"$ref", "$defs", "definitions"})
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 MAX_DESCRIBED_CHARS: Final = 200
-"""Characters of one value that is moved to a description."""
+"""Maximum number of characters of one value that is moved to a description."""
 
 
 class UnenforceableError(ValueError):
-    """The strict mode cannot express the schema. The message names the place and the reason."""
+    """The strict mode cannot express the schema. The message contains the path and the reason."""
 
     def __init__(self, pointer: Pointer, why: str) -> None:
         super().__init__(f"{'.'.join(('the schema', *pointer))} {why}")
@@ -250,7 +249,7 @@ def _check_size(schema: JsonObject, mode: StrictMode) -> None:
 
 
 def _objects_above(pointer: Pointer) -> int:
-    """Count the steps of a pointer that lead into a property: `properties` and a name each."""
+    """Count the properties in a pointer. Each property is two steps: `properties` and its name."""
     count = at = 0
     while at < len(pointer):
         is_property = pointer[at] == "properties"

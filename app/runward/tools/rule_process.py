@@ -31,9 +31,7 @@ macros)."""
 
 
 def main() -> None:
-    signal.signal(
-        signal.SIGTERM, signal.SIG_IGN
-    )  # this process ends when its input ends, after the service
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # its input ends after the service
     _limit_memory()
     out = sys.stdout.buffer
     kept: dict[str, Rule | str] = {}

@@ -94,9 +94,7 @@ class RuleEvaluator:
             async with asyncio.timeout(WAIT_SECONDS):
                 if not self._is_slow(project_id):
                     async with self._normal.turn:
-                        if not self._is_slow(
-                            project_id
-                        ):  # the project may have become slow in the meantime
+                        if not self._is_slow(project_id):  # it may be slow by now
                             return await self._ask_in(self._normal, project_id, line, count)
                 async with self._slow.turn:
                     return await self._ask_in(self._slow, project_id, line, count)

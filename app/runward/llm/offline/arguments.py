@@ -1,6 +1,6 @@
-"""The tool that a message describes in words, and its arguments, guessed from a plain text and the
-tool's schema. The same text always gives the same guess: first the value next to a parameter's
-name, then a value of the right type."""
+"""Guess the tool that a message describes and the tool's arguments, from a plain text and the
+tool's schema. The same text always gives the same result. Values next to a parameter's name come
+first, then values of the right type."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, tha
 MAX_GUESSES: Final = 8  # tools whose arguments are searched for
 NAME_WEIGHT: Final = 3
 SENSIBLE_SCORE: Final = 3
-"""The least score of a guess: one word of the tool's name, or three of its description and
+"""Minimum score of a guess: one word of the tool's name, or three words of its description and
 parameters."""
 MAX_DEPTH: Final = 8
 MAX_LOOKS: Final = 1_000
-"""Searches of one text. After that, nothing more is found in it."""
+"""Maximum number of searches in one text. Further searches find nothing."""
 
 _EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL: Final = re.compile(r"https?://[^\s\"'<>)]+")
@@ -59,8 +59,8 @@ def fill_arguments(
 
 
 def guess_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
-    """Return a call of the best tool for which the message contains arguments. The first of equals
-    wins."""
+    """Return a call of the best tool for which the message contains arguments. If several tools
+    have the same score, use the first."""
     heard = frozenset(words(said))
     for spec in _rank_tools(heard, tools)[:MAX_GUESSES]:
         if _score(heard, spec) < SENSIBLE_SCORE:

@@ -12,7 +12,7 @@ from typing import Any, Final, Never
 from runward.domain.json import JsonObject
 
 MAX_ATTEMPTS: Final = 1000
-"""Occurrences of `name(` in one text that are tried."""
+"""Maximum number of occurrences of `name(` in one text that are parsed."""
 
 _NAME: Final = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9_-]{0,63})\(")
 _KEYWORD: Final = re.compile(r"\s*([A-Za-z_][\w-]*)\s*=\s*")
@@ -56,7 +56,8 @@ def only_calls(text: str, calls: list[WrittenCall]) -> bool:
 
 
 def _arguments(text: str, at: int) -> tuple[JsonObject, int] | None:
-    """Parse from after the opening bracket to after the closing one."""
+    """Parse the arguments from the position after the opening bracket. Return them and the position
+    after the closing bracket."""
     values: JsonObject = {}
     while (end := _END.match(text, at)) is None:
         if values:

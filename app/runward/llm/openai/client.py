@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 PLACEHOLDER_KEY: Final = "none"
-"""Sent if no key is configured. Local servers require none."""
+"""The key that is sent if no key is configured. Local servers require no key."""
 
 CONNECT_SECONDS: Final = 10.0
 DRAIN_SECONDS: Final = 0.25
@@ -75,9 +75,9 @@ class OpenAIModel(LazyModel[_OpenClient]):
     """A model behind one endpoint, whose `path` is appended to the base URL.
 
     `api_key` None: a placeholder is sent. `base_url` None: OpenAI's own. `checked_transport`
-    creates the transport for an address that the operator did not choose; it connects only to
-    allowed addresses. Raises ValueError for a key that no header can carry.
-    """
+    creates the transport for an address that the operator did not choose. This transport connects
+    only to allowed addresses. Raises ValueError for a key with characters that are not allowed in a
+    header."""
 
     path: ClassVar[str]
 
@@ -174,7 +174,8 @@ class OpenAIModel(LazyModel[_OpenClient]):
                 await response.aclose()
 
     async def _refused(self, client: _OpenClient, response: "httpx2.Response") -> ModelError:
-        """Return the error for a status, even if the body that explains it never arrives."""
+        """Return the error for an HTTP status, even if the body with the explanation does not
+        arrive."""
         body = b""
         with suppress(*client.network_errors, ModelError):
             await limit_body(response)

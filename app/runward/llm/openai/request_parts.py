@@ -22,8 +22,8 @@ STRICT_MODE: Final = STRICT_MODES["openai"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A tool's definition. `not_strict_reason` is the reason why the parameters of a strict tool
-    are not enforced. None: they are, or the tool is not strict."""
+    """A tool's definition. `not_strict_reason` is the reason why the provider does not enforce the
+    parameters of a strict tool. None: the provider enforces them, or the tool is not strict."""
 
     definition: JsonObject
     not_strict_reason: str | None = None
@@ -77,8 +77,8 @@ def build_function(spec: ToolSpec) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """The output schema as the protocol takes it. `shape` None: the protocol cannot take it, so
-    `instructions` describe it."""
+    """The output schema in the form of the protocol. If the protocol does not support the schema,
+    `shape` is None, and `instructions` describe the schema."""
 
     shape: JsonObject | None
     instructions: str = ""
@@ -86,8 +86,8 @@ class OutputFormat:
 
 
 def output_and_instructions(request: ModelRequest) -> tuple[OutputFormat | None, str]:
-    """Return the output format, if there is a schema, and the instructions, which may have to
-    describe it."""
+    """Return the output format if there is a schema, and the instructions, which may describe the
+    schema."""
     if request.output_schema is None:
         return None, request.instructions
     output = output_format(request.output_schema)

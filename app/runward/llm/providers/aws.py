@@ -21,8 +21,8 @@ MAX_CONNECTIONS: Final = 256
 
 
 def bedrock_client(access: ProviderAccess, *, agent: str, connect: float, read: float) -> Any:
-    """Open a client. `connect` and `read` are seconds. A bearer token comes before a pair of keys.
-    boto3 sends it over HTTPS only."""
+    """Open a client. `connect` and `read` are seconds. A bearer token has precedence over a pair of
+    keys. boto3 sends it over HTTPS only."""
     config: dict[str, Any] = {
         "connect_timeout": connect,
         "read_timeout": read,

@@ -1,5 +1,5 @@
-"""The providers' client libraries, opened without retries, without telemetry about this machine as
-far as possible, and with one connection pool each."""
+"""The providers' client libraries. Each is opened without retries, with one connection pool, and,
+as far as possible, without telemetry about this machine."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ READ_SECONDS: Final = 3600.0
 shorter."""
 AGENT: Final = "runward"
 PLACEHOLDER_KEY: Final = "none"
-"""Sent if only an address is configured."""
+"""The key that is sent if only an address is configured."""
 GEMINI_EXTRA: Final = "runward_extra_body"
 """The setting that the Gemini subclass below reads."""
 
@@ -53,7 +53,7 @@ class OpenProvider:
 
 class _Anthropic(anthropic.AsyncAnthropic):
     def platform_headers(self) -> dict[str, str]:
-        """Return no names and versions of this machine's parts."""
+        """Return no headers with names and versions of this machine's software."""
         return {}
 
 
@@ -76,7 +76,7 @@ class _Gemini(GoogleModel):
         return contents, config
 
 
-# Both destructors start a task that nothing awaits. If the loop ends first, that logs an error.
+# Both destructors start a task that nothing awaits. If the loop ends first, an error is logged.
 # There is nothing to close, because the HTTP client is Runward's.
 for _destroyed in (AsyncClient, BaseApiClient):
     del _destroyed.__del__
@@ -95,7 +95,7 @@ def _anthropic(access: ProviderAccess) -> OpenProvider:
 
 
 def _gemini(access: ProviderAccess) -> OpenProvider:
-    logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # it warns about calls
+    logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # warns about calls
     http = _http()
     options = HttpOptions(
         base_url=access.base_url,

@@ -1,9 +1,8 @@
 """A connection to one provider: its client library, pydantic-ai's models on top of it, and one
 request.
 
-The loop retries, limits the time and computes prices, so the libraries do none of it. pydantic-ai's
-`direct` functions only send the request: they know no agents and start no telemetry.
-"""
+Runward's loop retries, limits the time and computes prices, so the libraries do not. pydantic-ai's
+`direct` functions only send the request. They use no agents and start no telemetry."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -26,10 +25,10 @@ from runward.llm.providers.response import DeltaStream, has_ended, keep_first_ca
 from runward.llm.providers.tools import ToolDefinitions
 
 MAX_MODELS: Final = 256
-"""Models of one provider that are kept open, by name."""
+"""Maximum number of models of one provider that stay open."""
 MAX_PAUSES: Final = 16
-"""How often a provider may pause in one answer (Anthropic's `pause_turn`) and is asked to
-continue."""
+"""Maximum number of times that a provider can pause one response (Anthropic's `pause_turn`).
+Runward requests the continuation after each pause."""
 
 
 class ProviderConnection:
@@ -137,7 +136,7 @@ _AskOnce = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[Mo
 async def _ask_until_complete(
     once: _AskOnce, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> list[ModelResponse]:
-    """Return the answer, and its continuations if the provider paused."""
+    """Return the response, and its continuations if the provider paused."""
     answers: list[ModelResponse] = []
     for _ in range(MAX_PAUSES):
         answer = await once(model, [*messages, *answers], plan, shown)
@@ -181,7 +180,7 @@ async def _ask_whole(
 
 
 def _warm_up() -> None:
-    """Load pydantic-ai's table of prices, which would otherwise delay the first answer."""
+    """Load pydantic-ai's table of prices, so that it does not delay the first response."""
     usage = {"model": "", "usage": {"input_tokens": 0, "output_tokens": 0}}
     RequestUsage.extract(
         usage, provider="anthropic", provider_url="", provider_fallback="anthropic"

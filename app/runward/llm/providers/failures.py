@@ -66,8 +66,8 @@ def refuses_strict(error: Exception) -> bool:
 def model_error(
     error: Exception, provider: ProviderName, secret: str, *, has_output: bool
 ) -> ModelError:
-    """Return the ModelError for an exception. `has_output`: a part of the answer had arrived.
-    `secret` is removed from the message."""
+    """Return the ModelError for an exception. `has_output`: whether a part of the response had
+    arrived. `secret` is removed from the message."""
     own = (one for one in _causes(error) if isinstance(one, ModelError))
     if (found := next(own, None)) is not None:
         return found
@@ -132,7 +132,7 @@ def _message(body: object) -> str:
 
 
 def remaining_tokens(message: str) -> int | None:
-    """Return the number of tokens that fit in an answer, from Anthropic's error: "input length and
+    """Return the number of output tokens that fit, from Anthropic's error: "input length and
     `max_tokens` exceed context limit: 190000 + 64000 > 200000"."""
     if (found := _NO_ROOM.search(message)) is None:
         return None

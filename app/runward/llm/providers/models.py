@@ -35,8 +35,8 @@ ABILITIES: Final[dict[ProviderName, Abilities]] = {
     "bedrock": Abilities("bedrock", _COMMON | {"metadata", "service_tier"}),
 }
 """The features that at least one model of the provider supports. A loss for a particular model is
-reported with its answer. If the provider has no setting for "one call at a time", the adapter keeps
-the first call."""
+reported with its response. If the provider has no setting for "one call at a time", the adapter
+keeps only the first call."""
 
 
 def is_installed() -> bool:

@@ -1,7 +1,8 @@
-"""The parts of a request besides the conversation: settings, tools, tool choice and output schema.
+"""The parts of a request other than the conversation: settings, tools, tool choice and output
+schema.
 
 pydantic-ai knows what each model supports. An unsupported part is dropped here and reported as a
-`Loss`, because pydantic-ai would drop it silently or refuse the whole request.
+`Loss`, because pydantic-ai would drop it silently or reject the whole request.
 """
 
 from dataclasses import dataclass, field
@@ -56,8 +57,8 @@ _CACHE_SETTINGS: Final[dict[ProviderName, dict[str, Any]]] = {
         "bedrock_cache_messages": True,
     },
 }
-"""Where prompts are cached: after the tools, the instructions, and the end of the conversation.
-Gemini caches on its own, and so do the models at Bedrock that can."""
+"""The settings that cache prompts after the tools, after the instructions, and at the end of the
+conversation. Gemini and some models at Bedrock cache prompts without a setting."""
 
 
 @dataclass(slots=True)
@@ -217,7 +218,7 @@ class _PlanBuilder:
         return not any(isinstance(item, ToolCall) for item in self._request.items)
 
     def _no_thought_before_calls(self) -> bool:
-        """Return whether the model does not reason, or refuses to, if a call is required."""
+        """Return whether the model cannot reason if a call is required."""
         if not self._profile.get("supports_forced_tool_choice_with_thinking", True):
             return True
         variant = self._profile.get("bedrock_thinking_variant")
@@ -265,8 +266,8 @@ class _PlanBuilder:
             )
 
     def add_limit(self, room: int | None) -> None:
-        """Set the limit of output tokens, even if it is the default: pydantic-ai streams a response
-        whose limit it has to choose, whatever the request says."""
+        """Set the limit of output tokens, even if it is the default. Otherwise pydantic-ai chooses
+        a limit and always streams the response."""
         settings = self._plan.settings
         if "max_tokens" not in settings:
             most = default_max_tokens(self._model, self._provider, settings.get("thinking"))
@@ -309,8 +310,8 @@ _MAX_OUTPUT: Final = (
 """Limits of models that pydantic-ai does not know, by the beginning of the name.
 https://platform.claude.com/docs/en/about-claude/models/overview"""
 UNKNOWN_MODEL: Final = 16_384
-"""The limit of a model that neither table has: a new one, or one behind an endpoint of the user's
-own."""
+"""The limit of a model that is in neither table, for example a new model or a model behind a
+private endpoint."""
 _AFTER_THOUGHT: Final = 4_096
 
 

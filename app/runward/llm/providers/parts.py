@@ -1,4 +1,4 @@
-"""Parts of a model's answer that only its provider understands, stored so that they can be sent
+"""Parts of a response that only its provider understands. They are stored so that they can be sent
 back unchanged.
 
 `Reasoning.data` is {"text", "signature", "id", "details"}, as far as they exist. A `HostedCall`

@@ -1,12 +1,11 @@
 """Translation of a conversation into pydantic-ai's messages: items to the parts of its requests
 (from people, tools and the system) and of its responses (from the model).
 
-Data of a provider goes back to it unchanged and in its place. IDs of calls are the items' own. A
-system message after the beginning stays one if the model supports it; else it becomes a user
-message in `<system>` tags. Parts of one side are joined to one message. Images and files are
-never downloaded: a URL that the provider does not download, and a file of a type that it does not
-accept, become text.
-"""
+A provider's data is sent back to this provider unchanged and at the same position. IDs of calls are
+the IDs of the items. A system message after the beginning stays a system message if the model
+supports this. Otherwise, it becomes a user message in `<system>` tags. Adjacent parts of the same
+side are joined to one message. Images and files are never downloaded: a URL that the provider does
+not download, and a file of a type that it does not accept, become text."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -125,14 +124,14 @@ def _decoded(data: str) -> bytes:
 
 
 EMPTY: Final = "(empty)"
-"""Replaces an empty text where the provider does not accept one."""
+"""Replaces an empty text if the provider does not accept empty texts."""
 
 
 def messages(
     items: Iterable[Item], model: Model, provider: ProviderName
 ) -> tuple[list[ModelMessage], list[str]]:
-    """Return the messages, and the system's texts at the beginning, which these providers take as
-    instructions."""
+    """Return the messages, and the system messages at the beginning, which these providers receive
+    as instructions."""
     writer = _Writer(model, provider)
     for item in items:
         writer.add(item)

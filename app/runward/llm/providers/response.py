@@ -1,4 +1,4 @@
-"""Translation of pydantic-ai's response: deltas while it streams, and the whole answer."""
+"""Translate pydantic-ai's response: the deltas of a stream, and the complete response."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -46,17 +46,17 @@ CUT_OFF: Final = frozenset({"length", "content_filter"})
 _FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
 _UNREADABLE: Final = "MALFORMED_"
 _UNEXPECTED: Final = "UNEXPECTED_TOOL_CALL"
-"""Gemini's finish reason for a call to a tool that it was not given. If the call itself is there,
-it is a call of an unknown tool like any other."""
+"""Gemini's finish reason for a call of a tool that the request did not contain. If the response
+contains the call, it is handled like any call of an unknown tool."""
 _REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
-"""Finish reasons for which the whole answer is discarded, or is a guardrail's text."""
+"""Finish reasons of responses that are discarded completely or contain a guardrail's text."""
 _REFUSED: Final = "The model refused to answer"
 
 
 class DeltaStream:
     """Translates a stream's events into deltas. `one_call`: only the first call is kept. The start
-    of reasoning or of a search sends an empty delta as a sign of life, because nothing else may
-    come for minutes."""
+    of reasoning or of a search sends an empty delta, because there may be no other output for
+    minutes."""
 
     def __init__(self, on_delta: OnDelta, *, one_call: bool) -> None:
         self._on_delta = on_delta
@@ -142,8 +142,8 @@ def has_ended(answer: ModelResponse) -> bool:
 def read_answers(
     answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], provider: ProviderName
 ) -> Answer:
-    """Return the response. `answers`: several if the provider paused and continued. Raises
-    ModelError for a call that the provider itself could not read."""
+    """Return the response. `answers` has several entries if the provider paused and continued.
+    Raises ModelError for a call that the provider could not read."""
     reader = _Reader(tuple(tools), provider)
     usage, last = Usage(), ModelResponse([])
     for last in answers:
@@ -169,8 +169,8 @@ def read_answers(
 
 
 def keep_first_call(answer: Answer) -> tuple[Answer, int]:
-    """Return the answer with its first call only, and the number of dropped calls. Text after the
-    first call is dropped, too."""
+    """Return the response with only its first call, and the number of dropped calls. Text after the
+    first call is also dropped."""
     dropped = len(answer.calls) - 1
     if dropped < 1:
         return answer, 0
@@ -261,7 +261,8 @@ def _truncated(call: Output) -> Output:
 
 
 def _written(arguments: object) -> str:
-    """Return the arguments as the model's own text if there is one. Gemini sends objects."""
+    """Return the arguments as text, if possible the text that the model wrote. Gemini sends
+    objects."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else compact(arguments)

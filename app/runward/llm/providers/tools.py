@@ -16,7 +16,7 @@ from runward.llm.strict_mode import STRICT_MODES, UnenforceableError, enforceabl
 
 MAX_DEFINITIONS: Final = 4096
 MAX_PARTS: Final = 10_000
-"""Parts of a schema whose types become alternatives."""
+"""Maximum number of parts of a schema after its lists of types became alternatives."""
 
 _GEMINI_WORDS: Final = STRICT_MODES["gemini"].words
 _SAYS_NOTHING: Final = frozenset(

@@ -143,8 +143,8 @@ class _Writer:
             self._assistant = written
 
     def _join(self, assistant: JsonObject, content: MessageContent) -> None:
-        """Add text between or after calls to the message with the calls, because only the results
-        may follow it."""
+        """Add text between or after calls to the message with the calls, because only results may
+        follow this message."""
         text, media = _split(content)
         said = assistant.get("content")
         if text:
@@ -185,7 +185,7 @@ def _result_text(result: ToolResult) -> tuple[str, list[MediaPart]]:
 
 
 def _split(content: MessageContent) -> tuple[str, list[MediaPart]]:
-    """Return the text, which announces the media that are sent separately, and these media."""
+    """Return the text and the media that are sent separately. The text announces the media."""
     if isinstance(content, str):
         return content, []
     media = [part for part in content if isinstance(part, MediaPart)]

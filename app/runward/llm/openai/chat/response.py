@@ -44,11 +44,12 @@ CUT_OFF: Final = frozenset({"length", "content_filter"})
 
 
 MAX_NAME: Final = 1024
-"""Characters of a call's name. No tool's name is longer, so the rest is dropped."""
+"""Maximum number of characters of a call's name. Names of tools are shorter, so the rest is
+dropped."""
 
 MAX_READ: Final = 4 * 1_048_576
-"""Characters of arguments in one response that are parsed to find the end of a call. After that,
-pieces count as those of one call."""
+"""Maximum number of characters of arguments in one response that are parsed to find the end of a
+call. Further deltas belong to the current call."""
 
 
 @dataclass(slots=True)
@@ -167,7 +168,8 @@ class ChatMerge:
             self._take_call(entry, entry.get("index") if streamed else at)
 
     def _take_call(self, entry: Frame, index: Any) -> None:
-        """Add a piece to the latest call with its index and id, as far as it has them."""
+        """Add a delta to the latest call with the same index and ID. Missing values match any
+        call."""
         function = as_mapping(entry.get("function"))
         call_id, name = str(entry.get("id") or ""), str(function.get("name") or "")[:MAX_NAME]
         piece: Any = function.get("arguments")
@@ -183,9 +185,9 @@ class ChatMerge:
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, clean_text(text)))
 
     def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
-        """Return whether a piece that names a function begins another call. Some servers give all
-        calls the same index. A new call begins if the arguments of the call are a whole object or,
-        where there are no ids, if the name is another one."""
+        """Return whether a delta with a function's name begins another call. Some servers give all
+        calls the same index. A new call begins if the arguments of the call are a complete object.
+        Without IDs, a new call also begins if the name differs."""
         if call.arguments and text.strip() and self._is_complete(call):
             return True
         return not (call_id or call.id) and bool(call.name) and name != call.name

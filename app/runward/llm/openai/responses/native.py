@@ -1,10 +1,10 @@
-"""Calls of OpenAI's own tools: of those that Runward executes, items to calls, and results to the
-outputs that OpenAI expects; of those that OpenAI runs itself, whole items to hosted calls.
+"""Translate calls of OpenAI's native tools. For tools that Runward executes: items to calls, and
+results to the outputs that OpenAI expects. For tools that OpenAI runs: complete items to hosted
+calls.
 
-A result that has OpenAI's shape is passed on unchanged. Any other is converted to that shape: the
-output of a shell, the result of a patch. The output of a computer must be a picture. If there is
-none, an empty one is sent, and a user message explains it.
-"""
+A result in OpenAI's shape is passed on unchanged. Other results of a shell or a patch are converted
+to this shape. The output of a computer call must be a picture. If the result has no picture, an
+empty picture is sent, and a user message explains the result."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -266,8 +266,8 @@ FAILED: Final = frozenset({"failed", "incomplete"})
 
 
 def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
-    """Return the item as a hosted call. An unknown kind is named after the item's type and has no
-    arguments or output; `data` has them."""
+    """Return the item as a hosted call. For an unknown kind, the name is the item's type, and only
+    `data` contains the arguments and the output."""
     type_ = str(item.get("type"))
     kind, read = _HOSTED.get(type_, (type_, _unknown))
     arguments, output = read(item)
@@ -299,7 +299,7 @@ def _code_interpreter(item: JsonObject) -> tuple[JsonObject, JsonValue]:
 
 
 def _image_generation(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    """Return the arguments and the output without the image, which is large. `data` has it."""
+    """Return the arguments and the output without the large image. `data` contains the image."""
     prompt = item.get("revised_prompt")
     about = {key: item.get(key) for key in ("output_format", "size", "quality", "background")}
     output: JsonObject = {**about, "error": item.get("error")}

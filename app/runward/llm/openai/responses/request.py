@@ -1,8 +1,8 @@
 """Translation of a turn into a request of the Responses API: `input` and settings.
 
-OpenAI's own items go back unchanged: reasoning, calls of its tools, citations. OpenAI refuses a
-reasoning item without the item that followed it, and the reverse, so both are sent or neither.
-"""
+OpenAI's own items go back unchanged: reasoning, calls of its tools, citations. OpenAI rejects a
+reasoning item without the item that followed it, and an item without its reasoning. So the two are
+always sent or dropped together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -206,8 +206,8 @@ def _hosted(item: HostedCall) -> _Entry:
 
 
 def _assistant(message: Message, text: str) -> _Entry:
-    """Return the message's item. An item of OpenAI's own goes back with its citations, unless the
-    text that they refer to was changed."""
+    """Return the message's item. An item from OpenAI is sent back with its citations, unless the
+    cited text was changed."""
     plain: JsonObject = {"role": "assistant", "content": text}
     data = _own_data(message.native)
     if data is None:

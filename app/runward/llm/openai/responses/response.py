@@ -59,7 +59,7 @@ _HEARD: Final = frozenset(
         b"response.reasoning_text.delta",
     }
 )
-"""Events with new information. The others repeat it and are not parsed."""
+"""Events with new information. Other events repeat information and are not parsed."""
 
 
 class ResponseMerge:

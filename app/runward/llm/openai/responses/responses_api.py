@@ -40,7 +40,7 @@ ABILITIES: Final = Abilities(
 NO_ENCRYPTION_ERROR: Final = "Encrypted content is not supported"
 """OpenAI's error if encrypted reasoning is requested from a model that does not reason."""
 MAX_PLAIN_MODELS: Final = 256
-"""Names of models that are remembered for that error."""
+"""Maximum number of cached names of models that returned this error."""
 
 
 class OpenAIResponses(OpenAIModel):

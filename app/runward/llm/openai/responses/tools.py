@@ -16,7 +16,7 @@ NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {
     "apply_patch": {"type": "apply_patch"},
     "computer": {"type": "computer"},
 }
-"""OpenAI's own tools that Runward executes."""
+"""OpenAI's native tools that Runward executes."""
 REQUIRED_SETTINGS: Final[Mapping[HostedToolKind, JsonObject]] = {
     "code_interpreter": {"container": {"type": "auto"}}
 }
@@ -34,8 +34,8 @@ def function_tool(definition: JsonObject) -> JsonObject:
 
 
 class DeclaredTools:
-    """The tools of one request. If several execute the same kind, the first becomes OpenAI's own
-    tool of that kind, and the others become functions."""
+    """The tools of one request. If several tools execute the same kind, the first becomes OpenAI's
+    native tool of this kind, and the others become functions."""
 
     def __init__(self, tools: Iterable[ToolSpec], functions: Functions) -> None:
         self._tools = tuple(tools)
