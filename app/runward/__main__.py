@@ -351,9 +351,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # otherwise Python writes again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again
         typer.echo(f"Cannot write {error.filename or 'the output'}: {error.strerror}.", err=True)
         sys.exit(int(Exit.FAILED))
 

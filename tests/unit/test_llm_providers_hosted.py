@@ -153,7 +153,7 @@ async def test_an_endless_pause_is_no_answer() -> None:
 
     async with before("anthropic", pauses) as provider:
         settings = {"stream": False, "max_output_tokens": 100}
-        with pytest.raises(ModelError, match="paused 16 times"):
+        with pytest.raises(ModelError, match="paused the response 16 times"):
             await provider.ask(user(), tools=(hosted("web_search"),), settings=settings)
 
 

@@ -158,7 +158,7 @@ INEXPRESSIBLE: list[tuple[Any, str]] = [
     ({"type": "array", "items": {}}, "properties.a.items allows any value"),
     (
         {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
-        "properties.a has prefixItems",
+        "properties.a has keywords that strict mode does not support: prefixItems",
     ),
     ({"anyOf": [{"type": "string"}, {}]}, "properties.a.anyOf.1 allows any value"),
     ({"$ref": "#/$defs/any"}, "$defs.any allows any value"),

@@ -37,7 +37,7 @@ def test_a_function_that_takes_something_else_is_refused() -> None:
     def other(command: str) -> str:
         return command
 
-    with pytest.raises(PluginError, match="takes commands, timeout_ms, max_output_length"):
+    with pytest.raises(PluginError, match="parameters: commands, timeout_ms, max_output_length"):
         make_tool(tool(implements="shell")(other))
 
 

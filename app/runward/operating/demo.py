@@ -116,9 +116,7 @@ def _print_events(runward: Runward, run_id: str, *, after: str, until_idle: bool
 def _serve() -> Generator[tuple[str, str]]:
     """Start a temporary service. Yield its address and its API key."""
     folder = Path(tempfile.mkdtemp(prefix="runward-demo-"))
-    folder.chmod(
-        0o711
-    )  # if root runs the demo, PostgreSQL's account must be able to enter the folder
+    folder.chmod(0o711)  # if root runs the demo, PostgreSQL's account must enter the folder
     data_dir, log = folder / "data", folder / "log"
     port = _find_free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}

@@ -104,9 +104,7 @@ async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinte
             "To create a value, run: openssl rand -hex 32"
         )
     direct = settings.listen_url.get_secret_value() if settings.listen_url else url
-    if (
-        direct != url or not settings.pgbouncer
-    ):  # migrations need a session, and PgBouncer provides none
+    if direct != url or not settings.pgbouncer:  # PgBouncer provides no session for migrations
         progress.start_step("Migrating the database")
         variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
         secret = settings.secret_key.get_secret_value()
