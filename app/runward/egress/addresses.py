@@ -55,8 +55,8 @@ _PUBLIC_V6: Final = IPv6Network("2000::/3")
 
 @dataclass(frozen=True, slots=True)
 class AddressRules:
-    """The operator's rules. `allow_private`: networks that are allowed although they are private;
-    any of their ports may be reached."""
+    """The operator's rules. `allow_private`: private networks that are allowed, with all their
+    ports."""
 
     allow_private: tuple[Network, ...]
     allowed_ports: tuple[range, ...]

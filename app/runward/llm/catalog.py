@@ -34,8 +34,8 @@ PROJECT_SECRET_NAMES: Final = frozenset(
 )
 """Names of project secrets that replace the deployment's access to providers."""
 MAX_PROJECT_MODELS: Final = 256
-"""Sets of models that are kept for projects with their own secrets. Projects with equal secrets
-share one."""
+"""Maximum number of cached sets of models for projects with API keys in their secrets. Projects
+with equal secrets share one set."""
 INVALID_KEY: Final = (
     "contains characters that are not allowed in an API key, such as a line break or a letter "
     "outside ASCII"

@@ -86,7 +86,7 @@ class LazyModel(ABC, Generic[ClientT]):
     """A model whose client is opened at first use."""
 
     def __init__(self, key: str) -> None:
-        """Raises ValueError for a key that no header can carry."""
+        """Raises ValueError for a key with characters that are not allowed in a header."""
         if not is_valid_key(key):
             raise ValueError(
                 "The API key of the model provider contains characters that are not "

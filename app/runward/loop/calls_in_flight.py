@@ -83,12 +83,12 @@ class AvailableTools:
         self._unregistered = team.build_unregistered_tools(state.config, state.team)
 
     async def evaluate(self, state: RunState) -> None:
-        """Find the tools that are enabled. `state`: the run as it is when its model is asked. In a
-        turn, rules see the same turn when its calls start as when its tools were shown."""
+        """Find the enabled tools. `state`: the run at the time of the model request. Rules see the
+        same turn number when the tools are shown and when their calls start."""
         self.enabled = await find_enabled_tools(self._registered, state, self._rules)
 
     async def add_approvals(self, calls: Sequence[ParsedCall], state: RunState) -> list[ParsedCall]:
-        """Return the calls, each with whether it needs a person's approval."""
+        """Return the calls, each with whether it requires approval."""
         return await add_approvals(calls, state, self._rules)
 
     def visible(self, state: RunState) -> dict[str, CompiledTool]:

@@ -107,9 +107,9 @@ class Checks:
         outcome: Done | Failed,
         result: Result,
     ) -> Done | Failed:
-        """`result` is what the model would get of `outcome`. Every guardrail and hook has its own
-        time, since the call's may be used up. A call that surely was not sent has no result that
-        anyone needs to see."""
+        """Check the outcome of a call. `result`: the result that the model would read. Each
+        guardrail and hook has its own timeout, because the call's time may be used up. A call that
+        was certainly not sent has no result to check."""
         never_sent = isinstance(outcome, Failed) and outcome.reason is FailureKind.NOT_SENT
         if never_sent and call.attempt <= 1:
             return outcome

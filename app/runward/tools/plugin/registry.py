@@ -50,7 +50,8 @@ from runward.tools.plugin.tool import PluginTool
 log = structlog.get_logger()
 
 RULE_SECONDS: Final = 5.0
-"""Seconds for a callable to decide whether a call needs approval, or whether a tool is shown."""
+"""Time limit in seconds for a callable that decides whether a call requires approval or whether a
+tool is shown."""
 RULE_THREADS: Final = 32
 """Threads for deciding callables, guardrails and hooks, so that busy tools do not delay them."""
 
