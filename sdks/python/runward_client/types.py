@@ -461,8 +461,8 @@ class CompactResponse(TypedDict):
     input: NotRequired[str | list[ResponseInputItem]]
     """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: NotRequired[str | None]
-    """ID of a response whose conversation precedes the input. Null: Runward compacts only the
-    input."""
+    """ID of a response. Runward compacts its conversation together with the input. Null: Runward
+    compacts only the input."""
     prompt_cache_key: NotRequired[str | None]
     """Key for the provider's prompt cache. Accepted but ignored."""
 
@@ -1674,8 +1674,8 @@ class Problem(TypedDict):
     request_id: str
     """ID of the request, as in the `X-Request-Id` header and in Runward's log."""
     errors: list[ProblemError]
-    """Invalid values of the request, one entry each. Empty if the error is not about a single
-    value."""
+    """Invalid values of the request. Each entry describes one value. Empty if the error has
+    another cause."""
 
 
 class ProblemError(TypedDict):

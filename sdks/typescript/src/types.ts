@@ -2225,8 +2225,8 @@ export interface components {
             /** @description Conversation to compact: a text, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
-             * @description ID of a response whose conversation precedes the input. Null: Runward compacts only the
-             *     input.
+             * @description ID of a response. Runward compacts its conversation together with the input. Null: Runward
+             *     compacts only the input.
              */
             previous_response_id?: string | null;
             /** @description Key for the provider's prompt cache. Accepted but ignored. */
@@ -4248,8 +4248,8 @@ export interface components {
             /** @description ID of the request, as in the `X-Request-Id` header and in Runward's log. */
             request_id: string;
             /**
-             * @description Invalid values of the request, one entry each. Empty if the error is not about a single
-             *     value.
+             * @description Invalid values of the request. Each entry describes one value. Empty if the error has another
+             *     cause.
              */
             errors: components["schemas"]["ProblemError"][];
         } & {

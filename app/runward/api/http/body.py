@@ -101,8 +101,8 @@ def _check_type(request: Request) -> None:
 
 
 def _validate(adapter: TypeAdapter[Any], raw: bytes, value: JsonValue) -> Any:
-    """Validate the text and not the parsed `value`. Only from text, strict models accept arrays as
-    tuples and strings as times."""
+    """Validate the text and not the parsed `value`. Strict models convert arrays to tuples and
+    strings to times only if they validate text."""
     try:
         return adapter.validate_json(raw)
     except ValidationError as error:

@@ -52,7 +52,8 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def construct_from_attributes(cls, row: object, **fields: Any) -> Self:
-        """Return the same model without validation, which takes most of the time of a long list."""
+        """Return the same model as `from_attributes`, without validation. Validation would take
+        most of the time for a long list."""
         return cls.model_construct(None, **cls._read_attributes(row, fields))
 
     @classmethod

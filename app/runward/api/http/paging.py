@@ -131,7 +131,7 @@ class PageParams:
     def page(
         self, rows: Sequence[Row], render: Callable[[Row], Item], get_id: Callable[[Item], str]
     ) -> Page[Item]:
-        """Return the page that contains the rows of its window."""
+        """Return the page of `rows`, which were read for these parameters."""
         backwards = self.before is not None
         return Page[Item].from_rows(rows, self.limit, render, get_id, backwards=backwards)
 

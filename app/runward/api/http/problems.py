@@ -61,8 +61,8 @@ class Problem(ResponseModel):
     request_id: str
     """ID of the request, as in the `X-Request-Id` header and in Runward's log."""
     errors: list[ProblemError]
-    """Invalid values of the request, one entry each. Empty if the error is not about a single
-    value."""
+    """Invalid values of the request. Each entry describes one value. Empty if the error has another
+    cause."""
 
 
 log = structlog.get_logger()

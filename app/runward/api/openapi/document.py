@@ -159,7 +159,7 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
     operation["summary"] = route.summary or _summarize(route.name)
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
-    responses.pop("422", None)  # FastAPI's own
+    responses.pop("422", None)  # FastAPI adds it for each route
     theirs = OPENAI_PATH.fullmatch(route.path_format) is not None
     if theirs:
         statuses = [OPENAI_STATUSES.get(status, status) for status in statuses]

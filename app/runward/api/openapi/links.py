@@ -37,7 +37,8 @@ QUERY_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
     "Run": {"list_approvals": "run_id", "list_runs": "parent_run_id"},
     "Session": {"list_runs": "session_id"},
 }
-"""The operations whose query accepts the ID of a response, by the name of the response's schema."""
+"""The operations that accept a resource's ID as a query parameter, by the name of the resource's
+schema."""
 
 _EXCLUDED_OPERATIONS: Final = frozenset({"create_project_key"})
 """Excluded, because the response is a key of another project, and the caller's key cannot use its

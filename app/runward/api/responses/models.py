@@ -209,7 +209,7 @@ class CompactResponse(OpenAIRequestModel):
     input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Conversation to compact: a text, or items of a conversation."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
-    """ID of a response whose conversation precedes the input. Null: Runward compacts only the
-    input."""
+    """ID of a response. Runward compacts its conversation together with the input. Null: Runward
+    compacts only the input."""
     prompt_cache_key: str | None = None
     """Key for the provider's prompt cache. Accepted but ignored."""

@@ -1,4 +1,5 @@
-"""Guardrails and hooks, which run before and after a model's answer, a tool call, and a whole run.
+"""Guardrails and hooks, which run before and after a model request, a tool call, and a complete
+run.
 
 A guardrail allows, rejects or fails. A hook can replace the value that it runs before or after.
 Both are webhooks or plugin functions.

@@ -3,7 +3,7 @@
 from typing import Final
 
 LEAST_PART: Final = 4
-"""Minimum number of characters of a secret's beginning that are removed as a part of the secret."""
+"""If a text ends with at least this many characters of a secret's beginning, they are removed."""
 
 
 def without_secret(text: str, secret: str, mark: str = "***") -> str:

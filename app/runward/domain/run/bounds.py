@@ -1,5 +1,5 @@
-"""Limits of all values that models, tools, plugins and MCP servers return. Every value is checked
-here before it becomes part of a run.
+"""Limits of all values that models, tools, plugins and MCP servers return. This module checks every
+value before the value becomes part of a run.
 
 Text that PostgreSQL cannot store is replaced. Numbers that no double can hold become null. Values
 that are nested too deep or too large are rejected. `runward.domain.strict_json` applies the same

@@ -60,7 +60,7 @@ class Follower:
         self.needs_catch_up = True
         """Whether the reader needs the draft from its start."""
         self.hinted = False
-        """Whether something may have happened that was not pushed."""
+        """Whether there may be events that were not pushed to this reader."""
         self.seen = 0
         """The number of the last event that the reader has received."""
         self.pushed: deque[StoredEvent | Delta] = deque()

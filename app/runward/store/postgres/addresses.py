@@ -22,7 +22,8 @@ _DRIVER: Final = (
 _SERVER: Final = ("application_name", "options")
 """Parameters that are sent to the server."""
 _OPTIONAL: Final = {"channel_binding": ("disable", "prefer"), "gssencmode": ("disable", "prefer")}
-"""Features that the driver lacks, and the values with which they are optional."""
+"""Parameters for features that the driver lacks, with the values that do not require the
+feature."""
 
 
 class DatabaseUrlError(OperatorError):

@@ -189,8 +189,8 @@ async def close_run(
 
 
 async def wake_stranded(tx: Tx) -> int:
-    """Let runs start that are the first open run of their session and were not woken. Return their
-    number."""
+    """Start the first open run of each session if the run was not woken, and return the number of
+    these runs."""
     return len((await tx.execute(_WAKE_STRANDED, {"batch": BATCH})).all())
 
 
