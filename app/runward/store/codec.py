@@ -1,5 +1,5 @@
-"""Convert between values of the domain and their JSON in the tables. Only this module knows that
-JSON."""
+"""Conversions between values of the domain and their JSON in the tables. Only this module knows
+that JSON."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict

@@ -1,5 +1,7 @@
-"""Run the scripts in `migrations/` with Alembic. This module also contains functions that the
-scripts use. Only `runward.store.migrations` imports it, and only if there is a script to run."""
+"""The execution of the scripts in `migrations/` with Alembic, and functions for these scripts.
+
+Only `runward.store.migrations` imports this module, and only if there is a script to run.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,8 +47,8 @@ def default_differs(
     _default: object,
     wanted: str | None,
 ) -> bool | None:
-    """Compare two defaults for Alembic. The type json has no equality, so their texts are compared.
-    None: let PostgreSQL compare."""
+    """Return whether two defaults differ, for Alembic. The type json has no equality, so the texts
+    are compared. Returns None to let PostgreSQL compare."""
     if not isinstance(column.type, JSON):
         return None
     return (found or "").partition("::")[0] != (wanted or "").partition("::")[0]

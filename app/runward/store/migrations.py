@@ -1,8 +1,8 @@
-"""Migrate a database to the schema of this code with Alembic. Any number of processes may start at
-once.
+"""The migration of a database to the schema of this code with Alembic. Any number of processes may
+start at once.
 
 Migrations only expand the schema, so that the previous version still works with it. A revision that
-this code does not know therefore belongs to a newer version and stays unchanged.
+this code does not know belongs to a newer version and is not changed.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from runward.store.postgres.db import DRIVER, log_fields, sqlstate
 log = structlog.get_logger()
 
 LOCK_KEY = 0x52756E77617264
-"""ID of the session's advisory lock: "Runward" in ASCII."""
+"""Key of the session's advisory lock: "Runward" in ASCII."""
 LOCK_WAIT = timedelta(minutes=10)
 LOCK_POLL = timedelta(milliseconds=100)
 LOCK_ATTEMPTS = 60
@@ -40,13 +40,13 @@ async def upgrade(
     revision: str = "head",
     variable: str = "DATABASE_URL",
 ) -> None:
-    """Migrate to the newest revision. Return at once if the database has it. Wait if another
-    process migrates.
+    """Migrate the database to the newest revision. Return at once if the database has it. Wait if
+    another process migrates.
 
-    `secret_key`: for migrations that encrypt stored values. `to`: another revision, for tests.
-    Raises OperatorError. Raises SecretKeyNeededError or WrongSecretKeyError if stored values must
-    be encrypted and the key is missing or wrong. Messages contain `variable`, the variable with the
-    address.
+    `secret_key`: for migrations that encrypt stored values. `revision`: another revision, for
+    tests. `variable`: the variable that contains the address, for messages. Raises OperatorError.
+    If stored values must be encrypted, raises SecretKeyNeededError without a key and
+    WrongSecretKeyError with a wrong key.
     """
     async with _connect(url, variable) as connection:
         if await _is_current(connection):
@@ -74,8 +74,8 @@ async def upgrade(
 
 @asynccontextmanager
 async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[AsyncConnection]:
-    """Connect. Setting `jit` detects PgBouncer, which rejects it and provides no session for a
-    migration."""
+    """Yield a connection. The setting `jit` detects PgBouncer, which rejects the setting and
+    provides no session for a migration."""
     address = read_url(url, variable)
     settings = {"application_name": "runward", **address.server_settings, "jit": "off"}
     arguments = {"dsn": address.dsn, "timeout": address.seconds, "server_settings": settings}
@@ -90,9 +90,9 @@ async def _connect(url: str, variable: str = "DATABASE_URL") -> AsyncGenerator[A
 
 @asynccontextmanager
 async def _lock(connection: AsyncConnection) -> AsyncGenerator[None]:
-    """Acquire the lock by polling. A session that is blocked in pg_advisory_lock holds a snapshot.
-    The migrator's CREATE INDEX CONCURRENTLY would wait for this snapshot, and the session would
-    wait for the migrator."""
+    """Hold the lock, which is acquired by polling. A session that is blocked in pg_advisory_lock
+    holds a snapshot. The migrator's CREATE INDEX CONCURRENTLY would wait for this snapshot, and the
+    session would wait for the migrator."""
     try:
         async with asyncio.timeout(LOCK_WAIT.total_seconds()):
             while not await _scalar(connection, "SELECT pg_try_advisory_lock(:key)"):  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""Check whether a process can use its database: it is reachable, writable and migrated, and its
+"""Checks that a process can use its database: it is reachable, writable and migrated, and the
 secret key is the right one."""
 
 import re
@@ -53,7 +53,7 @@ class WrongSecretKeyError(OperatorError):
 
 async def prepare_database(tx: Tx, vault: Vault) -> None:
     """Check the schema and the secret key when a process starts. The first start stores the canary
-    that later starts must decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
+    that later starts decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
     await check_schema(tx)
     canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
@@ -101,8 +101,8 @@ def list_revisions() -> tuple[str, ...]:
 
 
 def _check_revision(revision: str | None) -> None:
-    """Check a revision. An unknown revision belongs to a newer version, and this code also works
-    with its schema."""
+    """Raise UnmigratedDatabaseError unless the revision is current or unknown. An unknown revision
+    belongs to a newer version, and this code also works with its schema."""
     if revision is None:
         raise UnmigratedDatabaseError("The database is not migrated. Run: runward migrate")
     if revision in list_revisions()[:-1]:

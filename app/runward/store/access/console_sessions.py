@@ -62,7 +62,8 @@ async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
 
 
 async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
-    """Return the session. None: it is unknown or expired, or its key is no longer valid."""
+    """Return the session. Returns None if it is unknown or expired, or if its key is no longer
+    valid."""
     query = (
         select(
             _key.project_id,

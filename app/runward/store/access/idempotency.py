@@ -1,8 +1,8 @@
-"""Idempotency keys: each key is stored for 24 hours, together with the response.
+"""Idempotency keys. Each key is stored for 24 hours, together with the response.
 
 The record is written in the transaction of the operation that it protects, so that either both or
 none are committed. A second request with the key waits for the first one's commit. Responses are
-sealed, because some of them contain a secret that is shown only once.
+encrypted, because some of them contain a secret that is shown only once.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ _COLUMN: Final = "idempotency_keys.answer"
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """A key with its response. For a started run, `resource_id` is the run. For all other
-    operations, `answer` is the response."""
+    """A key with its response. For a request that started a run, `resource_id` is the run. For all
+    other requests, `answer` is the encrypted response."""
 
     route: str
     body_digest: str
@@ -60,8 +60,8 @@ async def delete_expired(tx: Tx, project_id: ProjectId, key: str) -> None:
 
 
 async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_digest: str) -> bool:
-    """Reserve the key, after waiting for other transactions that reserve it. An expired key can be
-    used again. False: the key is taken."""
+    """Reserve the key. Waits for other transactions that reserve it. An expired key can be used
+    again. Returns False if the key is taken."""
     made = insert(idempotency_keys).values(
         project_id=project_id,
         key=key,

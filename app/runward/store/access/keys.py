@@ -41,7 +41,7 @@ class Key:
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
-    """Accurate to `USE_INTERVAL`."""
+    """Time of the last use, accurate to `USE_INTERVAL`. None: the key was never used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +62,20 @@ class Project:
 IS_VALID: Final = api_keys.c.revoked_at.is_(None) & (
     api_keys.c.expires_at.is_(None) | (api_keys.c.expires_at > func.clock_timestamp())
 )
-"""The key is neither revoked nor expired."""
+"""SQL condition for a key that is neither revoked nor expired."""
 _KEY: Final = RowMapping(Key, api_keys)
 _PROJECT: Final = RowMapping(Project, projects)
 
 
 def make_secret() -> str:
-    """Return a new key: `rw_`, 43 characters of base64url (256 bits) and 8 of CRC-32, by which a
-    scanner recognizes keys without a request."""
+    """Return a new key: `rw_`, 43 characters of base64url (256 bits) and 8 hexadecimal digits of
+    CRC-32. With the checksum, a scanner recognizes keys without a request."""
     body = secrets.token_urlsafe(32)
     return f"rw_{body}{zlib.crc32(body.encode()):08x}"
 
 
 async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
-    """Return the principal of a key. None: the key is unknown, revoked or expired."""
+    """Return the principal of a key. Returns None if the key is unknown, revoked or expired."""
     used = api_keys.c.last_used_at
     row = (
         await tx.execute(
@@ -113,8 +113,8 @@ async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
 
 
 async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
-    """Record that the key is used now. It does not wait for a lock: if another process records a
-    use at the same time, one record is enough."""
+    """Record that the key is used now. If another process records a use at the same time, that
+    record is enough, so this function does not wait for the lock."""
     free = (
         select(api_keys.c.id)
         .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
@@ -207,7 +207,8 @@ async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
 
 
 async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
-    """Revoke the key. Revoking it again changes nothing. None: there is no such key."""
+    """Revoke the key, and return it. Revoking a key again has no effect. Returns None if the key
+    does not exist."""
     revoked = (
         update(api_keys)
         .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
@@ -248,7 +249,8 @@ class Authenticator:
         self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
     async def __call__(self, token: str) -> Principal | None:
-        """Return the principal of a token. None: the token is unknown or no longer valid."""
+        """Return the principal of a token. Returns None if the token is unknown or no longer
+        valid."""
         digest = self._digest(token)
         known = self._known.get(digest)
         now = time.monotonic()

@@ -1,5 +1,5 @@
-"""The secrets of a project. They are stored encrypted, other resources refer to them by name, and
-they are never shown."""
+"""The secrets of a project. They are stored encrypted and are never shown. Other resources refer to
+them by name."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ async def list_secrets(
 async def read_secrets(
     tx: Tx, vault: Vault, project_id: ProjectId, names: Collection[str]
 ) -> dict[str, str]:
-    """Return the values by name, without names that do not exist."""
+    """Return the values of the secrets that exist, by name."""
     if not names:
         return {}
     rows = await tx.execute(
@@ -92,7 +92,7 @@ async def read_secrets(
 
 
 async def delete_secret(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    """Delete the secret and notify all processes. False: there is no such secret."""
+    """Delete the secret and notify all processes. Returns False if the secret does not exist."""
     gone = await tx.execute(
         delete(secrets)
         .where(secrets.c.project_id == project_id, secrets.c.name == name)

@@ -1,7 +1,8 @@
 """Encryption of stored secrets, and keys that are derived from the deployment's secret key.
 
-AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce at the beginning. The associated data names
-table, column, project and row, so a ciphertext that was moved to another place cannot be decrypted.
+The cipher is AES-256-GCM (NIST SP 800-38D). A random 96-bit nonce precedes each ciphertext. The
+associated data names the table, column, project and row, so a ciphertext that was moved to another
+place cannot be decrypted.
 """
 
 import base64
@@ -26,8 +27,8 @@ MIN_KEY_CHARACTERS: Final = 32
 
 
 class SecretUnreadableError(Exception):
-    """A stored secret cannot be decrypted: it was encrypted with another key or for another row, or
-    it was changed. The message names its column and row."""
+    """Raised if a stored secret cannot be decrypted: it was encrypted with another key or for
+    another row, or it was changed. The message names its column and row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,12 @@ class CallRef:
     run_id: RunId
     call: UUID
     attempt: int
-    """The attempt that sent the token to the tool."""
+    """The attempt for which the tool received the token."""
 
 
 class Vault:
-    """Encrypts and decrypts. `secret_key`: the value of RUNWARD_SECRET_KEY, which has at least 32
-    characters and is the same for every process."""
+    """Encrypts and decrypts secrets. `secret_key`: the value of RUNWARD_SECRET_KEY. It has at least
+    32 characters and is the same in every process."""
 
     def __init__(self, secret_key: str) -> None:
         if len(secret_key) < MIN_KEY_CHARACTERS:
@@ -60,7 +61,7 @@ class Vault:
         )
 
     def open(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> str:
-        """Decrypt. Raises SecretUnreadableError."""
+        """Return the decrypted secret. Raises SecretUnreadableError."""
         nonce, box = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
             return self._cipher.decrypt(
@@ -86,7 +87,8 @@ class Vault:
         return base64.urlsafe_b64encode(data + self._make_mac(data)).decode().rstrip("=")
 
     def read_callback_token(self, token: str) -> CallRef | None:
-        """Return the call that the token names. None: this deployment did not make the token."""
+        """Return the call that the token names, or None if this deployment did not create the
+        token."""
         try:
             raw = base64.b64decode(token + "==", altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):

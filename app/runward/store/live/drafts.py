@@ -48,7 +48,7 @@ class Delta:
 
     @property
     def json(self) -> str:
-        """The event as JSON. It is encoded once for all readers of the complete piece."""
+        """Return the event as JSON. It is encoded once for all readers of the complete piece."""
         if not self._json:
             data: JsonObject = {"turn": self.version[0], **self.context}
             if self.type != RESTARTED:
@@ -111,7 +111,7 @@ class Draft:
                 self._timer = self._loop.call_later(left, self.flush)
 
     def restart(self) -> None:
-        """Discard the draft, because the model is asked again from the start."""
+        """Discard the draft, because the model request is repeated from the start."""
         turn, fence, attempt = self._stamp
         self._stamp = (turn, fence, attempt + 1)
         self._strands.clear()
@@ -120,7 +120,7 @@ class Draft:
             self._show(Delta(self._run_id, self._stamp, (RESTARTED, 0), 0, "", about))
 
     def flush(self) -> None:
-        """Send the characters that were not sent yet."""
+        """Send the text that was not sent yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -138,7 +138,7 @@ class Draft:
             said.sent_length += len(text)
 
     def snapshot(self) -> list[Delta]:
-        """Return the complete draft so far, one piece for each strand."""
+        """Return the text that was sent so far, one piece for each strand."""
         return [
             self._piece(strand, said, 0, "".join(said.sent))
             for strand, said in self._strands.items()
@@ -164,7 +164,8 @@ class DeltaCursor:
 
     def select_unseen(self, piece: Delta) -> list[Delta] | None:
         """Return the part of a piece that is new to the reader. If the piece invalidates earlier
-        pieces, the result begins with a restart event. None: an earlier piece is missing."""
+        pieces of the turn, a restart event precedes it. Returns None if an earlier piece is
+        missing."""
         run_id = piece.run_id
         stamp = self._stamps.get(run_id)
         if stamp is not None and piece.version < stamp:

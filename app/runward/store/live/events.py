@@ -1,5 +1,4 @@
-"""Read the events of runs in order, and encode each event as one line of JSON for polling and
-SSE."""
+"""The events of runs in order. Each event is encoded as one line of JSON for polling and SSE."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ class StoredEvent:
 
 
 def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
-    """Encode an event. `data` is the text of a JSON object."""
+    """Return an encoded event. `data`: the text of a JSON object."""
     run = format_id(Prefix.RUN, run_id)
     return StoredEvent(
         run_id,
@@ -52,7 +51,7 @@ def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: st
 def encode_committed(
     run_id: RunId, last_seq: int, at: datetime, events: Sequence[AnyEvent]
 ) -> tuple[StoredEvent, ...]:
-    """Encode events that were just committed. The last one has the number `last_seq`."""
+    """Return the encoded events of a commit. The last one has the number `last_seq`."""
     first = last_seq - len(events) + 1
     return tuple(
         encode_event(run_id, first + n, event.type, at, compact(event.data))
@@ -82,7 +81,7 @@ async def read_after(
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """The next events of a run, together with its status and its last event's number at the same
+    """The next events of a run, with the run's status and the number of its last event at the same
     moment."""
 
     status: RunStatus
@@ -102,7 +101,8 @@ _PAGE: Final = text(
 async def read_page(
     tx: Tx, project_id: ProjectId, run_id: RunId, after: int, count: int
 ) -> LogPage | None:
-    """Return at most `count` events after the number `after`. None: the run does not exist."""
+    """Return at most `count` events after the number `after`. Returns None if the run does not
+    exist."""
     values = {"project_id": project_id, "run_id": run_id, "after": after, "count": count}
     rows = (await tx.execute(_PAGE, values)).all()
     if not rows:

@@ -31,7 +31,8 @@ class FamilyRun:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPage:
-    """A page. `events` has no gaps within a run. `more`: there may be further events."""
+    """A page of events. The events of each run have no gaps. `more`: whether there may be further
+    events."""
 
     status: RunStatus
     events: tuple[StoredEvent, ...]
@@ -41,8 +42,8 @@ class FamilyPage:
     more: bool
 
 
-# One statement, so that it reads all runs at the same moment. `at` never decreases within a run,
-# even if the clock is set back. Therefore a page begins with the next event of each run.
+# A single statement, so that it reads all runs at the same moment. `at` never decreases within a
+# run, even if the clock is set back. So a page begins with the next event of each run.
 _READ: Final = text(
     """
 WITH seen AS (
@@ -85,8 +86,8 @@ async def read_family_after(
     floor: datetime,
     count: int,
 ) -> FamilyPage | None:
-    """Return the events after the last event `seen` of each run. For runs that are not in `seen`
-    and ended after `floor`, return all events. None: the run does not exist."""
+    """Return the events after the last event in `seen` of each run. For runs that are not in `seen`
+    and ended after `floor`, return all events. Returns None if the run does not exist."""
     values = {
         "project_id": project_id,
         "id": run_id,
@@ -122,8 +123,8 @@ async def read_family_after(
 def _drop_gaps(
     run_id: RunId, found: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
 ) -> list[StoredEvent]:
-    """Remove events after a gap. The last event of `run_id` comes last, because readers stop after
-    it."""
+    """Return the events without those after a gap. The last event of `run_id` comes last, because
+    readers stop after it."""
     given = dict(seen)
     events: list[StoredEvent] = []
     last: list[StoredEvent] = []

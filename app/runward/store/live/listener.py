@@ -66,7 +66,7 @@ class Follower:
         self.pushed: deque[StoredEvent | Delta] = deque()
 
     def has_seen(self, run_id: UUID, sequence: int) -> bool:
-        """Whether the reader has had this event of the run."""
+        """Return whether the reader has received this event of the run."""
         return self.seen >= sequence
 
     @property
@@ -74,8 +74,8 @@ class Follower:
         return (self.run_id,)
 
     def select_unseen(self, piece: Delta) -> list[Delta]:
-        """Return the new part of a piece. If an earlier piece is missing, the reader requests it
-        later."""
+        """Return the new part of a piece. If an earlier piece is missing, return nothing, and wake
+        the reader to request the draft."""
         news = self._heard.select_unseen(piece)
         if news is None:
             self.needs_catch_up = True
@@ -92,8 +92,8 @@ class Follower:
         self._resolve_waiter()
 
     def push_draft(self, pieces: Sequence[Delta]) -> None:
-        """Push all pieces so far, even more than MAX_PUSHED. If some were dropped, the reader would
-        request them forever."""
+        """Push all pieces of a draft, even more than MAX_PUSHED. If some were dropped, the reader
+        would request all of them again and again."""
         if pieces:
             self.pushed.extend(pieces)
             self._woken = True
@@ -104,8 +104,9 @@ class Follower:
         self._resolve_waiter()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for new events. False: nothing arrived. Only one task may wait at
-        a time. An Event with a timeout would take twice as long for every piece of a draft."""
+        """Wait at most `seconds` for new events. Returns False if there are none. Only one task may
+        wait at a time. An Event with a timeout would take twice as long for every piece of a
+        draft."""
         if not self._woken:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -138,7 +139,8 @@ class FamilyFollower(Follower):
         self._last: dict[UUID, int] = {}
 
     def add_runs(self, last: Mapping[UUID, int]) -> None:
-        """Add child runs, with the number of each run's last event that the reader has received."""
+        """Set the runs of the family, with the number of the last event of each run that the reader
+        has requested."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
             self.needs_catch_up = True
@@ -222,7 +224,7 @@ class Feed:
     def open_draft(
         self, run_id: RunId, *, turn: int, fence: int, agent: str | None
     ) -> Generator[Draft]:
-        """Return the draft of a turn."""
+        """Yield the draft of a turn, and close it at the end."""
         draft = Draft(
             run_id,
             turn=turn,
@@ -240,7 +242,7 @@ class Feed:
                 del self._drafts[run_id]
 
     def catch_up(self, follower: Follower) -> None:
-        """Send the complete draft to a reader, or request it from the process that writes it."""
+        """Send the draft so far to a reader, or request it from the process that writes it."""
         follower.live = True
         for run_id in follower.runs:
             draft = self._drafts.get(run_id)
@@ -291,7 +293,8 @@ class Feed:
         return any(one.live for one in followers) or self._relay.is_wanted(run_id)
 
     def notify_changed(self, run_id: UUID | None) -> None:
-        """Wake the readers of a changed run. None: any run may have changed."""
+        """Wake the readers of a changed run. If `run_id` is None, any run may have changed, so all
+        readers are woken."""
         if run_id is not None:
             for follower in self._followers.get(run_id, ()):
                 follower.wake()
@@ -385,7 +388,8 @@ class Listener:
 
 
 def _parse_ids(hint: str) -> list[UUID | None]:
-    """Return the IDs in a notification. `[None]`: any run or project may have changed."""
+    """Return the IDs in a notification. If the payload is `*` or is not valid, return `[None]`: any
+    run or project may have changed."""
     try:
         return [UUID(shown) for shown in hint.split(",")]
     except ValueError:

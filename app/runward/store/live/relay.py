@@ -1,10 +1,10 @@
-"""Relay drafts to readers in other processes through NOTIFY.
+"""The relay of drafts to readers in other processes, through NOTIFY.
 
 A process that follows a run announces it to all processes. The process that executes the run sends
-pieces while another process follows it. Messages can be lost: a reader that misses a piece requests
-the draft again, and final texts are stored.
+pieces as long as another process follows the run. Messages can be lost: a reader that misses a
+piece requests the draft again, and final texts are stored.
 
-`runward_follow`: `SENDER ?RUN,RUN` requests the complete drafts and all further pieces; `SENDER
+`runward_follow`: `SENDER ?RUN,RUN` requests the complete drafts and all further pieces. `SENDER
 +RUN` only renews the announcement. `runward_deltas`: `SENDER [[…], …]` contains pieces.
 """
 
@@ -33,10 +33,10 @@ MAX_PAYLOAD_BYTES: Final = 7_900
 MAX_BATCH_BYTES: Final = MAX_PAYLOAD_BYTES - 32
 """Maximum size in bytes of the pieces in one payload, without the sender."""
 MAX_DELTA_CHARACTERS: Final = 1_000
-"""Maximum number of characters of a piece. JSON uses up to six bytes for one."""
+"""Maximum number of characters of a piece. JSON uses up to six bytes for one character."""
 MAX_QUEUED: Final = 10_000
-"""Maximum number of pieces that wait for the database. Further pieces are dropped, and readers
-request them again."""
+"""Maximum number of pieces that wait for the database. If there are more, all of them are dropped,
+and readers request them again."""
 IDS_PER_PAYLOAD: Final = 200
 
 _NOTIFY: Final = text(
@@ -46,7 +46,8 @@ _NOTIFY: Final = text(
 
 
 class Relay:
-    """The relay. `run` sends until cancelled. Processes that execute runs use `is_wanted`."""
+    """The relay. `run` sends messages until it is cancelled. The process that executes a run calls
+    `is_wanted`."""
 
     def __init__(self, autocommit: AsyncEngine) -> None:
         self._engine = autocommit
@@ -73,8 +74,8 @@ class Relay:
         self._wake.set()
 
     def receive_follow(self, payload: str) -> list[UUID]:
-        """Store an announcement. Return the runs whose drafts it requests. Announcements of this
-        process are ignored."""
+        """Store an announcement, and return the runs whose drafts it requests. This process's own
+        announcements are ignored."""
         sender, _, rest = payload.partition(" ")
         if sender == self._me or not rest:
             return []
@@ -93,8 +94,8 @@ class Relay:
         return [] if sender == self._me else list(_decode(rest))
 
     async def run(self, followed: Callable[[], Iterable[UUID]]) -> None:
-        """Send until cancelled. `followed`: returns the runs that this process follows and other
-        processes execute."""
+        """Send messages until cancelled. `followed` returns the runs that this process follows and
+        other processes execute."""
         renew_at = _now() + RENEW_SECONDS
         while True:
             left = renew_at - _now()
@@ -160,7 +161,7 @@ def _encode(piece: Delta) -> bytes | None:
 
 
 def _split(piece: Delta) -> Iterator[Delta]:
-    """Split the piece into parts that fit a notification."""
+    """Yield the piece in parts that fit a notification."""
     yield Delta(
         piece.run_id,
         piece.version,
@@ -175,7 +176,7 @@ def _split(piece: Delta) -> Iterator[Delta]:
 
 
 def _decode(payload: str) -> Iterator[Delta]:
-    """Return the pieces of a message. If another version of Runward sent a different format, return
+    """Yield the pieces of a message. If another version of Runward sent an unknown format, yield
     none."""
     try:
         found = cast("list[Any]", from_json(payload))

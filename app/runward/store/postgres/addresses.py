@@ -1,5 +1,5 @@
-"""Parse database URLs like libpq (PostgreSQL's documentation, 32.1.1). No message contains a URL,
-or a part of it that may belong to the password."""
+"""Database URLs, parsed like libpq does (PostgreSQL's documentation, 32.1.1). No message contains a
+URL, or a part of it that may belong to the password."""
 
 import ssl
 from collections.abc import Iterator
@@ -22,8 +22,7 @@ _DRIVER: Final = (
 _SERVER: Final = ("application_name", "options")
 """Parameters that are sent to the server."""
 _OPTIONAL: Final = {"channel_binding": ("disable", "prefer"), "gssencmode": ("disable", "prefer")}
-"""Parameters for features that the driver lacks, with the values that do not require the
-feature."""
+"""Features that the driver lacks, and the values of their parameters that do not require them."""
 
 
 class DatabaseUrlError(OperatorError):
@@ -32,19 +31,20 @@ class DatabaseUrlError(OperatorError):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """`dsn` is for asyncpg. `location` names the server and the database without credentials."""
+    """The address of a database. `dsn` is for asyncpg. `location` names the server and the database
+    without credentials."""
 
     dsn: str
     location: str
     user: str
     seconds: float = CONNECT_SECONDS
-    """How long a connection may take."""
+    """Maximum number of seconds to establish a connection."""
     server_settings: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def read_url(url: str, name: str = "DATABASE_URL") -> DatabaseAddress:
-    """Parse a database URL. Raises DatabaseUrlError. Its message begins with `name`, the variable
-    that holds the URL."""
+    """Return the address in a database URL. Raises DatabaseUrlError, whose message begins with
+    `name`: the variable that contains the URL."""
     try:
         parts = _split(url)
         query = _parse_query(parts)
@@ -126,7 +126,7 @@ def _parse_timeout(text: str) -> float:
 
 
 def _find_unsupported(query: dict[str, str]) -> Iterator[str]:
-    """Return the unsupported parameters, and remove optional parameters from `query`."""
+    """Yield the problems of unsupported parameters, and remove optional parameters from `query`."""
     for key, harmless in _OPTIONAL.items():
         if key in query and (value := query.pop(key)) not in harmless:
             yield (

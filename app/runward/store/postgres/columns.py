@@ -78,7 +78,7 @@ def partial_index(name: str, *columns: str, where: str) -> Index:
 
 
 def list_values(values: Iterable[str]) -> str:
-    """Return strings as an SQL list, for `IN`."""
+    """Return strings as a list in SQL, for `IN`."""
     return ", ".join(f"'{value}'" for value in sorted(values))
 
 
@@ -95,7 +95,7 @@ def take(alias: str, columns: Iterable[str]) -> dict[str, str]:
 
 
 def select_list(values: Mapping[str, str]) -> str:
-    """Return the list of a SELECT: each expression under its name."""
+    """Return the list of a SELECT, in which each expression has its name."""
     return ", ".join(f"{value} AS {name}" for name, value in values.items())
 
 
@@ -162,7 +162,7 @@ class RowMapping(Generic[T]):
 
 
 def _find_reader(hint: Any) -> Convert | None:
-    """Return the conversion to a field's type, if it needs one."""
+    """Return the conversion to a field's type, or None if no conversion is necessary."""
     if NoneType in get_args(hint):
         hint = next(kind for kind in get_args(hint) if kind is not NoneType)
     kind = getattr(hint, "__supertype__", hint)  # The type is a NewType.

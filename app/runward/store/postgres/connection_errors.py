@@ -1,4 +1,4 @@
-"""Explain why a connection to the database failed, in sentences."""
+"""Explanations of failed connections to the database."""
 
 import errno
 import socket
@@ -19,7 +19,7 @@ _REFUSALS: Final = {
     "42501": "lacks a right: {error}. Make the user the owner of the database, or run there: "
     'GRANT CREATE ON SCHEMA public TO "{user}"',
 }
-"""The reasons by SQLSTATE."""
+"""Explanations by SQLSTATE."""
 _OTHER_HOST: Final = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 _BUSY: Final = ("57P01", "57P03", "53300")
@@ -53,8 +53,8 @@ def explain_connection_errors(
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """Return the error, the error that SQLAlchemy wrapped, and the driver's own error, which is the
-    most specific."""
+    """Yield the error, the error that SQLAlchemy wrapped, and the driver's own error. The last one
+    is the most specific."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

@@ -1,4 +1,5 @@
-"""Connections. Statements use SQLAlchemy Core. Frequent statements are `text()` on AUTOCOMMIT."""
+"""Connections to the database. Statements use SQLAlchemy Core. Frequent statements are `text()` on
+AUTOCOMMIT."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -34,7 +35,8 @@ OUTAGE_RETRY_SECONDS: Final = 0.5
 """Seconds between two reads while PostgreSQL is unavailable."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 DRIVER: Final = "postgresql+asyncpg://"
-"""The prefix of SQLAlchemy's URL. The driver gets the address itself and reads it like libpq."""
+"""Prefix of the URL for SQLAlchemy. The driver gets the address separately and reads it like
+libpq."""
 _IDLE_TIMEOUT: Final = "30s"
 """How long a process that freezes in a transaction can hold its locks."""
 DATABASE_ERRORS: Final = (DBAPIError, exc.TimeoutError, OSError)

@@ -44,8 +44,8 @@ SETUP_SECONDS = 120.0
 """Maximum number of seconds to wait for another process that starts or stops the same server."""
 PROGRAM_SECONDS = 60
 UNREACHABLE_SECONDS = 2.0
-"""If a process with the pid has no socket for so many seconds, it is another program that got the
-pid of a dead server. This is used only where the system does not show the command of a process."""
+"""Number of seconds without a socket after which a process with the pid is another program, which
+got the pid of a dead server. Used only where the system does not show the command of a process."""
 _COMMANDS = Path("/proc/self/cmdline")
 ORPHAN_SECONDS = 20.0
 POLL_SECONDS = 0.02
@@ -121,7 +121,7 @@ def open_server(data_dir: Path, *, report: ReportProgress) -> "EmbeddedServer":
 
 
 class EmbeddedServer:
-    """A handle of one process for the running server."""
+    """One process's use of the running server."""
 
     def __init__(self, cluster: "Cluster", data_dir: Path, in_use: int) -> None:
         self._cluster = cluster
@@ -131,7 +131,8 @@ class EmbeddedServer:
         """The URL for SQLAlchemy, with the asyncpg driver."""
 
     async def stop(self) -> None:
-        """End the use. The last process stops the server. A second call does nothing."""
+        """End this process's use of the server. The last process stops the server. A second call
+        has no effect."""
         await asyncio.shield(asyncio.to_thread(self.close))
 
     def close(self) -> None:
@@ -225,7 +226,8 @@ class Cluster:
             time.sleep(POLL_SECONDS)
 
     def _wait_until_ready(self) -> bool:
-        """Wait for a server that is starting or stopping. False: no server uses this data."""
+        """Wait for a server that is starting or stopping, and return whether it is ready. Returns
+        False if no server uses this data."""
         begun = heard = time.monotonic()
         while (now := time.monotonic()) - begun < PROGRAM_SECONDS:
             if self._accepts_connections():
@@ -248,16 +250,16 @@ class Cluster:
         return False
 
     def _read_pid_file(self) -> list[str]:
-        """Read the pid file. Its first line is the pid. Its eighth line is the state: starting,
-        ready or stopping."""
+        """Return the lines of the pid file. The first line is the pid. The eighth line is the
+        state: starting, ready or stopping."""
         try:
             return (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return []
 
     def _read_pid(self) -> int | None:
-        """Return the process ID in the pid file, if that process is alive and, where this can be
-        checked, is this server."""
+        """Return the process ID in the pid file. Returns None if that process is not alive or,
+        where this can be checked, is not this server."""
         lines = self._read_pid_file()
         if not lines or not lines[0].isdigit():
             return None
@@ -337,7 +339,8 @@ def _setup_lock(data_dir: Path) -> Generator[None]:
 
 
 def _try_lock(lock: int) -> bool:
-    """Try to acquire the lock. False: another process holds a shared or exclusive lock."""
+    """Return whether the exclusive lock was acquired. Returns False if another process holds the
+    lock, shared or exclusive."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -85,8 +85,8 @@ def make_home(data_dir: Path, account: pwd.struct_passwd | None) -> Path:
 
 
 def _check_passage(folders: list[Path], account: pwd.struct_passwd) -> None:
-    """Check that the account can pass through every folder. The system checks it, because it also
-    applies access lists."""
+    """Raise EmbeddedError unless the account can pass through every folder. The system performs the
+    check, because it also applies access lists."""
     script = 'for f; do [ -x "$f" ] || { printf %s "$f"; exit 1; }; done'
     done = subprocess.run(
         ["/bin/sh", "-c", script, "sh", *map(str, folders)],
@@ -112,8 +112,9 @@ def socket_path(folder: Path) -> str:
 
 
 def choose_socket_folder(home: Path, account: pwd.struct_passwd | None) -> Path:
-    """Return the home itself. If the path of the socket would be too long, or contains a character
-    that separates folders in PostgreSQL's settings, return a private folder in /tmp."""
+    """Return the folder of the socket: `home`, or a private folder in /tmp. The latter is necessary
+    if the path of the socket would be too long, or contains a character that separates folders in
+    PostgreSQL's settings."""
     path = socket_path(home)
     if len(os.fsencode(path)) <= MAX_SOCKET_BYTES and not set(path) & set(",\"'\\"):
         return home
@@ -147,7 +148,7 @@ def find_programs(account: pwd.struct_passwd | None, report: ReportProgress) -> 
 
 
 def find_package() -> Path | None:
-    """Return the folder of the wheel with PostgreSQL. None: the wheel is not installed."""
+    """Return the folder of the wheel with PostgreSQL, or None if the wheel is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None

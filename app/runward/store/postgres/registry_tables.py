@@ -139,7 +139,7 @@ mcp_servers = Table(
     Column("secret_headers", LargeBinary),
     Column("oauth", LargeBinary),
     # The newest refresh token of a server that replaces it at each use, the number of replacements,
-    # and the time until which one process has claimed the next use.
+    # and the end of the claim under which one process may use it.
     Column("refresh_token", LargeBinary),
     Column("refreshes", Integer, nullable=False, server_default=text("0")),
     Column("refresh_claimed_until", TIMESTAMP),

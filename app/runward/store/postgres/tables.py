@@ -153,7 +153,7 @@ runs = Table(
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
     Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
     Column("available_at", TIMESTAMP, nullable=False, server_default=NOW),
-    # Changes by others than the worker, and the log.
+    # Changes by anyone other than the worker, and the event log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),
     Column("last_write_id", Uuid),
@@ -382,5 +382,5 @@ deployment = Table(
     Column("canary", LargeBinary, nullable=False),
     CheckConstraint("id", name="one_row"),
 )
-"""A single row. `canary` is encrypted with the secret key, so that each process can check its key
-when it starts."""
+"""The table has one row. `canary` is encrypted with the secret key, so that each process can check
+its key when it starts."""

@@ -1,4 +1,4 @@
-"""The registry of agents. A version never changes. Each update creates a new version."""
+"""The registry of agents. A version never changes: each update creates a new version."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ async def put_agent(
     metadata: JsonObject,
     replace: bool,
 ) -> RegisteredAgent | None:
-    """Create an agent, or with `replace` its next version. None: the name is taken, or with
-    `replace`, the agent does not exist."""
+    """Create an agent or, with `replace`, the next version of an existing agent. Returns None if
+    the name is taken or, with `replace`, if the agent does not exist."""
     spec: JsonObject = {
         "config": config_to_json(config),
         "description": description,
@@ -94,7 +94,7 @@ _AGENT: Final = select(agents).where(
     agents.c.name == bindparam("name"),
     agents.c.deleted_at.is_(None),
 )
-"""Created once, because it is executed whenever a run of an agent starts."""
+"""Built once, because it is executed whenever a run of an agent starts."""
 
 
 async def get_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
@@ -129,7 +129,8 @@ async def delete_agent(tx: Tx, project_id: ProjectId, name: str) -> bool:
 
 
 async def lock_agent(tx: Tx, project_id: ProjectId, name: str) -> RegisteredAgent | None:
-    """Return the agent, locked until the transaction ends."""
+    """Lock the agent until the transaction ends, and return it. Returns None if it does not
+    exist."""
     row = await tx.execute(_AGENT.with_for_update(), {"project_id": project_id, "name": name})
     found = row.one_or_none()
     return None if found is None else _agent_from_row(found)
@@ -144,7 +145,8 @@ async def list_versions(
     limit: int,
     descending: bool = True,
 ) -> list[RegisteredAgent]:
-    """Return a page of versions. `created_at` and `updated_at` are when the version was created."""
+    """Return a page of versions. `created_at` and `updated_at` are the creation time of the
+    version."""
     query = select(
         agent_versions,
         agent_versions.c.created_at.label("updated_at"),
@@ -169,7 +171,7 @@ async def list_agent_names(tx: Tx, project_id: ProjectId) -> set[str]:
 
 
 async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredAgent]:
-    """Return the agents that exist."""
+    """Return those of the agents that exist."""
     rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})
     return [_agent_from_row(row) for row in rows]
 
@@ -177,8 +179,8 @@ async def find_agents(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> li
 async def find_team(
     tx: Tx, project_id: ProjectId, handoffs: Sequence[str]
 ) -> tuple[dict[str, Member], list[str]]:
-    """Return the agents that `handoffs` lead to, directly or by their own handoffs, and the names
-    under which no agent is registered. Raises TeamTooLargeError."""
+    """Return the agents to which `handoffs` lead, directly or through their own handoffs, and the
+    names of missing agents. Raises TeamTooLargeError."""
     team: dict[str, Member] = {}
     missing: list[str] = []
     wanted = list(dict.fromkeys(handoffs))
@@ -196,7 +198,7 @@ async def find_team(
 
 
 async def find_missing(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[str]:
-    """Return the names under which no agent is registered."""
+    """Return those of `names` under which no agent is registered."""
     if not names:
         return []
     rows = await tx.execute(_AGENTS, {"project_id": project_id, "names": list(names)})

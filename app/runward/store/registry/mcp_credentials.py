@@ -1,5 +1,5 @@
-"""The credentials of MCP servers: encrypted, with the values of the project's secrets, and with
-refresh tokens that authorization servers replace."""
+"""The credentials of MCP servers. They are encrypted, and may refer to the project's secrets.
+Authorization servers may replace their refresh tokens."""
 
 import hashlib
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ HEADERS_COLUMN: Final = "mcp_servers.secret_headers"
 OAUTH_COLUMN: Final = "mcp_servers.oauth"
 REFRESH_COLUMN: Final = "mcp_servers.refresh_token"
 CLAIM_DURATION: Final = timedelta(seconds=20)
-"""Longer than the timeout of a request to an authorization server."""
+"""Duration of a claim. It exceeds the timeout of a request to an authorization server."""
 
 _HEADERS: Final = TypeAdapter[dict[str, str | SecretReference]](dict[str, str | SecretReference])
 _REPLACED: Final = TypeAdapter[dict[str, str]](dict[str, str])
@@ -67,8 +67,8 @@ def seal_credentials(
 def seal_refresh(
     vault: Vault, project_id: ProjectId, name: str, given: str, replaced_by: str
 ) -> bytes:
-    """Encrypt a refresh token that replaced the configured one. It is valid as long as the
-    configured token, or its secret, does not change."""
+    """Return an encrypted refresh token that replaced the configured token. It is valid until the
+    configured token, or its secret, changes."""
     text = compact({"of": _digest(given), "token": replaced_by})
     return vault.seal(text, column=REFRESH_COLUMN, project_id=project_id, row=name)
 
@@ -103,7 +103,7 @@ class StoredRefreshTokens:
         self._id = id_
 
     async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """Claim the refresh token. None: another process holds the claim. Raises
+        """Claim the refresh token. Returns None if another process holds the claim. Raises
         UnavailableError."""
         try:
             async with self._pool.begin() as tx:
@@ -132,7 +132,7 @@ class StoredRefreshTokens:
         await self._end(claim, refresh_token=sealed, refreshes=claim.version + 1)
 
     async def release(self, claim: RefreshClaim) -> None:
-        """Release the claim. The token was not replaced."""
+        """Release the claim without replacing the token."""
         await self._end(claim)
 
     async def _end(self, claim: RefreshClaim, **values: Any) -> None:

@@ -92,7 +92,8 @@ async def add_server(
 async def get_server(
     tx: Tx, project_id: ProjectId, name: str, *, lock: bool = False
 ) -> RegisteredServer | None:
-    """Return the server. `lock`: lock it until the transaction ends."""
+    """Return the server, or None if it does not exist. `lock`: lock the server until the
+    transaction ends."""
     query = select(mcp_servers).where(
         mcp_servers.c.project_id == project_id, mcp_servers.c.name == name
     )
@@ -118,8 +119,9 @@ async def update_server(
     listed: Sequence[ListedTool],
     refresh_token: bytes | None = None,
 ) -> RegisteredServer:
-    """Update a server that the caller has locked. `refresh_token`: as in `add_server`. None: the
-    stored token stays. It is used only if the configured token has not changed."""
+    """Update a server that the caller has locked. `refresh_token`: encrypted, if listing the tools
+    replaced the configured token. If it is None, the stored token is kept, and is valid if it
+    replaced the same configured token."""
     replaced: dict[str, Any] = {}
     if refresh_token is not None:
         replaced = {"refresh_token": refresh_token, "refreshes": mcp_servers.c.refreshes + 1}
@@ -151,8 +153,8 @@ async def store_session_list(
     listed: Sequence[ListedTool],
     make_secret: Callable[[], str],
 ) -> int:
-    """Store the tools that a session with the server has listed, and return the number of tools
-    that changed. `key`: the project, name, ID and version of the session's registration. If the
+    """Store the tools that a session with the server has listed, and return the number of new and
+    changed tools. `key`: the project, name, ID and version of the session's registration. If the
     registration has changed since, nothing is stored. Raises AlreadyExistsError."""
     project_id, name, id_, version = key
     former = await get_server(tx, project_id, name, lock=True)
@@ -165,8 +167,8 @@ async def store_session_list(
 
 
 async def delete_server(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    """Delete the server and its tools. Versions of its tools stay for the runs that used them.
-    False: there is no such server."""
+    """Delete the server and its tools. Versions of its tools are kept for the runs that used them.
+    Returns False if the server does not exist."""
     gone = await tx.execute(
         delete(mcp_servers)
         .where(mcp_servers.c.project_id == project_id, mcp_servers.c.name == name)

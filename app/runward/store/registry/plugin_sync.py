@@ -1,7 +1,8 @@
-"""Tools of plugins in the registry. Every project has all of them.
+"""The tools of plugins in the registry. Every project has all of them.
 
-Their definition is the code of the process that started last, with the project's settings for them.
-If a project registered its own tool with the same name, this tool stays unchanged.
+The definition of each tool comes from the code of the process that started last, and from the
+project's settings for it. If a project has registered a tool with the same name, the project's tool
+is not changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ from runward.store.registry.tool_registry import RegisteredTool
 log = structlog.get_logger()
 
 LOCK_KEY: Final = 0x52756E77506C7567
-"""ID of the transaction's advisory lock: "RunwPlug" in ASCII."""
+"""Key of the transaction's advisory lock: "RunwPlug" in ASCII."""
 ROWS_AT_ONCE: Final = 5_000
 
 _DIFFERENT: Final = text(
@@ -67,7 +68,8 @@ _PUT: Final = text(
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """A tool to write. `seen`: the version that it replaces. None: the tool does not exist yet."""
+    """A tool to write. `replaced_version`: the version that it replaces. None: the tool does not
+    exist yet."""
 
     project_id: UUID
     name: str
@@ -82,8 +84,9 @@ async def sync_plugins(
     make_secret: Callable[[], str],
     project_id: UUID | None = None,
 ) -> int:
-    """Write the tools of plugins, and return the number of new and changed tools. None: in every
-    project. Only one process at a time does this. Each changed tool gets a new version."""
+    """Write the tools of plugins, and return the number of new and changed tools. If `project_id`
+    is None, write them in every project, in one process at a time. Each changed tool gets a new
+    version."""
     if not specs:
         return 0
     if project_id is None:
@@ -111,8 +114,8 @@ async def override_settings(
     settings: Mapping[str, JsonValue],
 ) -> RegisteredTool | None:
     """Change a project's settings for a plugin's tool, and create the tool's next version. Null
-    restores the value of the code. The caller has locked the tool. None: the tool does not
-    exist."""
+    restores the value in the code. The caller has locked the tool. Returns None if the tool does
+    not exist."""
     found = select(tools.c.version, tools.c.overrides).where(
         tools.c.project_id == project_id,
         tools.c.name == code.name,

@@ -23,8 +23,8 @@ _GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
     """A policy. `generations`: the valid generations of the signing secret, newest first.
-    `former_seconds`: how long the second one remains valid. `version` counts the updates. It is 0
-    if the policy was never set."""
+    `former_seconds`: how many seconds the second one remains valid. `version`: the number of
+    updates, 0 if the policy was never set."""
 
     hooks: tuple[Hook, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
@@ -35,7 +35,7 @@ class StoredPolicy:
 
     @property
     def checks_results(self) -> bool:
-        """Return whether a guardrail or hook of the policy checks results of calls."""
+        """Return whether any guardrail or hook receives results of calls."""
         return any(one.stage == "output" for one in self.guardrails) or any(
             one.on == "after_tool" for one in self.hooks
         )

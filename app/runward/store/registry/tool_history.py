@@ -1,4 +1,4 @@
-"""The calls of a tool in all runs of a project. Only reads, without locks."""
+"""The calls of a tool in all runs of a project. The queries lock nothing."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,15 +13,15 @@ from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.postgres.db import Tx
 
 MAX_COUNTED: Final = 100
-"""Maximum number of calls in the statistics."""
+"""Maximum number of calls in the statistics, newest first."""
 MESSAGE_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
     """A row of the tool-call log without arguments and output. `agent`: the agent that made the
-    call. `duration_ms`: the duration of its last attempt. `said`: at most MESSAGE_CHARACTERS of the
-    text for operators or, if there is none, of the output."""
+    call. `duration_ms`: the duration of its last attempt. `message`: at most MESSAGE_CHARACTERS of
+    the detail for operators or, if there is none, of the output."""
 
     id: UUID
     run_id: RunId
@@ -41,9 +41,9 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolFigures:
-    """Statistics of the newest calls: the number of all calls, of failed calls, and of calls that
-    were sent and have ended. The durations are those of last attempts in milliseconds. None if
-    there are no such calls."""
+    """Statistics of the newest calls: numbers of all calls, of failed calls, and of calls that were
+    sent and have ended. The latter are `timed`. The percentiles are of the durations of their last
+    attempts in milliseconds, or None if there are no such calls."""
 
     calls: int
     failed: int

@@ -1,4 +1,4 @@
-"""The registry of tools. A version never changes. Each update creates a new version."""
+"""The registry of tools. A version never changes: each update creates a new version."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -56,8 +56,8 @@ _TOOL: Final = (
 async def add_tool(
     tx: Tx, vault: Vault, project_id: ProjectId, spec: ToolSpec, secret: str
 ) -> RegisteredTool | None:
-    """Register a tool. The name of a deleted tool can be used again, and its version numbers
-    continue. None: the name is taken."""
+    """Register a tool, and return it. The name of a deleted tool can be used again, and its version
+    numbers continue. Returns None if the name is taken."""
     sealed = vault.seal(secret, column=SECRET_COLUMN, project_id=project_id, row=spec.name)
     made = upsert(tools).values(
         project_id=project_id, name=spec.name, id=mint(), version=1, secret=sealed
@@ -94,7 +94,8 @@ async def get_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool |
 
 
 async def lock_tool(tx: Tx, project_id: ProjectId, name: str) -> RegisteredTool | None:
-    """Return the tool, locked until the transaction ends."""
+    """Lock the tool until the transaction ends, and return it. Returns None if it does not
+    exist."""
     found = select(tools.c.name).where(tools.c.project_id == project_id, tools.c.name == name)
     await tx.execute(found.with_for_update())
     return await get_tool(tx, project_id, name)
@@ -127,7 +128,7 @@ async def list_names_by_type(tx: Tx, project_id: ProjectId, types: Sequence[str]
 
 
 async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> list[RegisteredTool]:
-    """Return the tools that exist."""
+    """Return those of the tools that exist."""
     query = _TOOL.where(tools.c.project_id == project_id, tools.c.name.in_(names))
     return [_tool_from_row(row) for row in await tx.execute(query)]
 
@@ -143,16 +144,16 @@ async def update_tool(
 
 
 async def delete_tool(tx: Tx, project_id: ProjectId, name: str) -> bool:
-    """Delete the tool. Its versions stay for the runs that used them. False: there is no such
-    tool."""
+    """Delete the tool. Its versions are kept for the runs that used them. Returns False if the tool
+    does not exist."""
     return await _update_row(tx, project_id, name, deleted_at=func.clock_timestamp())
 
 
 async def rotate_secret(
     tx: Tx, vault: Vault, project_id: ProjectId, name: str, secret: str
 ) -> bool:
-    """Rotate the signing secret. The previous secret also signs for ROTATION_OVERLAP. False: the
-    tool does not exist."""
+    """Rotate the signing secret. The previous secret also signs for ROTATION_OVERLAP. Returns False
+    if the tool does not exist."""
     return await _update_row(
         tx,
         project_id,
@@ -195,8 +196,8 @@ def _tool_from_row(row: Any) -> RegisteredTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolVersion:
-    """A version of a tool. `secrets`: the secrets that sign its requests now, newest first.
-    `former_seconds`: how long the second one remains valid."""
+    """A version of a tool. `secrets`: the secrets that now sign its requests, newest first.
+    `former_seconds`: how many seconds the second one remains valid."""
 
     spec: ToolSpec
     version: int
@@ -219,8 +220,8 @@ _VERSIONS: Final = text(
 async def read_versions(
     tx: Tx, vault: Vault, project_id: ProjectId, wanted: Sequence[tuple[str, int]]
 ) -> list[ToolVersion]:
-    """Return the versions that exist, with the secrets that sign their requests now, newest
-    first."""
+    """Return those of the versions that exist, with the secrets that now sign their requests,
+    newest first."""
     names, versions = [name for name, _ in wanted], [version for _, version in wanted]
     rows = await tx.execute(
         _VERSIONS, {"project_id": project_id, "names": names, "versions": versions}
@@ -240,8 +241,8 @@ async def read_versions(
 async def read_hosted_kinds(
     tx: Tx, project_id: ProjectId, names: Sequence[str]
 ) -> dict[str, HostedToolKind | None]:
-    """Return the kind by which a provider knows each existing tool. None: no provider runs the
-    tool."""
+    """Return the kind by which a provider knows each existing tool. The kind is None if no provider
+    runs the tool."""
     rows = await tx.execute(
         select(tools.c.name, tool_versions.c.spec["hosted"]["kind"].as_string().label("kind"))
         .join_from(tools, tool_versions, _CURRENT)
@@ -290,11 +291,11 @@ async def list_webhook_tools(tx: Tx, limit: int) -> list[WebhookToolAddress]:
     return [WebhookToolAddress(row.name, row.url, row.about or {}) for row in found]
 
 
-# The values of headers are encrypted separately in the stored specification of a tool.
+# Values of headers are encrypted separately in the stored specification of a tool.
 
 
 class SecretKeyNeededError(OperatorError):
-    """A migration must encrypt values and has no key."""
+    """Raised if a migration must encrypt values and has no key."""
 
     def __init__(self) -> None:
         super().__init__(

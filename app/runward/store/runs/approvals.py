@@ -1,4 +1,5 @@
-"""Read approvals, and store decisions. `runward.domain.run.approvals` applies decisions."""
+"""Stored approvals: queries for the inbox, and the rows of decisions.
+`runward.domain.run.approvals` applies decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,8 +37,9 @@ from runward.store.postgres.tables import api_keys, approvals, remembered_decisi
 
 @dataclass(frozen=True, slots=True)
 class RootRun:
-    """The run that a client started: the run that made the call, or its topmost ancestor. `input`:
-    at most INPUT_CHARACTERS of the last user message. None: there is no user message."""
+    """The run that a client started: the run of the call, or its topmost ancestor. `input`: the
+    text of the last user message in its input, at most MAX_INPUT_CHARACTERS characters. None if
+    there is no such message."""
 
     id: RunId
     agent: str | None
@@ -48,12 +50,12 @@ class RootRun:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """An approval. `decision`: the body of the accepted decision, without its digest. `expired`:
-    its time has passed, even if no sweep has closed it yet. `path`: the agents of the child runs
-    from the started run, or the run in the request, to the run that made the call. Empty if that is
-    the same run. `run`, `model_message` and the name of the deciding key are None if the query did
-    not read them. `model_message`: at most INPUT_CHARACTERS of the response that requested the
-    call."""
+    """An approval. `decision`: the request body of the accepted decision, without its digest.
+    `expired`: whether `expires_at` has passed. The status may still be pending. `path`: the agents
+    from the run that a client started or requested down to the run of the call. It is empty if both
+    are the same run. `model_message`: the text of the response that requested the call, at most
+    MAX_INPUT_CHARACTERS characters. `run`, `decider_name` and `model_message` are None if they were
+    not queried."""
 
     id: ApprovalId
     run_id: RunId
@@ -175,8 +177,8 @@ async def search(
     limit: int,
     descending: bool = False,
 ) -> list[Approval]:
-    """Return approvals in the order of their creation. `run_id`: only those of this run and its
-    child runs at any depth."""
+    """Return a page of approvals, in the order in which they were requested. `run_id`: return only
+    approvals of this run and of its child runs at all levels."""
     query = _select_approvals(project_id)
     if status is not None:
         query = query.where(approvals.c.status == status)
@@ -219,7 +221,7 @@ def decisions_to_rows(
 
 
 async def cancel(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> None:
-    """Close a pending approval for which no call waits any more."""
+    """Cancel a pending approval for which no call waits any more."""
     await tx.execute(
         update(approvals)
         .where(
@@ -278,8 +280,8 @@ def _approval_with_run(row: Any) -> Approval:
 
 
 def approval_from_row(row: Any, prefix: str = "", *, path: Sequence[str] | None = None) -> Approval:
-    """Return an approval from the columns of `approvals`, whose names begin with `prefix`. `path`:
-    replaces the path of its run."""
+    """Return an approval from the columns of `approvals`. `prefix`: the prefix of the columns'
+    labels. `path`: replaces the path of the run."""
     fields = {
         name.removeprefix(prefix): value
         for name, value in row._mapping.items()

@@ -1,5 +1,4 @@
-"""Results from the client for calls that wait for it: the result of a client tool, or the input
-that a tool requests."""
+"""Results that clients submit: the results of client tools, and the input that tools request."""
 
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId, RunId
@@ -30,9 +29,9 @@ async def submit_result(
     *,
     project_has_checks: bool = False,
 ) -> None:
-    """Store the client's result or input. The first one is accepted. Repeating it has no effect,
-    and a different one is a conflict. `project_has_checks`: the project has guardrails or hooks
-    that check results, as in callbacks. Raises AppErrors."""
+    """Store the client's result or input. The first one counts. If the client sends the same one
+    again, it is accepted. `project_has_checks`: whether the project has guardrails or hooks that
+    check results. Raises AppErrors, such as ResultAlreadyGivenError for a different result."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
@@ -40,7 +39,7 @@ async def submit_result(
     if call.version is None:
         raise e.CallNotWaitingError
     if call.version == UNREGISTERED and call.phase not in CLIENT_PHASES:
-        return _check_repeated(call, answer)  # The run's current agent may not have this tool.
+        return _check_repeated(call, answer)  # The run's current agent may not have the tool.
     tool = await load_tool(tx, vault, state, call)
     if tool.spec.type != "client" and call.exchange is None:
         raise e.CallNotWaitingError
@@ -60,8 +59,8 @@ async def submit_result(
 
 
 def _check_repeated(call: Call, answer: Answer) -> None:
-    """Raise an AppError unless the client has sent the same result before. The call does not wait
-    for it."""
+    """Raise an AppError unless the client has already sent the same result. The call does not wait
+    for a result."""
     match compare_with_earlier_answer(call, answer):
         case True:
             return

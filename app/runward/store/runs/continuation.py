@@ -1,4 +1,4 @@
-"""Continue a stopped run: a new run that begins with the conversation of the stopped one."""
+"""Continued runs: new runs that begin with the conversation of an incomplete run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,9 +73,9 @@ _INPUT_NEEDED: Final = "is required, because the model has already given its fin
 
 @dataclass(frozen=True, slots=True)
 class PreparedContinuation:
-    """A continuation to accept. `session_id`: the run needs a place in this session before it is
-    accepted. `agent`: the current agent of the previous run, which can differ from the agent that
-    it was started with."""
+    """A continued run that is not accepted yet. `session_id`: the session in which it needs a slot
+    before it is accepted. `agent`: the agent that continues the run. After a handoff, it is not the
+    agent that started the run."""
 
     run: NewRun
     session_id: SessionId | None
@@ -90,8 +90,8 @@ async def prepare(
     turns: int | None,
     messages: Sequence[Item],
 ) -> PreparedContinuation:
-    """Return the run that continues this one, before it is accepted. `turns`: maximum number of
-    additional turns. None: the limit of the previous run. Raises AppErrors."""
+    """Return the run that continues this run. It is not accepted yet. `turns`: maximum number of
+    new turns. If `turns` is None, the limit of the incomplete run applies. Raises AppErrors."""
     found = await queries.load(tx, project_id, run_id)
     if found is None:
         raise e.RunNotFoundError

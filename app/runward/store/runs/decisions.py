@@ -1,5 +1,5 @@
-"""Decide and expire approvals. Each function locks the run, applies the decision, and queues the
-run in the same transaction."""
+"""Decisions about approvals. Each one locks the run, applies the decision, and queues the run in
+one transaction."""
 
 from dataclasses import replace
 
@@ -28,8 +28,9 @@ async def decide(
     decision: Decision,
     approver: str,
 ) -> Approval:
-    """Decide an approval. Only the first decision is accepted. A repeated decision gets the same
-    response. Raises AppErrors."""
+    """Decide an approval, and return it. Only one decision is applied. A repeated identical
+    decision returns the same approval. Raises AppErrors, such as ApprovalAlreadyDecidedError for a
+    different decision."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         raise e.ApprovalNotFoundError
@@ -58,7 +59,8 @@ async def decide(
 
 
 async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:
-    """Return an approval that was closed before its run was locked."""
+    """Return an approval that was closed before its run was locked. If its row is still pending,
+    return it as cancelled, because no call waits for it."""
     asked = await approvals.get(tx, project_id, approval_id)
     assert asked is not None
     pending = asked.status is ApprovalStatus.PENDING
@@ -72,16 +74,16 @@ def _check_edit(state: RunState, tool: CompiledTool, edit: EditDecision) -> None
 
 
 def is_abandoned(asked: Approval, state: RunState) -> bool:
-    """Return whether no call waits for this approval. The run has ended, or its call was
-    settled."""
+    """Return whether no call waits for this approval: the run has ended, or its call was settled or
+    has another approval."""
     call = state.calls.get(CallId(asked.call_id))
     waits = CallPhase.AWAITING_APPROVAL, asked.id
     return call is None or (call.phase, call.approval_id) != waits
 
 
 def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
-    """Return the approval if the repeated decision is the same. If not, raise the error that
-    contains the first decision."""
+    """Return the approval if its decision was the same. Otherwise raise ApprovalAlreadyDecidedError
+    with the decision that was applied."""
     again = encode_decision(decision)
     if asked.decision is not None and is_same_json(asked.decision, again):
         return asked

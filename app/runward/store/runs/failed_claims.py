@@ -1,4 +1,4 @@
-"""Handle failed claims: queue their runs again, and claim the runs one by one."""
+"""Recovery from failed claims: runs are returned to the queue, and claimed again one by one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -67,7 +67,7 @@ async def claim_one_by_one(
         except DATABASE_ERRORS as error:
             if is_outage(error) and not is_statement_timeout(error):
                 raise  # Raised, so that the complete claim is undone.
-            # The lease of the run expires.
+            # The run stays claimed until its lease expires.
             log.warning("claim_failed", run=format_id(Prefix.RUN, held.run_id), **log_fields(error))
             continue
         if state is not None:

@@ -90,8 +90,8 @@ _HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward
 
 
 async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
-    """Wake the parent of a child run that has ended, so that it reads the result, and queue all
-    runs above it again."""
+    """Wake the parent of a child run that has ended, so that it reads the child run's result, and
+    requeue all ancestors. Does nothing if `lineage` is None."""
     if lineage is None:
         return
     await requeue_ancestors(tx, project_id, lineage.ancestors)
@@ -106,8 +106,8 @@ async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[R
 
 
 async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequence[RunId]) -> None:
-    """Park the idle runs among `candidates`, after a run below them started to wait. `candidates`:
-    topmost run first."""
+    """Change the idle runs among `candidates` to `requires_action`, because a run below them now
+    waits. `candidates`: IDs of runs, topmost first."""
     idle: list[RunId] = []
     for run_id in reversed(candidates):
         run = {"project_id": project_id, "id": run_id}
@@ -126,7 +126,7 @@ async def mark_idle_ancestors(tx: Tx, project_id: ProjectId, candidates: Sequenc
 async def merge_state(
     tx: Tx, project_id: ProjectId, session_id: SessionId, delta: JsonObject
 ) -> None:
-    """Merge changes into the state of the session. Null removes a key."""
+    """Merge `delta` into the state of the session. A value of null removes the key."""
     kept, removed = split_state_delta(delta)
     values: dict[str, Any] = {"project_id": project_id, "id": session_id}
     await tx.execute(_MERGE_STATE, values | {"set": compact(kept), "removed": removed})

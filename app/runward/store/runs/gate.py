@@ -1,4 +1,5 @@
-"""The gate: how a worker writes a leased run. Many runs share one commit."""
+"""The gate: the statement with which a worker writes the runs that it has leased. Many runs share
+one commit."""
 
 import asyncio
 from collections import deque
@@ -27,8 +28,8 @@ from runward.store.runs.related_changes import RelatedChanges
 T = TypeVar("T")
 R = TypeVar("R")
 FlushResult: TypeAlias = R | BaseException | asyncio.Task[R]
-"""The result of an entry. If it is a task, the entry could not be written in the batch, and the
-task writes it separately."""
+"""The result of an entry, its error, or a task. A task writes an entry that could not be written
+together with the others."""
 
 MAX_BATCH: Final = 256
 """Maximum number of entries in one flush."""
@@ -37,8 +38,8 @@ _PARKING_MOVES: Final = (Move.PARK, Move.DEFER)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The status that a step gives the run. `output` and the fields after it apply only to final
-    statuses. `delay`: when a released run can be claimed again."""
+    """The change of a run's status in a step. `delay`: the time after which a released run may be
+    claimed again. The output, the error and the other fields are set only for terminal moves."""
 
     move: Move
     output: JsonValue = None
@@ -47,20 +48,19 @@ class Ending:
     incomplete_details: IncompleteDetails | None = None
     delay: timedelta = timedelta(0)
     keep_claim: bool = False
-    """Whether the worker gives the run back. Then the claim does not count as a claim without
-    progress."""
+    """Whether the claim is undone, so that it does not count as a claim without progress."""
     escalated: bool = False
     """For a child run: whether its end also ends the workflow that it is a step of."""
     refused_stage: Stage | None = None
-    """The stage of a guardrail that rejected the run's input or output. The session does not store
+    """The stage of a guardrail that rejected the run's input or output. The session does not keep
     the rejected content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write of one leased run. `expected_version`: the version on which the step was decided,
-    if it starts something, parks or finishes. None if the step only records events that have
-    happened."""
+    """One write of one leased run. `expected_version`: the version of the run on which the step was
+    decided. Set if the step starts something, or parks or ends the run. None if the step records
+    something that has already happened."""
 
     project_id: ProjectId
     run_id: RunId
@@ -70,7 +70,7 @@ class Step:
     turn: int
     usage: Usage
     agent: str | None = None
-    """The name of the agent that continues the run."""
+    """Name of the agent that continues the run."""
     ending: Ending | None = None
     related: RelatedChanges | None = None
 
@@ -122,7 +122,7 @@ _STEPS: Final = recordset(
 # late writes only once. Write IDs of two claims are never compared: every process starts at a
 # random number, and `already` requires the same fence as well.
 def _write_steps(skip: str = "") -> TextClause:
-    """Return the statement. `skip`: what happens to locked runs."""
+    """Return the statement. `skip`: the locking clause for runs that are already locked."""
     return text(
         f"""
 WITH s AS (
@@ -238,9 +238,9 @@ def _step_to_row(step: Step, write_id: UUID) -> dict[str, Any]:
 
 
 class GroupCommit(Generic[T, R]):
-    """Groups commits. `flush` gets up to MAX_BATCH entries and returns one result or error for
-    each. At shutdown, waiting entries are cancelled. It is then unknown whether they were
-    committed."""
+    """Combines entries into batches of at most MAX_BATCH. `flush` writes a batch, and returns one
+    result or error for each entry. On exit, all callers that still wait are cancelled. It is
+    unknown whether their entries were committed."""
 
     def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[FlushResult[R]]]]):
         self._flush = flush
@@ -264,7 +264,7 @@ class GroupCommit(Generic[T, R]):
             future.cancel()
 
     async def __call__(self, entry: T) -> R:
-        """Return when the entry is committed, or raise its error."""
+        """Return the result after the entry is committed. Raises the error of the entry."""
         assert self._task is not None
         assert not self._task.done(), "nothing is committed before the beginning or after the end"
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Functions for a run that the caller has locked: read, resume and end it."""
+"""Operations on locked runs: load, resume and end them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,8 @@ async def end_run(
     incomplete: IncompleteDetails | None = None,
     void_lease: bool = False,
 ) -> Closed:
-    """Settle open calls, add the last event, wake the parent, and finish the session's turn."""
+    """End the run: settle its open calls, add its last event, wake its parent, and let the
+    session's next run begin. Returns the calls whose tools must be notified."""
     changes = Changes()
     state = close_open_calls(state, changes, reason)
     data: RunEndedData = {}
@@ -80,8 +81,8 @@ async def lock_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunSta
 
 
 async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> CompiledTool:
-    """Load the version of the call's tool. It exists, because versions are never deleted and calls
-    of unregistered tools never wait here."""
+    """Return the tool version for which the call was made. Versions are never deleted. The only
+    unregistered tools whose calls wait for results from outside are functions of the request."""
     assert call.version is not None
     if call.version == UNREGISTERED:
         return build_function_tools(state.config)[call.tool]

@@ -1,7 +1,7 @@
-"""End runs whose stored data cannot be read, with SQL only.
+"""The quarantine of runs whose stored data cannot be read. Such runs are ended by SQL alone.
 
-A value can be nested too deeply, or a run can be larger than PostgreSQL can return. Such a run must
-not crash the process that loads it, and must not stay open.
+A value may be nested too deep, or a run may be too large for PostgreSQL to return. Such data must
+not stop the process that reads it, and must not keep the run open forever.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ _ERROR: Final[JsonObject] = {
     "message": RunUnreadableError.text,
 }
 _REASONS: Final = {Move.FAIL: CallReason.RUN_ENDED, Move.CANCEL: CallReason.RUN_CANCELLED}
-# The caller has locked the run. No JSON is returned from the database.
+# The caller has locked the run. The statement returns no JSON, because JSON may be unreadable.
 _END: Final = text(
     f"""
 WITH h AS (
@@ -75,14 +75,14 @@ SELECT h.* FROM h CROSS JOIN hint"""
 
 
 class Quarantine:
-    """Ends unreadable runs. `count`: the number of runs that this process has ended."""
+    """Ends unreadable runs. `count`: number of runs that this process has ended."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self.count = 0
 
     async def end(self, project_id: ProjectId, run_id: RunId, move: Move = Move.FAIL) -> None:
-        """End the run if it is open. `move`: FAIL, or CANCEL if a client requested it."""
+        """End the run if it is open. `move`: FAIL, or CANCEL if a client cancelled the run."""
         async with self._engine.begin() as tx:
             ended = await end_unreadable(tx, project_id, run_id, move)
         if ended:
@@ -91,9 +91,9 @@ class Quarantine:
 
 
 async def end_unreadable(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -> bool:
-    """End the run and settle its open calls and approvals, like
-    `runward.store.runs.locked_run.end`, without loading it. False: it has already ended, or does
-    not exist. Its session stores none of its items."""
+    """End the run without loading it, and settle its open calls and approvals, like
+    `runward.store.runs.locked_run.end_run`. Its session keeps none of its items. Returns False if
+    there is no open run with this ID."""
     await queries.lock_runs(tx, project_id, run_id)
     reason, error = _REASONS[move], _ERROR if move is Move.FAIL else None
     unsent = texts.CANCELLED if move is Move.CANCEL else texts.RUN_ENDED

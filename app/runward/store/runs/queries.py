@@ -1,4 +1,4 @@
-"""Queries on runs: accept, load, lock, and change them from outside. No query commits."""
+"""Queries that load, lock and change runs without a lease. None of them commits."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -25,7 +25,8 @@ _UNREADABLE: Final = (
     RecursionError,
     MemoryError,
 )
-"""Errors that parsing an invalid row raises. No version of Runward writes such rows."""
+"""Exceptions that parsing a row may raise if the row contains unexpected data. No version of
+Runward should have written such data."""
 
 # JSON is selected as text and parsed by the codec, row by row. A value that cannot be parsed then
 # affects only its own run.
@@ -80,7 +81,7 @@ LOCK: Final = text(
     " || coalesce((SELECT ancestors FROM runs WHERE project_id = :project_id AND id = :of), '{}'))"
     " ORDER BY id FOR UPDATE"
 )
-"""The runs `ids` and all runs above the run `of`, always in the same order."""
+"""Locks the runs in `ids` and all ancestors of the run `of`, always in the same order."""
 _STEPS: Final = recordset(
     runs,
     "steps",
@@ -116,7 +117,7 @@ SELECT g.last_seq FROM g CROSS JOIN hint"""
 
 
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
-    """Load the current state of the run. None: the run does not exist. Raises
+    """Return the current status and state of the run, or None if the run does not exist. Raises
     RunUnreadableError."""
     values = {"project_id": project_id, "id": run_id}
     try:
@@ -129,7 +130,7 @@ async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus,
 
 
 def parse_state(row: RowMapping) -> RunState:
-    """Parse a row of STATE. Raises RunUnreadableError."""
+    """Return the state of a row of STATE. Raises RunUnreadableError."""
     try:
         return codec.state_from_row(dict(row))
     except _UNREADABLE as error:
@@ -139,7 +140,8 @@ def parse_state(row: RowMapping) -> RunState:
 async def lock_and_load(
     tx: Tx, project_id: ProjectId, run_id: RunId
 ) -> tuple[RunStatus, RunState] | None:
-    """Return the run, locked together with all runs above it until the transaction ends."""
+    """Lock the run and all its ancestors until the transaction ends. Returns the status and the
+    state of the run, or None if the run does not exist. Raises RunUnreadableError."""
     await lock_runs(tx, project_id, run_id)
     return await load(tx, project_id, run_id)
 
@@ -174,8 +176,8 @@ async def change_run(
     cancel_requested: bool = False,
     closed: Sequence[dict[str, Any]] = (),
 ) -> int:
-    """Write a change that does not come from the lease's holder, and return the number of the last
-    event. The caller has locked the run."""
+    """Write changes that were not made by the holder of the lease, and return the sequence number
+    of the last event. The caller has locked the run."""
     target = None if move is None else MOVES[move].target
     head = {
         "project_id": state.project_id,

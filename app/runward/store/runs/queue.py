@@ -1,4 +1,4 @@
-"""The queue of runs: accept runs into it, and claim them under a new fence."""
+"""The queue of runs. Runs are accepted into it, and claimed under a new fence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,14 +28,14 @@ MAX_CLAIMS: Final = 3
 """Number of claims without progress after which a run is quarantined. The workers of these claims
 ended or froze."""
 MAX_LOST_LEASES: Final = 10
-"""Number of claims without progress for claims whose workers stayed alive, but were too slow to
-keep the lease."""
+"""Number of lost leases without progress after which a run is quarantined. The workers of these
+claims continued to run, but were too slow to renew the leases."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to accept. `lease`: the accepting process claims it in the same commit. `waits`: no
-    worker claims it before the earlier runs of its session have ended."""
+    """A run to accept. `lease`: whether the accepting process also claims the run. `waits`: whether
+    the run waits until the earlier runs of its session have ended."""
 
     state: RunState
     """The state before the first event. Its version and fence are those of a new run."""
@@ -46,7 +46,7 @@ class NewRun:
     lease: bool = False
     waits: bool = False
     idempotency: tuple[str, str, str] | None = None
-    """The key, the route and the body's digest."""
+    """The idempotency key, the route, and the digest of the body."""
 
     @property
     def id(self) -> RunId:
@@ -117,8 +117,8 @@ ACCEPT_TOGETHER: Final = _accept(
     "hurry AS MATERIALIZED (SELECT set_config('lock_timeout', '100ms', true)), ",
     "hurry CROSS JOIN ",
 )
-"""For the runs of several requests. It fails if it has to wait long, for example for another
-transaction that holds one of the keys."""
+"""Accepts the runs of several requests together. The statement fails if it waits for more than 100
+ms, for example because another transaction holds one of the idempotency keys."""
 
 
 def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
@@ -154,15 +154,16 @@ def _row(new: NewRun) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRun:
-    """An accepted run. `tool_versions`: the versions of the run's tools in the accepting commit."""
+    """A run that was accepted. `tool_versions`: the versions of the run's tools at the time of the
+    commit."""
 
     at: datetime
     tool_versions: dict[str, int]
 
 
-# If a row changes after the statement began, its newest version is locked, but the tool-call log
-# and the history are read in their previous versions (READ COMMITTED). `consistent`: this has not
-# happened. `b` is the row in its previous version.
+# If a row changes after the statement began, the statement locks the new version, but reads the
+# calls and the conversation as they were before (READ COMMITTED). In this case, `consistent` is
+# false. `b` is the row as it was before.
 CLAIM_STEPS: Final = f"""
 WITH c AS (
   SELECT project_id, id FROM runs
@@ -217,8 +218,8 @@ def make_mark() -> UUID:
 
 
 async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> ClaimedRuns:
-    """Claim up to `count` runs, oldest first, under a new fence, and load them. `mark`: for
-    `return_claims`."""
+    """Claim up to `count` runs under new fences, oldest first, and load them. `mark`: the value by
+    which `return_claims` finds the runs."""
     rows = (await tx.execute(CLAIM, claim_values(count, lease, mark))).mappings().all()
     claimed = ClaimedRuns()
     for row in rows:
@@ -239,6 +240,6 @@ def claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, A
 
 
 async def load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:
-    """Load the run. None: the lease was lost."""
+    """Load the run. Returns None if the lease is already lost."""
     found = await load(tx, held.project_id, held.run_id)
     return None if found is None or found[1].fence != held.fence else found[1]

@@ -1,7 +1,8 @@
-"""The rows that a step writes, as JSON, and the SQL that inserts them if a gate allows it.
+"""The rows of a step as JSON, and the SQL that inserts them.
 
-Every write to a run is one statement. Its CTE `g` updates the head row and returns `project_id, id,
-last_seq, k, at`. The records are joined to `g`. If `g` returns no row, nothing is written.
+Every writer of a run uses one statement. Its CTE `g` changes the run's row and returns `project_id,
+id, last_seq, k, at`. The records are joined to `g`. If `g` returns no row for a run, nothing is
+written for it.
 """
 
 from collections.abc import Iterable
@@ -97,8 +98,8 @@ class Records:
     closed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def add(self, run: RunId, changes: Changes) -> None:
-        """Add the rows of a run, without its child runs and shared state, which only a worker's
-        step writes."""
+        """Add the rows of a run. Child runs and shared state are not included, because only the
+        steps of workers change them."""
         self.events += [
             {"run": run, "n": number, "type": event.type, "data": event.data}
             for number, event in enumerate(changes.events, start=1)
@@ -155,7 +156,8 @@ def rows_to_json(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def format_hint(ids: Iterable[UUID]) -> str:
-    """Return the payload of a NOTIFY: the runs that changed, or `*` if they exceed PostgreSQL's
-    limit of 8,000 bytes. It is a hint: readers read the database."""
+    """Return the payload of a NOTIFY: the IDs of the changed runs. If the payload would exceed
+    PostgreSQL's limit of 8,000 bytes, return `*`. Readers use it only as a hint, and read the
+    database."""
     listed = ",".join(run_id.hex for run_id in ids)
     return listed if len(listed) < 7900 else "*"

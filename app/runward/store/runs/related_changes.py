@@ -1,4 +1,4 @@
-"""Related changes: what a step of one run changes besides that run, in the same transaction."""
+"""Related changes: the changes of a step outside its own run, in the same transaction."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,12 +17,12 @@ from runward.store.runs.queue import ACCEPT, NewRun, accept_values
 
 @dataclass(frozen=True, slots=True)
 class RelatedChanges:
-    """What a step changes besides its own run, in the same transaction."""
+    """The changes of a step outside its own run, in the same transaction."""
 
     lineage: Lineage | None = None
     children: tuple[NewRun, ...] = ()
     awaits_children: bool = False
-    """Whether the run is deferred for child runs, and not only until callbacks arrive."""
+    """Whether the run waits for child runs. False if it waits only for callbacks."""
     session_id: SessionId | None = None
     state_delta: JsonObject = field(default_factory=dict[str, JsonValue])
     """Changes of the session's state. If the run has no session, changes of the run's own state."""
@@ -40,8 +40,8 @@ async def apply_related_changes(
     move: Move | None,
     lease: timedelta,
 ) -> None:
-    """Write the related changes of a step that was just written in this transaction. `move`: the
-    status change of the step."""
+    """Write the related changes, in the transaction that has written the step. `move`: the move of
+    the step's run, if there is one."""
     if related.children:
         await tx.execute(ACCEPT, accept_values(related.children, lease))
     if related.state_delta and related.session_id is not None:

@@ -1,4 +1,4 @@
-"""Check and store remembered decisions."""
+"""The validation and the storage of decisions to remember."""
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -11,8 +11,8 @@ from runward.store.runs import approvals
 
 
 def check_remember(decision: Decision, state: RunState) -> None:
-    """Check that a decision can be remembered for the session. Child runs have no place in a
-    session, so their decisions cannot be remembered for it."""
+    """Raise InvalidRequestError if a decision is to be remembered for the session, but the run has
+    no place in a session. Child runs have no place."""
     remember = decision.remember if isinstance(decision, ApproveDecision | RejectDecision) else None
     session_wanted = remember is not None and remember.scope == "session"
     if session_wanted and (state.place is None or state.place.number is None):
@@ -26,14 +26,15 @@ def check_remember(decision: Decision, state: RunState) -> None:
 
 
 async def list_uncovered(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
-    """Return the run's expired approvals, which a remembered decision does not cover."""
+    """Return the run's expired approvals if the decision is to be remembered, because a remembered
+    decision does not cover them."""
     if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
         return await approvals.list_expired(tx, state.project_id, state.id)
     return frozenset()
 
 
 async def remember(tx: Tx, state: RunState, call: Call, decision: Decision) -> None:
-    """Store the decision for the calls that it covers, if it must be remembered."""
+    """Store the decision for later calls, if it is to be remembered."""
     if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
         remembered = remember_decision(decision, call, state.agent)
         session = state.place.session_id if state.place else None

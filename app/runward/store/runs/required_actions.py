@@ -1,5 +1,4 @@
-"""The inbox of a project: calls in all runs that wait for a person or a client. Only reads, without
-locks."""
+"""Required actions of people and clients in all runs of a project. The queries lock nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,8 +60,7 @@ LIMIT :limit"""
 async def list_pending_actions(
     tx: Tx, project_id: ProjectId, limit: int
 ) -> tuple[Sequence[PendingAction], PendingCounts]:
-    """Return the first `limit` actions in the order of the inbox, and the numbers of all
-    actions."""
+    """Return the first `limit` actions in the order of the inbox, and the counts of all actions."""
     rows = (await tx.execute(_PENDING, {"project_id": project_id, "limit": limit})).all()
     if not rows:
         return [], PendingCounts()

@@ -1,4 +1,4 @@
-"""List runs, and search for a text in runs."""
+"""Queries that list runs, and that search runs for a text."""
 
 import re
 from collections.abc import Sequence
@@ -47,9 +47,10 @@ _IN_METADATA: Final = """EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """The filter of a list. Without `parent`, child runs are excluded. `ids`: the first and the
-    last ID of a range, which can include child runs. `text`: searched without regard to case in
-    user messages, outputs, errors, metadata values, agent names and model names."""
+    """Conditions for runs. Without `parent`, only runs without a parent match. `ids`: the first and
+    the last ID of a range, in which child runs also match. `text`: a text that occurs, ignoring
+    case, in the run's user messages, output, error, agent or model, or in the values of its
+    metadata."""
 
     statuses: Sequence[RunStatus] = ()
     agent: str | None = None
@@ -63,8 +64,8 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class FoundRuns:
-    """A page. `left_at`: the last run that was read, if there are more. None: all runs were
-    read."""
+    """A page of runs. `resume_after`: the last run that the text search read, if it stopped before
+    it filled the page and there are more runs. Otherwise None."""
 
     runs: list[RunView]
     resume_after: UUID | None = None
@@ -132,8 +133,8 @@ def _row_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _status_condition(statuses: Sequence[RunStatus]) -> ColumnElement[bool]:
-    """Return a condition on the stored status only, if that is sufficient, because the planner has
-    statistics about it."""
+    """Return a condition for public statuses. It uses only the stored status where that is
+    sufficient, because the planner knows how many runs have it."""
     stored, parked = runs.c.status.in_(statuses), literal_column(PARKED, Boolean)
     if RunStatus.IN_PROGRESS in statuses and RunStatus.QUEUED not in statuses:
         return or_(stored, parked)
@@ -159,6 +160,6 @@ def _text_condition(sought: str) -> ColumnElement[bool]:
 
 
 def _first_id_at(at: datetime, skew_ms: int) -> UUID:
-    """Return the first UUIDv7 (RFC 9562) of that millisecond."""
+    """Return the first UUIDv7 (RFC 9562) of the millisecond, shifted by `skew_ms`."""
     ms = (at - _EPOCH) // timedelta(milliseconds=1) + skew_ms
     return UUID(int=min(max(0, ms), _MAX_MS) << 80)

@@ -1,4 +1,4 @@
-"""The items of a session's earlier runs."""
+"""The items that a session stores of its earlier runs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +19,8 @@ _MAX_SEQ: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class SessionItem:
-    """`number` counts a run's items from 1."""
+    """An item of a session. `number`: the position of the item among the items of its run, from
+    1."""
 
     seq: int
     number: int
@@ -55,9 +56,9 @@ _DESCENDING: Final = text(_ITEMS.format(op="<", order="DESC"))
 async def load_history(
     tx: Tx, project_id: ProjectId, session_id: SessionId, before_seq: int
 ) -> tuple[tuple[Item, ...], ...]:
-    """Return the items of each earlier run, oldest run first: of the newest runs within the limits.
-    The run at `before_seq` begins with the items of the run that it continues, so these items are
-    left out."""
+    """Return the items of each earlier run, oldest run first. If the limits do not allow all runs,
+    return the newest ones. The run at `before_seq` already contains the items of the run that it
+    continues, so those are not included."""
     values = {"project_id": project_id, "session_id": session_id, "before_seq": before_seq}
     rows = await tx.execute(_HISTORY, values | {"runs": MAX_RUNS, "bytes": MAX_BYTES})
     return tuple(tuple(item_from_json(item) for item in row.items) for row in rows)
@@ -72,7 +73,7 @@ async def list_items(
     limit: int,
     descending: bool,
 ) -> list[SessionItem]:
-    """Return a page of items. `after`: the run's seq and the item's number. This item need not
+    """Return a page of items. `after`: the `seq` and the number of an item, which need not
     exist."""
     seq, number = after or ((_MAX_SEQ, 0) if descending else (0, 0))
     values = {"project_id": project_id, "session_id": session_id, "limit": limit}

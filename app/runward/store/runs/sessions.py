@@ -1,9 +1,9 @@
-"""Sessions: the order of their runs, and the sessions themselves.
+"""Sessions, and the order of their runs.
 
-Runs of one session never overlap: a run can be claimed only when every run with a lower
+Runs of one session never interleave: a run can be claimed only when every run with a lower
 `session_seq` has ended. Numbers are assigned under the session's lock and become visible in order,
-and an ended run never opens again. Therefore the first open run of a session stays the first. The
-lock order is run -> session: no function here waits for a run while it holds a session.
+and an ended run never opens again. So the first open run stays the first. The lock order is run,
+then session: this module never waits for a run while it holds a session's lock.
 """
 
 from collections.abc import Sequence
@@ -29,17 +29,16 @@ MAX_OPEN_RUNS: Final = 1000
 MAX_FORKED_RUNS: Final = 1000
 """Maximum number of runs whose items a fork begins with, newest first."""
 MAX_CANCEL_ROUNDS: Final = 3
-"""Maximum number of times that a run with `cancel_previous` cancels other runs before it gives
-up."""
+"""Maximum number of times that a new run with `cancel_previous` cancels the earlier runs."""
 BATCH: Final = 200
 """Maximum number of runs that one sweep lets start."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSlot:
-    """The place of a new run. `waits`: earlier runs are open, so `available_at` must be infinity.
-    If there are `previous` runs, no place was assigned: cancel these runs in this order, and call
-    again."""
+    """A run's place in its session. `waits`: earlier runs are open, so `available_at` must be
+    infinity. If `previous` is not empty, no slot was taken: cancel these runs in this order, and
+    request a slot again."""
 
     seq: int
     waits: bool
@@ -60,7 +59,7 @@ class StoredSession:
 
 _SESSION: Final = RowMapping(StoredSession, sessions)
 
-# Order of runs.
+# The order of runs.
 
 # A run starts only after all earlier ones have ended. Therefore all runs before the newest started
 # run have ended, and the query does not need to read them.
@@ -134,8 +133,9 @@ WHERE r.project_id = :project_id AND r.id = :run_id AND k.project_id = r.project
 async def take_slot(
     tx: Tx, project_id: ProjectId, session_id: SessionId, on_conflict: ConflictMode | None
 ) -> SessionSlot:
-    """Return the slot of the next run. Its row must be inserted in the same transaction.
-    `on_conflict`: replaces the session's setting. Raises SessionNotFoundError, SessionBusyError."""
+    """Return the slot of the next run. The caller must insert the run's row in the same
+    transaction. `on_conflict`: replaces the session's own setting. Raises SessionNotFoundError,
+    SessionBusyError, TooManyRequestsError."""
     session = await lock(tx, project_id, session_id)
     waiting = await open_runs(tx, project_id, session_id)
     match on_conflict or session.on_conflict:
@@ -167,9 +167,9 @@ async def close_run(
     run_id: RunId,
     items: Sequence[JsonObject],
 ) -> None:
-    """Store the items of a root run that ends, and let the next run of the session start. If the
-    run continued another run, its items replace those of that run. The caller has locked the run. A
-    repeated call has no effect."""
+    """Store the items of an ending run that has a place in the session, and let the next run begin.
+    The items replace those of the run that it continued. The caller has locked the run. A repeated
+    call has no effect."""
     touched = (
         update(sessions)
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
@@ -183,14 +183,13 @@ async def close_run(
     await tx.execute(_KEEP, values | kept)
     if items:
         await tx.execute(_REPLACE, values)
-    # A separate statement: it must see the changes that were committed while this transaction
-    # waited for the lock.
+    # This is a separate statement, because it must see the changes that were committed while the
+    # previous statements waited for the lock.
     await tx.execute(_WAKE_NEXT, values | {"batch": 1})
 
 
 async def wake_stranded(tx: Tx) -> int:
-    """Start the first open run of each session if the run was not woken, and return the number of
-    these runs."""
+    """Wake runs that are the first of their session and were not woken. Returns their number."""
     return len((await tx.execute(_WAKE_STRANDED, {"batch": BATCH})).all())
 
 
@@ -294,9 +293,9 @@ ORDER BY seq DESC LIMIT :limit"""
 async def fork(
     tx: Tx, project_id: ProjectId, session_id: SessionId, *, run_id: RunId | None, name: str | None
 ) -> StoredSession:
-    """Create a session that continues from an ended run of this session, by default from the
-    newest. Its state is the current state. Raises SessionNotFoundError, RunNotFoundError,
-    SessionBusyError."""
+    """Create a session that continues after an ended run of this session. If `run_id` is None, it
+    continues after the newest ended run. The new session begins with the current state. Raises
+    SessionNotFoundError, RunNotFoundError, SessionBusyError."""
     session = await lock(tx, project_id, session_id)
     seq = _MAX_SEQ if run_id is None else await _read_seq(tx, project_id, session_id, run_id)
     made = insert(sessions).values(

@@ -1,4 +1,4 @@
-"""Find work that is due: expired leases, approvals, callbacks and deadlines, crash loops, and old
+"""Sweeps for expired leases, approvals, callbacks and deadlines, for crash loops, and for expired
 idempotency keys."""
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 
 BATCH: Final = 200
-"""Maximum number of rows of one kind in one sweep. If there are so many, the next sweep follows
-immediately."""
+"""Maximum number of rows of one kind in one sweep. After a full batch, the next sweep follows at
+once."""
 
 _LEASES: Final = text(
     """
@@ -153,7 +153,7 @@ def _leases_to_columns(held: Sequence[HeldLease]) -> dict[str, Any]:
 
 
 async def free_expired_leases(tx: Tx) -> list[UUID]:
-    """Queue the runs whose leases have expired, and return them. The next claim gets a new
+    """Queue the runs whose leases have expired, and return their IDs. The next claim has a new
     fence."""
     return list((await tx.execute(_LEASES, {"batch": BATCH})).scalars())
 
@@ -168,7 +168,7 @@ async def list_due_callbacks(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
 
 
 async def list_due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
-    """Return calls of client tools whose time has passed."""
+    """Return calls of client tools whose timeout has passed."""
     return await _list_due_answers(tx, _RESULTS, limit)
 
 
@@ -194,8 +194,8 @@ async def list_due_deadlines(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId
 async def list_crash_loops(
     tx: Tx, lease: timedelta, limit: int = BATCH
 ) -> list[tuple[ProjectId, RunId]]:
-    """Return runs that crash their workers. `lease`: the time in which a worker must report that it
-    is alive."""
+    """Return runs that crash their workers. `lease`: the time within which a live worker reports a
+    lost lease."""
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
     rows = await tx.execute(_CRASH_LOOPS, {"batch": limit, "lease": lease, **limits})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]

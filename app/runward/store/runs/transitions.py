@@ -1,8 +1,8 @@
-"""Changes of a run from outside the worker: resolve, callback, cancel and expire. `decisions`
-contains the decisions of approvals.
+"""Changes of runs that are not made by the holder of the lease: resolutions, callbacks, messages,
+cancellations and expirations. Decisions about approvals are in `decisions`.
 
-Each function locks the run, decides in the domain under that lock, and writes once. If the run
-waited, it is queued in the same transaction.
+Each function locks the run, applies the change under that lock, and writes once. If the run was
+waiting, it is queued in the same transaction.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,8 @@ async def resolve_call(
     call_id: CallId,
     resolution: Resolution,
 ) -> None:
-    """Record the outcome of a call whose outcome is unknown. Raises AppErrors."""
+    """Record the outcome of a call whose outcome is unknown, or retry the call. Raises
+    AppErrors."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
@@ -86,22 +87,24 @@ async def resolve_call(
 
 @dataclass(frozen=True, slots=True)
 class LateCallback:
-    """The call had already ended. The answer was stored and has no effect."""
+    """A callback for a call that has ended without this result. The callback is stored and has no
+    effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyCallback:
-    """The callback arrived before the tool's 202, or before the call is retried. The caller must
-    try again after a short delay."""
+    """A callback that arrives before the tool's 202 response, or before a retry of the call. The
+    caller must try again after a moment."""
 
 
 async def take_callback(
     tx: Tx, vault: Vault, ref: CallRef, callback: Callback, *, project_has_checks: bool = False
 ) -> LateCallback | EarlyCallback | None:
-    """Apply a callback. The first result is accepted. Repeating it has no effect, and a different
-    one is a conflict. `project_has_checks`: the project has guardrails or hooks that check results.
-    If it has, or the run's agent or tool has, the answer is only stored, so that the loop can check
-    it. Raises AppErrors."""
+    """Apply a tool's callback. The first result counts. If the tool sends the same result again, it
+    is accepted. `project_has_checks`: whether the project has guardrails or hooks that check
+    results. If the project, the run's agent or the tool has such checks, the result is only stored,
+    and the loop passes it to them. Returns None if the callback was applied or repeated. Raises
+    AppErrors, such as ResultAlreadyGivenError for a different result."""
     try:
         status, state = await lock_run(tx, ref.project_id, ref.run_id)
     except e.RunNotFoundError:
@@ -163,7 +166,8 @@ async def _apply_callback(
 
 
 def _check_repeated(received: JsonObject, callback: Callback) -> None:
-    """Raise ResultAlreadyGivenError unless the stored answer is the same."""
+    """Raise ResultAlreadyGivenError if the callback contains a result that differs from the stored
+    one."""
     if not isinstance(callback, CallbackProgress) and not is_same_json(
         received, callback.model_dump(mode="json")
     ):
@@ -190,9 +194,9 @@ async def _answer_late(
 
 
 async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> Closed:
-    """Cancel a run. Afterwards, no new work starts in this run or below it. On request, a run that
-    a worker executes ends after its turn. Cancelling twice has no effect. Raises RunEndedError if
-    the run has ended otherwise."""
+    """Cancel the run and its child runs, so that nothing new starts in them. `after_turn`: if a
+    worker executes the run, let it finish its turn first. A repeated cancellation has no effect.
+    Raises RunEndedError if the run has ended with another status."""
     below = await _lock_tree(tx, project_id, run_id)
     status, state = await lock_run(tx, project_id, run_id)
     if status is RunStatus.CANCELLED:
@@ -209,7 +213,7 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
 
 
 async def cancel_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """Cancel the open runs below a run that has ended. None: there were none."""
+    """Cancel the open child runs of a run that has ended. Returns None if there are none."""
     below = await _lock_tree(tx, project_id, run_id)
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
     return merge_closed(one for one in closed if one) if any(closed) else None
@@ -239,8 +243,8 @@ async def _cancel_one(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | 
 
 
 async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequence[Item]) -> None:
-    """Add a message to an open run. The model reads it in its next turn, when all calls of the
-    previous turn have results. Raises AppErrors."""
+    """Add messages to an open run. The model reads them in its next turn, after all calls of the
+    current turn have results. Raises AppErrors."""
     _, state = await lock_open_run(tx, project_id, run_id)
     if state.lineage is not None:
         raise e.ConflictError(
@@ -256,8 +260,8 @@ async def add_input(tx: Tx, project_id: ProjectId, run_id: RunId, messages: Sequ
 
 
 async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Closed | None:
-    """Reject the call whose approval has expired. If the call no longer waits for it, cancel the
-    approval. None: the approval is already closed, or has not expired."""
+    """Reject the call whose approval has expired, or cancel an approval for which no call waits any
+    more. Returns None if the approval is already closed or has not expired."""
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         return None
@@ -279,8 +283,8 @@ async def expire_approval(tx: Tx, project_id: ProjectId, approval_id: ApprovalId
 async def expire_callback(
     tx: Tx, vault: Vault, project_id: ProjectId, run_id: RunId, call_id: CallId
 ) -> Closed | None:
-    """Settle a call whose time has passed: a call that the tool accepted with 202, or a call of a
-    client tool."""
+    """Time out a call that waits for a callback or for the result of a client tool. Returns None if
+    the call no longer waits or is not overdue."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None or call.phase not in _TIMEOUT_MESSAGES or call.received is not None:
@@ -296,7 +300,8 @@ async def expire_callback(
 
 
 async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """End a run whose deadline has passed while it was queued or waited."""
+    """End a run whose deadline passed while it was queued or waiting. Returns None if the run is
+    not overdue or in another status."""
     status, state = await lock_run(tx, project_id, run_id)
     overdue = state.seconds_left is not None and state.seconds_left <= 0
     if not overdue or status not in MOVES[Move.EXPIRE].sources:
@@ -306,8 +311,8 @@ async def expire_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
 
 
 async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:
-    """End a run that was claimed too often without progress, because it crashes its workers. None:
-    after the sweep found the run, a worker undid its claim, or the run made progress."""
+    """End a run that was claimed too often without progress, because it crashes its workers.
+    Returns None if a claim was reverted or the run made progress after the sweep found it."""
     status, state = await lock_run(tx, project_id, run_id)
     if status is not RunStatus.QUEUED or not await sweep.is_crash_loop(tx, project_id, run_id):
         return None

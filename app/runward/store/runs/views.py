@@ -1,4 +1,4 @@
-"""Read runs, calls and conversations for the API, without locks."""
+"""Runs, calls and conversations as the API shows them. The queries lock nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ from runward.store.runs.approvals import Approval, approval_from_row
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The head row of a run. `config`: the configuration in the request, without defaults."""
+    """The row of a run. `config`: the requested configuration, without defaults."""
 
     id: RunId
     status: RunStatus
@@ -71,9 +71,9 @@ PARKED: Final = """(runs.status = 'queued' AND runs.available_at = 'infinity'
   AND runs.started_at IS NOT NULL AND (SELECT c.phase FROM tool_calls c
     WHERE c.project_id = runs.project_id AND c.run_id = runs.id AND c.phase = 'awaiting_child'
     LIMIT 1) IS NULL)"""
-"""The run waits only for callbacks of tools. It is stored as queued, but needs no worker and no
-person, so it is shown as in progress. (A run that waits for child runs is shown as queued. LIMIT
-keeps the planner from reading all calls.)"""
+"""SQL condition for a run that waits only for callbacks of tools. Such a run is stored as queued.
+It needs no worker and no person, so its public status is in_progress. A run that waits for child
+runs is shown as queued. The LIMIT keeps the planner from reading all calls."""
 PUBLIC_STATUS: Final = f"CASE WHEN {PARKED} THEN 'in_progress' ELSE runs.status END"
 _RUN: Final = RowMapping(
     RunView,
@@ -114,7 +114,8 @@ _STATUS: Final = text(
 
 
 async def get_status(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, int] | None:
-    """Return the status that clients see, and the number of the last event."""
+    """Return the public status and the sequence number of the last event, or None if the run does
+    not exist."""
     row = (await tx.execute(_STATUS, {"project_id": project_id, "id": run_id})).one_or_none()
     return None if row is None else (RunStatus(row.status), row.last_seq)
 
@@ -129,8 +130,8 @@ _OPEN_WITH: Final = text(
 async def find_open_run(
     tx: Tx, project_id: ProjectId, created_by: UUID, metadata: JsonObject, after: UUID
 ) -> RunId | None:
-    """Return the newest open run that this key has started after the ID `after` and whose metadata
-    contains `metadata`."""
+    """Return the newest open run that this key started after the ID `after` and whose metadata
+    contains `metadata`. Returns None if there is none."""
     values = {"project_id": project_id, "created_by": created_by, "since": after}
     row = (await tx.execute(_OPEN_WITH, values | {"about": compact(metadata)})).one_or_none()
     return None if row is None else RunId(row.id)
@@ -158,9 +159,9 @@ async def list_calls(
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that waits for a decision, a result or input from outside, or for its tool's callback.
-    `run_id`: the run of the call. `path`: the agents of the child runs from the run in the request
-    to that run."""
+    """A call that needs a decision, a result or input from outside, or that waits for its tool's
+    callback. `run_id`: the run of the call. `path`: the agents from the requested run down to that
+    run."""
 
     run_id: RunId
     path: tuple[str, ...]
@@ -180,11 +181,11 @@ _FAMILY: Final = (
     .columns(column("looked_at", Uuid), column("id", Uuid), column("names", ARRAY(Text)))
     .cte("family")
 )
-"""The runs `ids`, and the open runs below each of them."""
+"""The runs `ids`, and their open child runs at all levels."""
 
 
 def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[Any]:
-    """Return one statement that works with and without child runs."""
+    """Return the query for the waiting calls of these runs and of their child runs."""
     asked = (
         (approvals.c.project_id == tool_calls.c.project_id)
         & (approvals.c.id == tool_calls.c.approval_id)
@@ -215,7 +216,7 @@ def _waiting_query(project_id: ProjectId, run_ids: Sequence[RunId]) -> Select[An
 async def list_waiting_calls(
     tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]
 ) -> dict[RunId, list[WaitingCall]]:
-    """Return the waiting calls of each run and the runs below it, in the order in which the models
+    """Return the waiting calls of each run and of its child runs, in the order in which the models
     requested them."""
     found: dict[RunId, list[WaitingCall]] = {run_id: [] for run_id in run_ids}
     if not run_ids:
@@ -232,13 +233,13 @@ async def list_waiting_calls(
 
 
 LastOutput: TypeAlias = Any
-"""Any JSON but null."""
+"""Any JSON value except null."""
 
 
 async def find_last_output(
     tx: Tx, project_id: ProjectId, run_id: RunId, tool: str
 ) -> LastOutput | None:
-    """Return the output of the run's last call of `tool` that succeeded. None: there is none."""
+    """Return the output of the run's last successful call of `tool`, or None if there is none."""
     query = (
         select(tool_calls.c.result)
         .where(tool_calls.c.project_id == project_id, tool_calls.c.run_id == run_id)
@@ -254,7 +255,7 @@ async def find_last_output(
 
 MAX_LATE_CALLBACKS: Final = 100
 """Maximum number of late callbacks that are stored for one run. Further ones get the same response
-and are not stored."""
+and are dropped."""
 _KEEP_LATE: Final = text(
     "INSERT INTO late_callbacks (project_id, id, run_id, call_id, body)"
     " SELECT :project_id, :id, :run_id, :call_id, CAST(:body AS json) WHERE (SELECT count(*)"
@@ -265,7 +266,8 @@ _KEEP_LATE: Final = text(
 async def store_late_callback(
     tx: Tx, project_id: ProjectId, run_id: RunId, call_id: str, body: JsonObject, row_id: UUID
 ) -> None:
-    """Store a callback that arrived too late. The caller has locked the run."""
+    """Store a late callback, unless the run already has the maximum number. The caller has locked
+    the run."""
     values = {"project_id": project_id, "id": row_id, "run_id": run_id, "call_id": call_id}
     await tx.execute(_KEEP_LATE, values | {"body": compact(body), "max_late": MAX_LATE_CALLBACKS})
 

@@ -1,4 +1,5 @@
-"""Write batches of new runs and of steps to PostgreSQL, with retries after locks and outages."""
+"""Writers that send batches of new runs and of steps to PostgreSQL, and handle locks and
+outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -34,19 +35,19 @@ log = structlog.get_logger()
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _SET_LOCK_TIMEOUT: Final = text("SET LOCAL lock_timeout = '5s'")
-"""How long a step whose run is locked waits before it tries again. Such a step is written
-separately."""
+"""A step that is written alone waits this long for a locked run before it is sent again."""
 RECONNECT_DELAYS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between retries while PostgreSQL is unavailable. The last value repeats."""
 
 Send: TypeAlias = Callable[[StepEntries], Awaitable[dict[UUID, StepOutcome | None]]]
-"""Sends a batch. None for a step: the row of its run was locked, or does not exist."""
+"""The outcome of a step is None if another transaction has locked its run's row, or if the row does
+not exist."""
 
 
 class AcceptWriter:
-    """Writes accepted runs. If the connection is lost in the middle, it does not send them again,
-    unlike steps. The client gets an error with an unknown outcome and retries with its idempotency
-    key."""
+    """Writes batches of new runs. Unlike a step, an accept is not sent again if PostgreSQL becomes
+    unavailable before it responds. The caller gets an error, does not know the outcome, and retries
+    with its idempotency key."""
 
     def __init__(self, engine: AsyncEngine, lease: timedelta) -> None:
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -116,8 +117,8 @@ class StepWriter:
         await self._drop_connection()
 
     async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
-        """Return one result for each step, in order. Wait while PostgreSQL is unavailable. The
-        lease decides whether the step is still valid afterwards."""
+        """Return one result for each step, in order. If PostgreSQL is unavailable, wait until it is
+        available again. The lease then decides whether the step is still valid."""
         entries = [(step, UUID(int=next(self._write_ids))) for step in steps]
         results: dict[UUID, FlushResult[StepOutcome]] = {
             entry[1]: asyncio.create_task(self._write_alone(entry))
@@ -153,9 +154,9 @@ class StepWriter:
     async def _send_until_answered(
         self, entries: StepEntries, send: Send
     ) -> dict[UUID, StepOutcome | None]:
-        """Send until PostgreSQL has responded. The gate accepts a step only once, so after a lost
-        connection, the next response shows whether the commit happened. Raises DBAPIError if a
-        retry cannot help."""
+        """Send the steps until PostgreSQL responds. The gate writes a step only once. If a
+        connection is lost during the commit, the response to the next try shows whether the step
+        was committed. Raises DBAPIError if a retry cannot succeed."""
         for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
             try:
                 return await send(entries)
@@ -206,9 +207,9 @@ class StepWriter:
 
 
 def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
-    """Return batches that contain each run only once, in order, because the records of a statement
-    are joined to its gate by the run. Two steps of one run belong to two claims, of which one is
-    lost."""
+    """Yield batches that contain each run at most once, in order, because the records of a
+    statement are joined to its gate by run. Two steps of one run belong to different claims, and
+    one of these claims is lost."""
     left = list(entries)
     while left:
         batch: dict[UUID, tuple[Step, UUID]] = {}
