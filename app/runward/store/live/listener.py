@@ -139,8 +139,8 @@ class FamilyFollower(Follower):
         self._last: dict[UUID, int] = {}
 
     def add_runs(self, last: Mapping[UUID, int]) -> None:
-        """Set the runs of the family, with the number of the last event of each run that the reader
-        has requested."""
+        """Follow these runs, too. `last`: the number of the last event of each run that the reader
+        has received or is about to read."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
             self.needs_catch_up = True
