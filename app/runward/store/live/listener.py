@@ -104,9 +104,8 @@ class Follower:
         self._resolve_waiter()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for new events. Returns False if there are none. Only one task may
-        wait at a time. An Event with a timeout would take twice as long for every piece of a
-        draft."""
+        """Wait at most `seconds`, and return whether there may be new events. Only one task may
+        wait at a time. An Event with a timeout would take twice as long for each piece."""
         if not self._woken:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -139,8 +138,7 @@ class FamilyFollower(Follower):
         self._last: dict[UUID, int] = {}
 
     def add_runs(self, last: Mapping[UUID, int]) -> None:
-        """Follow these runs, too. `last`: the number of the last event of each run that the reader
-        has received or is about to read."""
+        """Follow these runs, too. `last`: the number of the last known event of each run."""
         for run_id in last.keys() - self._last.keys():
             self._more(run_id, self)
             self.needs_catch_up = True
@@ -293,8 +291,7 @@ class Feed:
         return any(one.live for one in followers) or self._relay.is_wanted(run_id)
 
     def notify_changed(self, run_id: UUID | None) -> None:
-        """Wake the readers of a changed run. If `run_id` is None, any run may have changed, so all
-        readers are woken."""
+        """Wake the readers of a changed run. If `run_id` is None, wake all readers."""
         if run_id is not None:
             for follower in self._followers.get(run_id, ()):
                 follower.wake()
@@ -388,8 +385,7 @@ class Listener:
 
 
 def _parse_ids(hint: str) -> list[UUID | None]:
-    """Return the IDs in a notification. If the payload is `*` or is not valid, return `[None]`: any
-    run or project may have changed."""
+    """Return the IDs in a notification, or `[None]` if any run or project may have changed."""
     try:
         return [UUID(shown) for shown in hint.split(",")]
     except ValueError:
