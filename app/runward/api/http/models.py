@@ -87,7 +87,7 @@ def create_request_model(name: str, fields: dict[str, Any]) -> type[RequestModel
 
 
 def make_optional(model: type[BaseModel], *, without: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a model for `create_request_model`, each of them optional."""
+    """Return the fields of a model for `create_request_model`. Every field becomes optional."""
     return {
         name: (field.annotation, remove_default(field))
         for name, field in model.model_fields.items()

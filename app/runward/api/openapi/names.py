@@ -197,7 +197,7 @@ _WORDS: Final = frozenset({"title", "description", "default", "examples"})
 
 
 def give_names(document: Json) -> Json:
-    """Replace these types by references to their names, everywhere in the document."""
+    """Replace each type in NAMED by a reference to its name, everywhere in the document."""
     schemas: Json = document["components"]["schemas"]
     named: Json = {}
     shape: Any

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from runward.api.openapi.tidy import Json, describe_defaults
 
 _SUFFIX: Final = "Input"
-"""The end of the name of a request's schema if responses have an open schema of that name."""
+"""The suffix of a schema's name in requests if responses use an open version of the same schema."""
 _BOUNDS: Final = frozenset({"maximum", "maxLength", "maxItems", "maxProperties"})
 """Keywords that apply only to requests, because later versions may raise the bounds."""
 _MORE_VALUES: Final = "Later versions may add values."

@@ -63,8 +63,8 @@ OVERRIDABLE_FIELDS: Final = frozenset(
     | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
     | {"metadata"}
 )
-"""The fields that a project may change of a tool of a plugin or MCP server. The code of the plugin
-or the server defines all others."""
+"""The fields that a project may change if a plugin or an MCP server provides the tool. The plugin
+or server defines all other fields."""
 
 
 def _reject_code_types(value: Any) -> Any:

@@ -12,7 +12,8 @@ MAX_ITEMS: Final = 10_000
 
 
 class OpenAIRequestModel(RequestModel):
-    """Base of the models. OpenAI's clients send null for all fields that they do not set."""
+    """Base class of the request models. OpenAI's clients send null for all fields that they do not
+    set."""
 
     @model_validator(mode="before")
     @classmethod

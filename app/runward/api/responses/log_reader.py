@@ -40,7 +40,8 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
 async def load_response(
     storage: Storage, project_id: ProjectId, shown: str
 ) -> tuple[RunView, ResponseId, ResponseLog]:
-    """Return the response as far as the run's log goes now. Raises ResponseNotFoundError."""
+    """Return the response in its current state, from the run's log. Raises
+    ResponseNotFoundError."""
     id_ = ResponseId.parse(shown)
     if id_ is None:
         raise e.ResponseNotFoundError

@@ -26,8 +26,8 @@ callbacks = make_router("Callbacks")
 
 MAX_EARLY_ATTEMPTS: Final = 50
 EARLY_RETRY_SECONDS: Final = 0.1
-"""Maximum number of seconds that a callback waits for the tool's own 202 response, which it can
-overtake."""
+"""Maximum number of seconds that a callback waits for the tool's own 202 response. The callback can
+arrive before this response."""
 
 
 class CallbackReceipt(ResponseModel):

@@ -99,5 +99,5 @@ async def _check_tools(
 
 
 def merge_limits(base: Limits, limits: Limits) -> Limits:
-    """Return the agent's limits, replaced by the limits that the run sets."""
+    """Return the run's limits. For limits that the run does not set, return those of the agent."""
     return base.model_copy(update={name: getattr(limits, name) for name in limits.model_fields_set})

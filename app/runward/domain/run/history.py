@@ -51,7 +51,7 @@ _BEFORE: Final = 120
 
 def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
     """Return the items of an ended run that later runs can read: each call with one result. For a
-    workflow, these are its input and output, because its child runs contain the inner
+    workflow, return only its input and output, because its child runs contain the inner
     conversations."""
     if kind == "llm":
         return tuple(_pair_calls(items))

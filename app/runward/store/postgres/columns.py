@@ -157,7 +157,7 @@ class RowMapping(Generic[T]):
         return _compile(source, readers, self._others, type_=self._type)
 
     def read(self, row: Any, **others: Any) -> T:
-        """Return the object of a row that SQLAlchemy has selected."""
+        """Convert a row that SQLAlchemy has selected to an object."""
         return self.from_row(row._mapping, **others)
 
 
