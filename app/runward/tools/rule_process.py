@@ -19,11 +19,11 @@ from typing import Any, Final
 from runward.domain.registry.rules import Rule, RuleError, RuleFailure, compile_rule
 
 CPU_SECONDS: Final = 0.25
-"""CPU time for the rules of one request."""
+"""Limit of CPU time in seconds for the rules of one request."""
 MEMORY_BYTES: Final = 268_435_456
-"""Memory for one request."""
+"""Limit of memory in bytes for one request."""
 KEPT_BYTES: Final = 134_217_728
-"""Memory for the cache of compiled rules, in addition to MEMORY_BYTES."""
+"""Limit of memory in bytes for the cache of compiled rules, in addition to MEMORY_BYTES."""
 RULE_BYTES: Final = 100_000
 CHARACTER_BYTES: Final = 340
 """The size of a compiled rule, and the largest size of each of its characters (measured with nested

@@ -35,7 +35,7 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
     sealed = vault.seal(packed, column=_COLUMN, project_id=project_id, row="")
     encoded = base64.b64encode(sealed).decode()
     if len(encoded) + _RESERVED_BYTES > max_body_bytes:
-        size = f"{len(encoded)} bytes when it is compacted, and the limit is {max_body_bytes} bytes"
+        size = f"{len(encoded)} bytes after compaction, and the limit is {max_body_bytes} bytes"
         raise parameter_error("input", f"has {size}")
     return encoded
 

@@ -60,8 +60,8 @@ class ServerMetadata(BaseModel):
 
 
 class AuthorizationClient:
-    """A client for authorization servers that connects to checked addresses only. `secure`: only
-    https."""
+    """A client for authorization servers that connects to checked addresses only. `secure`: allow
+    only https."""
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress
@@ -79,7 +79,9 @@ class AuthorizationClient:
         try:
             host = urlsplit(url).netloc[:300]
             if secure and not url.lower().startswith("https://"):
-                raise TargetError("The URL must begin with https://, like the MCP server's.")
+                raise TargetError(
+                    "The URL must begin with https://, because the URL of the MCP server does."
+                )
             self._egress.check_url(url)
             async with asyncio.timeout(ANSWER_SECONDS):
                 async with self._http.stream(method, url, **sent) as response:

@@ -20,10 +20,10 @@ MAX_TOTAL: Final = 16_384
 
 RESERVED: Final = frozenset(
     {
-        # of the connection, not of the request
+        # headers of the connection, not of the request
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"),
         *("host", "content-length", "content-encoding", "accept-encoding", "http2-settings"),
-        # Runward's own
+        # headers that Runward sets
         *("content-type", "user-agent", "idempotency-key"),
     }
 )

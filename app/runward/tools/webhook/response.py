@@ -232,7 +232,7 @@ class ContentParts:
 
 def read_content(value: JsonObject) -> ContentParts | None:
     """Return the parts, or None if the value is not an object with a `content` array of known
-    parts. It is then plain JSON that merely has this key."""
+    parts. Such a value is plain JSON."""
     items = value.get("content")
     if not isinstance(items, list) or not 0 < len(items) <= MAX_PARTS:
         return None
