@@ -31,6 +31,28 @@ def counted(project: Project, count: int) -> list[Json]:
     return made[::-1]
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"name": "pay"},
+        {"type": "function", "name": "pay"},
+        {"type": "function", "function": {"name": "pay"}},
+    ],
+)
+def test_a_tool_choice_in_a_format_of_openai_is_shown_in_runwards(
+    project: Project, choice: Json
+) -> None:
+    project.tool("pay")
+    made = register(project, tools=["pay"], tool_choice=choice)
+    assert made["tool_choice"] == {"name": "pay"}
+    assert change(project, tool_choice="none")["tool_choice"] == "none"
+    assert change(project, tool_choice=choice)["tool_choice"] == {"name": "pay"}
+    run = project.run(text("done"), tools=["pay"], tool_choice=choice)
+    assert run["status"] == "completed"
+    [request] = project.asked()
+    assert request.body["tool_choice"] == {"type": "function", "function": {"name": "pay"}}
+
+
 # -- versions -------------------------------------------------------------------------------------
 
 

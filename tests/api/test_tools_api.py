@@ -75,6 +75,54 @@ def test_a_tool_is_registered_and_its_secret_shown_this_once(project: Project) -
     assert secret not in json.dumps([changed, project.client.call("GET", "/v1/tools/pay")])
 
 
+FUNCTION: Json = {"name": "pay", "description": "Pays.", "parameters": OBJECT, "strict": None}
+OPENAI_TOOLS: dict[str, Json] = {
+    "Chat Completions": {"type": "function", "function": FUNCTION},
+    "Responses": {"type": "function", **FUNCTION},
+}
+
+
+@pytest.mark.parametrize("format_", OPENAI_TOOLS)
+def test_a_tool_in_a_format_of_openai_is_a_client_tool_or_with_a_url_a_webhook_tool(
+    project: Project, format_: str
+) -> None:
+    body = OPENAI_TOOLS[format_]
+    made = project.client.call("POST", "/v1/tools", body)
+    assert (made["type"], made["url"], made["strict"]) == ("client", None, False)
+    assert (made["description"], made["parameters"]) == ("Pays.", OBJECT)
+    project.client.call("DELETE", "/v1/tools/pay")
+    more: Json = {"url": PAY["url"], "approval": "always", "headers": {"X-Team": "red"}}
+    made = project.client.call("POST", "/v1/tools", body | more)
+    assert (made["type"], made["url"], made["approval"]) == ("webhook", PAY["url"], "always")
+
+
+def test_a_function_without_parameters_has_no_arguments(project: Project) -> None:
+    made = project.client.call(
+        "POST", "/v1/tools", {"type": "function", "function": {"name": "now"}}
+    )
+    assert made["parameters"] == OBJECT | {"required": []}
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "path"),
+    [
+        ({"name": "ü"}, {}, "function.name"),
+        ({"name": "transfer_to_me"}, {}, "function.name"),
+        ({"name": "pay", "arguments": {}}, {}, "function.arguments"),
+        ({"name": "pay", "parameters": {"type": "array"}}, {}, "function.parameters.type"),
+        ({"name": "pay"}, {"url": "ftp://x"}, "url"),
+        ({"name": "pay"}, {"headers": {"X-Team": "red"}}, "headers"),
+        ({"name": "pay"}, {"name": "pay"}, "name"),
+    ],
+)
+def test_an_error_in_a_function_has_its_path(
+    project: Project, function: Json, more: Json, path: str
+) -> None:
+    body = {"type": "function", "function": function, **more}
+    problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
+    assert [error["path"] for error in problem["errors"]] == [path]
+
+
 def test_the_values_of_headers_are_never_shown(project: Project) -> None:
     made = registered(project, headers={"Authorization": "Bearer hunter2", "X-Team": "a"})
     assert set(made["headers"]) == {"Authorization", "X-Team"}

@@ -43,6 +43,7 @@ def test_webhooks(project: Project, tmp_path: Path) -> None:
         page.save("refund.mjs")
         page.serve(until="Listening on")
         assert page.curl()["secret"].startswith("whsec_")
+        assert page.http()["type"] == "webhook"
         page.shows(page.http() | {"seconds": 0.012})
         run = page.curl()
         assert run["status"] == "completed"

@@ -687,6 +687,107 @@ class ForkSession(TypedDict):
     """Name of the new session. Null: the name of the original session."""
 
 
+class FunctionDefinition(TypedDict):
+    """A function in the format of OpenAI's APIs."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: NotRequired[str | None]
+    """Description of the tool for the model: what the tool does and when to use it. Null: no
+    description."""
+    parameters: NotRequired[JsonObject | None]
+    """JSON Schema of the arguments. Its type must be `object`. Null or an empty object: the tool
+    has no arguments."""
+    strict: NotRequired[bool | None]
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Null: false, as in OpenAI's Chat Completions API."""
+
+
+class FunctionName(TypedDict):
+    """The name of a function, as in OpenAI's Chat Completions API."""
+    name: str
+    """Name of the tool that the model must call."""
+
+
+class FunctionTool(TypedDict):
+    """A tool in the format of OpenAI's Responses API. With a `url`, it is a tool of type
+    `webhook`. Without a `url`, it is a tool of type `client`. All other options of these
+    types are allowed."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    on_error: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    send a call again when its outcome is unknown. Default: false."""
+    on_unknown: NotRequired[UnknownOutcomeMode]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+    Default: `return_error`."""
+    retry: NotRequired[RetryInput]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRuleInput]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin. Default: `never`."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRuleInput]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret. Default: an empty list."""
+    concurrency: NotRequired[ConcurrencyInput]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version. Default: 65536."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: NotRequired[str | None]
+    """Description of the tool for the model: what the tool does and when to use it. Null: no
+    description."""
+    parameters: NotRequired[JsonObject | None]
+    """JSON Schema of the arguments. Its type must be `object`. Null or an empty object: the tool
+    has no arguments."""
+    strict: NotRequired[bool | None]
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Null: false, as in OpenAI's Chat Completions API."""
+    type: Literal['function']
+    """Always `function`."""
+
+
+class FunctionToolChoice(TypedDict):
+    """The tool that the model must call, as in OpenAI's Responses API."""
+    type: Literal['function']
+    """Always `function`."""
+    name: str
+    """Name of the tool that the model must call."""
+
+
 class GuardrailAllow(TypedDict):
     """The guardrail allows the call, input, or output."""
     action: Literal['allow']
@@ -1370,6 +1471,76 @@ class NamedToolChoiceInput(TypedDict):
     """Name of the tool that the model must call."""
 
 
+class NestedFunctionTool(TypedDict):
+    """A tool in the format of OpenAI's Chat Completions API. With a `url`, it is a tool of type
+    `webhook`. Without a `url`, it is a tool of type `client`. All other options of these
+    types are allowed."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    on_error: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    send a call again when its outcome is unknown. Default: false."""
+    on_unknown: NotRequired[UnknownOutcomeMode]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+    Default: `return_error`."""
+    retry: NotRequired[RetryInput]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRuleInput]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin. Default: `never`."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRuleInput]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret. Default: an empty list."""
+    concurrency: NotRequired[ConcurrencyInput]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version. Default: 65536."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    type: Literal['function']
+    """Always `function`."""
+    function: FunctionDefinition
+
+
+class NestedFunctionToolChoice(TypedDict):
+    """The tool that the model must call, as in OpenAI's Chat Completions API."""
+    type: Literal['function']
+    """Always `function`."""
+    function: FunctionName
+    """The tool that the model must call."""
+
+
 class NewKey(TypedDict):
     """An API key that was just created, with its secret."""
     id: str
@@ -1884,9 +2055,10 @@ class RegisterAgent(TypedDict):
     `parallel`, and `loop`. Default: an empty list."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents. Default: 10."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
-    object `{"name": …}` names the tool that the model must call. Default: `auto`."""
+    tool_choice: NotRequired[ToolChoiceInput]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call: `{"name": …}`, or one of the two formats
+    of OpenAI's APIs. Responses contain `{"name": …}`. Default: `auto`."""
     reset_tool_choice: NotRequired[bool]
     """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
     model can finish. Default: true."""
@@ -3650,9 +3822,10 @@ class StartRun(TypedDict):
     `parallel`, and `loop`. Default: an empty list."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents. Default: 10."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
-    object `{"name": …}` names the tool that the model must call. Default: `auto`."""
+    tool_choice: NotRequired[ToolChoiceInput]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call: `{"name": …}`, or one of the two formats
+    of OpenAI's APIs. Responses contain `{"name": …}`. Default: `auto`."""
     reset_tool_choice: NotRequired[bool]
     """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
     model can finish. Default: true."""
@@ -4467,9 +4640,10 @@ class UpdateAgent(TypedDict):
     `parallel`, and `loop`."""
     max_iterations: NotRequired[int]
     """Maximum number of times that a workflow of kind `loop` runs its agents."""
-    tool_choice: NotRequired[ToolChoiceMode | NamedToolChoiceInput]
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
-    object `{"name": …}` names the tool that the model must call."""
+    tool_choice: NotRequired[ToolChoiceInput]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call: `{"name": …}`, or one of the two formats
+    of OpenAI's APIs. Responses contain `{"name": …}`."""
     reset_tool_choice: NotRequired[bool]
     """Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the
     model can finish."""
@@ -5272,9 +5446,16 @@ StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent 
 """An event in a stream. Events without a `sequence` are pieces of a later event and are
 never stored. Later versions may add types. Clients must ignore unknown types."""
 
+ToolChoiceInput: TypeAlias = 'ToolChoiceMode | NamedToolChoiceInput | FunctionToolChoice | NestedFunctionToolChoice'
+"""Whether the model must call a tool, or the tool that it must call. The formats of OpenAI's
+APIs are accepted."""
+
 ToolChoiceMode: TypeAlias = "Literal['auto', 'none', 'required']"
 """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later
 versions may add values."""
+
+ToolDefinition: TypeAlias = 'RegisterTool | FunctionTool | NestedFunctionTool'
+"""A tool in Runward's format, or in the format of one of OpenAI's APIs."""
 
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
 """A request to a webhook tool. Later versions may add types. Clients must ignore unknown

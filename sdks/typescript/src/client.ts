@@ -19,6 +19,7 @@ import type {
   Session,
   SessionItem,
   Tool,
+  ToolDefinition,
   ToolSecret,
   ToolTestResult,
   TestTool,
@@ -152,7 +153,7 @@ export class Sessions extends Collection<Session, Session, CreateSession, Update
 }
 
 /** Only the response of `create` has the signing secret of a webhook tool. */
-export class Tools extends Collection<Tool, NewTool, RegisterTool, UpdateTool> {
+export class Tools extends Collection<Tool, NewTool, ToolDefinition, UpdateTool> {
   /** Register a tool, or update the one of this name. It has a `secret` only if it is new. */
   async upsert(body: UpsertTool, options: RequestOptions = {}): Promise<Tool & { secret?: string }> {
     const { name, type: _, ...fields } = body;

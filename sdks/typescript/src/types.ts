@@ -633,8 +633,8 @@ export interface paths {
         put?: never;
         /**
          * Register a tool
-         * @description Register a tool. The response contains the tool's signing secret, which Runward returns only
-         *     once.
+         * @description Register a tool, in Runward's format or in one of OpenAI's. The response contains the tool's
+         *     signing secret, which Runward returns only once.
          *
          *     Requires the scope `tools:write`.
          */
@@ -2665,6 +2665,191 @@ export interface components {
             /** @description Name of the new session. Null: the name of the original session. */
             name?: string | null;
         };
+        /** @description A function in the format of OpenAI's APIs. */
+        FunctionDefinition: {
+            /** @description Name of the tool that models use to call it. Unique in the project. */
+            name: string;
+            /**
+             * @description Description of the tool for the model: what the tool does and when to use it. Null: no
+             *     description.
+             */
+            description?: string | null;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. Null or an empty object: the tool
+             *     has no arguments.
+             */
+            parameters?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Whether the model must follow the schema exactly: all properties are required, and no others
+             *     are allowed. Null: false, as in OpenAI's Chat Completions API.
+             */
+            strict?: boolean | null;
+        };
+        /** @description The name of a function, as in OpenAI's Chat Completions API. */
+        FunctionName: {
+            /** @description Name of the tool that the model must call. */
+            name: string;
+        };
+        /**
+         * @description A tool in the format of OpenAI's Responses API. With a `url`, it is a tool of type `webhook`.
+         *     Without a `url`, it is a tool of type `client`. All other options of these types are allowed.
+         * @example {
+         *       "description": "Returns the current weather in a city.",
+         *       "name": "weather",
+         *       "parameters": {
+         *         "properties": {
+         *           "city": {
+         *             "type": "string"
+         *           }
+         *         },
+         *         "required": [
+         *           "city"
+         *         ],
+         *         "type": "object"
+         *       },
+         *       "type": "function",
+         *       "url": "https://tools.example.com/weather"
+         *     }
+         */
+        FunctionTool: {
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
+             */
+            url?: string | null;
+            /**
+             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+             *     again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown. Default: false.
+             * @default false
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails. Default: `return_error`.
+             * @default return_error
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
+            /**
+             * @description How often Runward retries a call and how long it waits between attempts.
+             * @default {
+             *       "max_attempts": 3,
+             *       "initial_seconds": 0.5,
+             *       "max_seconds": 10,
+             *       "on": []
+             *     }
+             */
+            retry?: components["schemas"]["RetryInput"];
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin. Default: `never`.
+             * @default never
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             * @default 604800
+             */
+            approval_expires_seconds?: number;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin. Default: true.
+             * @default true
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret. Default: an empty list.
+             * @default []
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][];
+            /**
+             * @description How many calls of the tool may run at the same time within one run.
+             * @default {
+             *       "limit": 8,
+             *       "serial": false
+             *     }
+             */
+            concurrency?: components["schemas"]["ConcurrencyInput"];
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version. Default: 65536.
+             * @default 65536
+             */
+            max_output_bytes?: number;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** @description Name of the tool that models use to call it. Unique in the project. */
+            name: string;
+            /**
+             * @description Description of the tool for the model: what the tool does and when to use it. Null: no
+             *     description.
+             */
+            description?: string | null;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. Null or an empty object: the tool
+             *     has no arguments.
+             */
+            parameters?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Whether the model must follow the schema exactly: all properties are required, and no others
+             *     are allowed. Null: false, as in OpenAI's Chat Completions API.
+             */
+            strict?: boolean | null;
+            /**
+             * @description Always `function`.
+             * @constant
+             */
+            type: "function";
+        };
+        /** @description The tool that the model must call, as in OpenAI's Responses API. */
+        FunctionToolChoice: {
+            /**
+             * @description Always `function`.
+             * @constant
+             */
+            type: "function";
+            /** @description Name of the tool that the model must call. */
+            name: string;
+        };
         /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Clients must ignore unknown types. */
         Guardrail: components["schemas"]["WebhookGuardrail"] | components["schemas"]["PluginGuardrail"];
         /** @description The guardrail allows the call, input, or output. */
@@ -3702,6 +3887,153 @@ export interface components {
             name: string;
         };
         /**
+         * @description A tool in the format of OpenAI's Chat Completions API. With a `url`, it is a tool of type
+         *     `webhook`. Without a `url`, it is a tool of type `client`. All other options of these types are
+         *     allowed.
+         * @example {
+         *       "function": {
+         *         "description": "Returns the current weather in a city.",
+         *         "name": "weather",
+         *         "parameters": {
+         *           "properties": {
+         *             "city": {
+         *               "type": "string"
+         *             }
+         *           },
+         *           "required": [
+         *             "city"
+         *           ],
+         *           "type": "object"
+         *         }
+         *       },
+         *       "type": "function",
+         *       "url": "https://tools.example.com/weather"
+         *     }
+         */
+        NestedFunctionTool: {
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
+             */
+            url?: string | null;
+            /**
+             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+             *     again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown. Default: false.
+             * @default false
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails. Default: `return_error`.
+             * @default return_error
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
+            /**
+             * @description How often Runward retries a call and how long it waits between attempts.
+             * @default {
+             *       "max_attempts": 3,
+             *       "initial_seconds": 0.5,
+             *       "max_seconds": 10,
+             *       "on": []
+             *     }
+             */
+            retry?: components["schemas"]["RetryInput"];
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin. Default: `never`.
+             * @default never
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             * @default 604800
+             */
+            approval_expires_seconds?: number;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin. Default: true.
+             * @default true
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret. Default: an empty list.
+             * @default []
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][];
+            /**
+             * @description How many calls of the tool may run at the same time within one run.
+             * @default {
+             *       "limit": 8,
+             *       "serial": false
+             *     }
+             */
+            concurrency?: components["schemas"]["ConcurrencyInput"];
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version. Default: 65536.
+             * @default 65536
+             */
+            max_output_bytes?: number;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description Always `function`.
+             * @constant
+             */
+            type: "function";
+            function: components["schemas"]["FunctionDefinition"];
+        };
+        /** @description The tool that the model must call, as in OpenAI's Chat Completions API. */
+        NestedFunctionToolChoice: {
+            /**
+             * @description Always `function`.
+             * @constant
+             */
+            type: "function";
+            /** @description The tool that the model must call. */
+            function: components["schemas"]["FunctionName"];
+        };
+        /**
          * @description An API key that was just created, with its secret.
          * @example {
          *       "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
@@ -4634,11 +4966,12 @@ export interface components {
              */
             max_iterations?: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
-             *     object `{"name": …}` names the tool that the model must call. Default: `auto`.
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             *     object names the tool that the model must call: `{"name": …}`, or one of the two formats of
+             *     OpenAI's APIs. Responses contain `{"name": …}`. Default: `auto`.
              * @default auto
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
+            tool_choice?: components["schemas"]["ToolChoiceInput"];
             /**
              * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
              *     can finish. Default: true.
@@ -7368,11 +7701,12 @@ export interface components {
              */
             max_iterations?: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
-             *     object `{"name": …}` names the tool that the model must call. Default: `auto`.
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             *     object names the tool that the model must call: `{"name": …}`, or one of the two formats of
+             *     OpenAI's APIs. Responses contain `{"name": …}`. Default: `auto`.
              * @default auto
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
+            tool_choice?: components["schemas"]["ToolChoiceInput"];
             /**
              * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
              *     can finish. Default: true.
@@ -8486,11 +8820,15 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["ToolCallEndedData"];
         };
+        /** @description Whether the model must call a tool, or the tool that it must call. The formats of OpenAI's APIs are accepted. */
+        ToolChoiceInput: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"] | components["schemas"]["FunctionToolChoice"] | components["schemas"]["NestedFunctionToolChoice"];
         /**
          * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. Later versions may add values.
          * @enum {string}
          */
         ToolChoiceMode: "auto" | "none" | "required";
+        /** @description A tool in Runward's format, or in the format of one of OpenAI's APIs. */
+        ToolDefinition: components["schemas"]["RegisterTool"] | components["schemas"]["FunctionTool"] | components["schemas"]["NestedFunctionTool"];
         /** @description A filter for the tools of an MCP server, by their names on the server. */
         ToolFilter: {
             /** @description Names of the tools to use, as the server names them. Null: all tools. */
@@ -8742,10 +9080,11 @@ export interface components {
             /** @description Maximum number of times that a workflow of kind `loop` runs its agents. */
             max_iterations?: number;
             /**
-             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
-             *     object `{"name": …}` names the tool that the model must call.
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             *     object names the tool that the model must call: `{"name": …}`, or one of the two formats of
+             *     OpenAI's APIs. Responses contain `{"name": …}`.
              */
-            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NamedToolChoiceInput"];
+            tool_choice?: components["schemas"]["ToolChoiceInput"];
             /**
              * @description Whether Runward changes `tool_choice` to `auto` after the first tool call, so that the model
              *     can finish.
@@ -9527,6 +9866,10 @@ export type FailureMessage = components['schemas']['FailureMessage'];
 export type FailureMessageInput = components['schemas']['FailureMessageInput'];
 export type FailureMode = components['schemas']['FailureMode'];
 export type ForkSession = components['schemas']['ForkSession'];
+export type FunctionDefinition = components['schemas']['FunctionDefinition'];
+export type FunctionName = components['schemas']['FunctionName'];
+export type FunctionTool = components['schemas']['FunctionTool'];
+export type FunctionToolChoice = components['schemas']['FunctionToolChoice'];
 export type Guardrail = components['schemas']['Guardrail'];
 export type GuardrailAllow = components['schemas']['GuardrailAllow'];
 export type GuardrailFail = components['schemas']['GuardrailFail'];
@@ -9594,6 +9937,8 @@ export type ModelSettingDroppedData = components['schemas']['ModelSettingDropped
 export type ModelSettingDroppedEvent = components['schemas']['ModelSettingDroppedEvent'];
 export type NamedToolChoice = components['schemas']['NamedToolChoice'];
 export type NamedToolChoiceInput = components['schemas']['NamedToolChoiceInput'];
+export type NestedFunctionTool = components['schemas']['NestedFunctionTool'];
+export type NestedFunctionToolChoice = components['schemas']['NestedFunctionToolChoice'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewTool = components['schemas']['NewTool'];
 export type OAuth = components['schemas']['OAuth'];
@@ -9782,7 +10127,9 @@ export type ToolCallRequest = components['schemas']['ToolCallRequest'];
 export type ToolCallStartedData = components['schemas']['ToolCallStartedData'];
 export type ToolCallStartedEvent = components['schemas']['ToolCallStartedEvent'];
 export type ToolCallTimedOutEvent = components['schemas']['ToolCallTimedOutEvent'];
+export type ToolChoiceInput = components['schemas']['ToolChoiceInput'];
 export type ToolChoiceMode = components['schemas']['ToolChoiceMode'];
+export type ToolDefinition = components['schemas']['ToolDefinition'];
 export type ToolFilter = components['schemas']['ToolFilter'];
 export type ToolFilterInput = components['schemas']['ToolFilterInput'];
 export type ToolList = components['schemas']['ToolList'];
@@ -11291,7 +11638,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RegisterTool"];
+                "application/json": components["schemas"]["ToolDefinition"];
             };
         };
         responses: {

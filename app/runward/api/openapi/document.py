@@ -123,6 +123,7 @@ def _complete_document(document: Json) -> Json:
     schemas.add_schemas(document["components"]["schemas"])
     document = names.give_names(tidy.tidy_document(document))
     schemas.add_discriminators(document["components"]["schemas"])
+    document = tidy.relax_unions(document)
     _describe_successes(document)
     examples.add_examples(document)
     links.add_links(document)

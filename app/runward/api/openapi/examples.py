@@ -203,13 +203,13 @@ def add_examples(document: Json) -> None:
         for operation in path.values():
             more = REQUESTS.get(operation["operationId"], {})
             for media in operation.get("requestBody", {}).get("content", {}).values():
-                media["examples"] = _of(media, known) | {
+                media["examples"] = _of(media, schemas, known) | {
                     name: {"summary": summary, "value": value}
                     for name, (summary, value) in more.items()
                 }
             for response in operation["responses"].values():
                 for media in response.get("content", {}).values():
-                    media.setdefault("examples", _of(media, known))
+                    media.setdefault("examples", _of(media, schemas, known))
     used = set(re.findall(r"#/components/examples/(\w+)", json.dumps(document["paths"])))
     components["examples"] = {name: value for name, value in known.items() if name in used}
 
@@ -223,9 +223,15 @@ def _add_own(paths: Json, shown: Json) -> None:
     metrics["text/plain"]["examples"] = {"metrics": {"value": METRICS}}
 
 
-def _of(media: Json, known: Json) -> Json:
-    name = media.get("schema", {}).get("$ref", "").rsplit("/", 1)[-1]
-    return {name: {"$ref": f"#/components/examples/{name}"}} if name in known else {}
+def _of(media: Json, schemas: Json, known: Json) -> Json:
+    """Return the example of the body's schema, or the examples of the members of a union."""
+    name = _get_name(media.get("schema", {}))
+    names = [name] if name in known else map(_get_name, schemas.get(name, {}).get("anyOf", ()))
+    return {one: {"$ref": f"#/components/examples/{one}"} for one in names if one in known}
+
+
+def _get_name(schema: Json) -> str:
+    return str(schema.get("$ref", "")).rsplit("/", 1)[-1]
 
 
 def _add_lists(schemas: Json) -> None:

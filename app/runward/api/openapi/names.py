@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from runward.api.openapi.tidy import Json
 from runward.api.openapi.webhook_data import Item
+from runward.api.registry.function_tools import ToolDefinition
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
 from runward.api.responses.models import ResponseFormatJsonSchema, ResponseFormatText, ResponseTool
 from runward.api.responses.output_types import ItemStatus, ResponseOutputItem, ResponseOutputPart
@@ -25,7 +26,7 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.registry.mcp_auth import AuthMethod
 from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolType, UnknownOutcomeMode
-from runward.domain.run.config import AgentKind
+from runward.domain.run.config import AgentKind, ToolChoiceInput
 from runward.domain.run.decisions import Decision
 from runward.domain.run.items import MessageRole
 from runward.domain.run.resolve import Callback, Resolution
@@ -159,6 +160,15 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["input_text", "output_text"],
         "Kind of a text part: `input_text` for text sent to the model, `output_text` for text of "
         "the assistant.",
+    ),
+    "ToolChoiceInput": (
+        ToolChoiceInput,
+        "Whether the model must call a tool, or the tool that it must call. The formats of "
+        "OpenAI's APIs are accepted.",
+    ),
+    "ToolDefinition": (
+        ToolDefinition,
+        "A tool in Runward's format, or in the format of one of OpenAI's APIs.",
     ),
     "ToolChoiceMode": (
         Literal["auto", "none", "required"],

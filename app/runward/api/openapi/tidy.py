@@ -70,6 +70,21 @@ def _remove_null(schema: Json) -> Json:
     return schema | {"anyOf": branches} if branches else schema
 
 
+def relax_unions(node: Any) -> Any:
+    """Return the document with `anyOf` in place of `oneOf` in unions that no property
+    discriminates."""
+    if isinstance(node, list):
+        return [relax_unions(each) for each in node]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(node, dict):
+        return node
+    found = cast("Json", node)
+    relaxed = "oneOf" in found and "discriminator" not in found
+    return {
+        "anyOf" if relaxed and key == "oneOf" else key: relax_unions(value)
+        for key, value in found.items()
+    }
+
+
 def _remove_titles(node: Any) -> Any:
     """Remove the titles of all schemas, but keep properties named `title`."""
     if isinstance(node, list):

@@ -23,7 +23,7 @@ from runward.api.registry.agent_checks import check_agent, check_hosted_tools, c
 from runward.api.registry.guards import ensure_guards
 from runward.domain import errors as e
 from runward.domain.registry.tools import ToolName
-from runward.domain.run.config import AgentConfig, AgentFields
+from runward.domain.run.config import AgentConfig, AgentFields, ToolChoice
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
 from runward.store.registry.agents import RegisteredAgent
@@ -67,6 +67,9 @@ class Agent(RegisterAgent):
     )
 
     object: Literal["agent"] = "agent"
+    tool_choice: ToolChoice = "auto"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
+    object `{"name": …}` names the tool that the model must call."""
     version: int
     """Version of the agent. It starts at 1 and grows by 1 with each update."""
     created_at: datetime

@@ -144,6 +144,10 @@ class RegisterTool(_RegisterToolFields):
                 fields["description"] = EXECUTORS[implements].description
         return ToolSpec.model_construct(given | {"parameters"}, **fields)
 
+    def locate(self, path: str) -> str:
+        """Return the path in the request of a path in the specification."""
+        return path
+
 
 def _find_fixed_parameters(
     type_: ToolType, hosted: HostedTool | None, implements: ExecutorKind | None

@@ -11,10 +11,10 @@ from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import NamePagination, Page
 from runward.api.http.params import ToolPath
 from runward.api.http.routes import make_router
+from runward.api.registry.function_tools import ToolDefinition
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.api.registry.tool_models import (
     NewTool,
-    RegisterTool,
     TestTool,
     Tool,
     ToolSecret,
@@ -59,14 +59,17 @@ async def register_tool(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
-    tool: RegisterTool,
+    tool: ToolDefinition,
 ) -> Response:
-    """Register a tool. The response contains the tool's signing secret, which Runward returns only
-    once."""
+    """Register a tool, in Runward's format or in one of OpenAI's. The response contains the tool's
+    signing secret, which Runward returns only once."""
     spec = tool.to_spec()
+    errors = await find_tool_errors(registry, principal.project_id, spec)
     if is_reserved(spec.name):
-        raise e.InvalidRequestError(errors=[FieldError("name", "is reserved for a built-in tool")])
-    await check_tool(registry, principal.project_id, spec)
+        errors.append(FieldError("name", "is reserved for a built-in tool"))
+    if errors:
+        located = [FieldError(tool.locate(one.path), one.message) for one in errors]
+        raise e.InvalidRequestError(errors=located)
     secret = signing.make_secret()
 
     async def register(tx: Tx) -> NewTool:
@@ -138,7 +141,8 @@ async def _apply_change(
         raise e.InvalidRequestError(errors=errors)
     code = await _get_code_spec(storage, registry, principal, before.spec, patch)
     spec = apply_patch(before.spec, patch, code)
-    await check_tool(registry, principal.project_id, spec)
+    if errors := await find_tool_errors(registry, principal.project_id, spec):
+        raise e.InvalidRequestError(errors=errors)
     async with storage.begin() as tx:
         former = await tool_registry.lock_tool(tx, principal.project_id, before.spec.name)
         if former is None or (former.id, former.version) != (before.id, before.version):
@@ -199,8 +203,10 @@ async def rotate_tool_secret(
     return shown
 
 
-async def check_tool(registry: Registry, project_id: ProjectId, spec: ToolSpec) -> None:
-    """Check a tool's schemas, rules, headers and target. Raises InvalidRequestError."""
+async def find_tool_errors(
+    registry: Registry, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    """Return the errors of a tool's schemas, rules, headers and target."""
     errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
     if spec.output_schema is not None:
         errors += check_schema(
@@ -213,8 +219,7 @@ async def check_tool(registry: Registry, project_id: ProjectId, spec: ToolSpec) 
                 errors.append(FieldError(field, problem))
     errors += await check_guards(registry, spec.guardrails, stages=TOOL_STAGES)
     errors += await _check_target(registry, project_id, spec)
-    if errors:
-        raise e.InvalidRequestError(errors=errors)
+    return errors
 
 
 async def _check_target(

@@ -1,9 +1,9 @@
 """The configuration of a run: its model, instructions, tools and limits. It does not change after
 the start."""
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails, Hooks
@@ -17,6 +17,29 @@ class NamedToolChoice(Frozen):
 
     name: ToolName
     """Name of the tool that the model must call."""
+
+
+class FunctionName(Frozen):
+    """The name of a function, as in OpenAI's Chat Completions API."""
+
+    name: ToolName
+    """Name of the tool that the model must call."""
+
+
+class FunctionToolChoice(Frozen):
+    """The tool that the model must call, as in OpenAI's Responses API."""
+
+    type: Literal["function"]
+    name: ToolName
+    """Name of the tool that the model must call."""
+
+
+class NestedFunctionToolChoice(Frozen):
+    """The tool that the model must call, as in OpenAI's Chat Completions API."""
+
+    type: Literal["function"]
+    function: FunctionName
+    """The tool that the model must call."""
 
 
 class StopAtTools(Frozen):
@@ -35,7 +58,8 @@ class MaxTurnsOutput(Frozen):
 
 
 ModelName = Annotated[str, Field(min_length=3, max_length=256)]
-ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedToolChoice
+ToolChoiceMode: TypeAlias = Literal["auto", "none", "required"]
+ToolChoice: TypeAlias = ToolChoiceMode | NamedToolChoice
 ToolUseBehavior: TypeAlias = Literal["run_llm_again", "stop_on_first_tool"] | StopAtTools
 OnMaxTurns: TypeAlias = Literal["incomplete", "summarise", "fail"] | MaxTurnsOutput
 
@@ -157,12 +181,47 @@ class AgentConfig(Frozen):
         return (self.model,) if isinstance(self.model, str) else self.model
 
 
+def _get_tool_choice_tag(value: object) -> str:
+    if not isinstance(value, dict):
+        return "named" if isinstance(value, NamedToolChoice) else "mode"
+    return "nested" if "function" in value else "flat" if "type" in value else "named"
+
+
+def _normalize_tool_choice(
+    choice: ToolChoice | FunctionToolChoice | NestedFunctionToolChoice,
+) -> ToolChoice:
+    match choice:
+        case str() | NamedToolChoice():
+            return choice
+        case FunctionToolChoice(name=name):
+            return NamedToolChoice(name=name)
+        case NestedFunctionToolChoice(function=function):
+            return NamedToolChoice(name=function.name)
+        case _:
+            assert_never(choice)
+
+
+ToolChoiceInput: TypeAlias = Annotated[
+    Annotated[ToolChoiceMode, Tag("mode")]
+    | Annotated[NamedToolChoice, Tag("named")]
+    | Annotated[FunctionToolChoice, Tag("flat")]
+    | Annotated[NestedFunctionToolChoice, Tag("nested")],
+    Discriminator(_get_tool_choice_tag),
+]
+
+
 class AgentFields(AgentConfig):
     """The configuration of an agent in a request that registers an agent or starts a run."""
 
     kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model."""
+    tool_choice: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
+        ToolChoiceInput, AfterValidator(_normalize_tool_choice)
+    ] = "auto"
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call: `{"name": …}`, or one of the two formats of
+    OpenAI's APIs. Responses contain `{"name": …}`."""
 
     def to_config(self) -> AgentConfig:
         """Return the configuration with the fields that the request set."""
