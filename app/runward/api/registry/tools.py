@@ -12,7 +12,7 @@ from runward.api.http.paging import NamePagination, Page
 from runward.api.http.params import ToolPath
 from runward.api.http.routes import make_router
 from runward.api.registry.function_tools import ToolDefinition
-from runward.api.registry.guards import TOOL_STAGES, check_guards
+from runward.api.registry.tool_checks import find_tool_errors
 from runward.api.registry.tool_models import (
     NewTool,
     TestTool,
@@ -25,20 +25,17 @@ from runward.api.registry.tool_models import (
 )
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
-from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.ids import CallId, RunId
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import CelRule, ToolSpec, is_reserved
+from runward.domain.registry.tools import ToolSpec, is_reserved
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.tools import CompiledTool
-from runward.domain.schema.validator import check_schema
-from runward.egress.addresses import TargetError
 from runward.services import Access, Registry, Storage
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import mcp_servers, plugin_sync, tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
 from runward.tools import signing
 from runward.tools.base import Invocation
-from runward.tools.webhook.headers import check_headers, resolve_headers, secret_references
 
 routes = make_router("Tools")
 
@@ -201,126 +198,6 @@ async def rotate_tool_secret(
     shown = await respond_once(storage, request_key, rotate)
     registry.forget_tools(principal.project_id)
     return shown
-
-
-async def find_tool_errors(
-    registry: Registry, project_id: ProjectId, spec: ToolSpec
-) -> list[FieldError]:
-    """Return the errors of a tool's schemas, rules, headers and target."""
-    errors: list[FieldError] = list(check_schema(spec.parameters, strict=spec.strict))
-    if spec.output_schema is not None:
-        errors += check_schema(
-            spec.output_schema, strict=False, at="output_schema", object_root=False
-        )
-    for field, rule in (("approval.when", spec.approval), ("enabled.when", spec.enabled)):
-        if isinstance(rule, CelRule):
-            problem = await registry.find_rule_problem(project_id, rule.when)
-            if problem is not None:
-                errors.append(FieldError(field, problem))
-    errors += await check_guards(registry, spec.guardrails, stages=TOOL_STAGES)
-    errors += await _check_target(registry, project_id, spec)
-    return errors
-
-
-async def _check_target(
-    registry: Registry, project_id: ProjectId, spec: ToolSpec
-) -> list[FieldError]:
-    if spec.type != "hosted" and spec.hosted is not None:
-        return [
-            FieldError("hosted", "must be omitted, because it applies only to tools of type hosted")
-        ]
-    if spec.type not in ("webhook", "plugin") and spec.implements is not None:
-        return [
-            FieldError(
-                "implements",
-                "must be omitted, because it applies only to tools of type webhook or plugin",
-            )
-        ]
-    match spec.type:
-        case "webhook":
-            return await _check_webhook(registry, project_id, spec)
-        case "hosted":
-            return _check_hosted(spec)
-        case "agent":
-            return _check_agent(spec)
-        case "client":
-            return [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
-        case _:
-            return []
-
-
-async def _check_webhook(
-    registry: Registry, project_id: ProjectId, spec: ToolSpec
-) -> list[FieldError]:
-    errors = [*await _check_header_values(registry, project_id, spec), *_check_no_agent(spec)]
-    if spec.url is None:
-        return [*errors, FieldError("url", "is required for a tool of type webhook")]
-    try:
-        await registry.check_target(spec.url)
-    except TargetError as error:
-        errors.append(FieldError("url", str(error)))
-    return errors
-
-
-async def _check_header_values(
-    registry: Registry, project_id: ProjectId, spec: ToolSpec
-) -> list[FieldError]:
-    """Check the values of new headers. Stored values were already checked."""
-    references = secret_references(spec.headers)
-    secrets = await registry.read_secrets(project_id, set(references.values()))
-    missing = [
-        FieldError(
-            path,
-            f"names the secret '{name}', which does not exist; create it with PUT "
-            f"/v1/secrets/{name}",
-        )
-        for path, name in references.items()
-        if name not in secrets
-    ]
-    return missing or check_headers(resolve_headers(spec.headers, secrets))
-
-
-def _check_no_agent(spec: ToolSpec) -> list[FieldError]:
-    return (
-        [FieldError("agent", "must be omitted, because it applies only to tools of type agent")]
-        if spec.agent is not None
-        else []
-    )
-
-
-def _check_hosted(spec: ToolSpec) -> list[FieldError]:
-    """Check that a hosted tool has no settings that only Runward could apply."""
-    errors = [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
-    if spec.hosted is None:
-        return [*errors, FieldError("hosted", "is required for a tool of type hosted")]
-    message = "cannot be applied to a tool that the model's provider runs"
-    errors += [
-        FieldError(name, message) for name in ("guardrails", "output_schema") if getattr(spec, name)
-    ]
-    twice = sorted(spec.hosted.settings.keys() & spec.hosted.secrets.keys())
-    errors += [
-        FieldError(f"hosted.secrets.{name}", "must not also be in `hosted.settings`")
-        for name in twice
-    ]
-    if spec.hosted.kind != "mcp" and spec.approval != "never":
-        errors.append(
-            FieldError("approval", f"{message}; only a hosted tool of kind mcp supports approvals")
-        )
-    return errors
-
-
-def _check_agent(spec: ToolSpec) -> list[FieldError]:
-    """Check a tool of type `agent`. A run checks at its start whether the agent exists."""
-    errors: list[FieldError] = []
-    if spec.agent is None:
-        errors.append(FieldError("agent", "is required for a tool of type agent"))
-    return [*errors, *_check_absent(spec, "url", "headers")]
-
-
-def _check_absent(spec: ToolSpec, *fields: str) -> list[FieldError]:
-    """Check that fields of webhook tools are absent."""
-    message = f"must be omitted for a tool of type {spec.type}"
-    return [FieldError(name, message) for name in fields if getattr(spec, name)]
 
 
 async def _get_code_spec(
