@@ -1,7 +1,7 @@
-"""Identifiers: UUIDs inside, prefixed text at the API.
+"""Identifiers. Inside Runward they are UUIDs, and at the API they are texts with a prefix.
 
-`run_0198c2…` is the prefix, an underscore and the UUID's 32 lower-case hexadecimal digits.
-Minting one needs a clock and randomness, so that happens in `runward.store.postgres.db`.
+In `run_0198c2…`, the prefix and an underscore precede the UUID's 32 lower-case hexadecimal digits.
+Creating an ID needs a clock and randomness, so `runward.store.postgres.db` does it.
 """
 
 from enum import StrEnum

@@ -1,5 +1,5 @@
-"""JSON values of requests and responses: how to serialize them, compute digests, and replace
-unstorable parts."""
+"""JSON values of requests and responses: serialization, digests, and the replacement of parts that
+cannot be stored."""
 
 import hashlib
 import re
@@ -49,12 +49,13 @@ def canonical(value: JsonValue) -> str:
 
 
 def compute_digest(value: JsonValue) -> str:
-    """Return `sha256:` and 64 hexadecimal digits of the canonical form."""
+    """Return the digest of the canonical form: `sha256:` and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def is_same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Return whether two values are equal as JSON. In Python, `True == 1`."""
+    """Return whether two values are equal as JSON. Python's `==` is not sufficient, because `True
+    == 1`."""
     return one == other and canonical(one) == canonical(other)
 
 
@@ -97,7 +98,7 @@ def is_nested_deeper(value: JsonValue, levels: int) -> bool:
 
 
 def has_too_many_values(value: JsonValue) -> bool:
-    """Return whether there are more than `MAX_VALUES` values inside. It stops counting at that
+    """Return whether `value` contains more than `MAX_VALUES` values. Counting stops at that
     number."""
     level, limit = list[Any]([value]), MAX_VALUES
     while level:
@@ -120,7 +121,8 @@ def holds_too_many_values(data: bytes) -> bool:
     if count_values(data) <= MAX_VALUES:
         return False
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if plain.count(b'"') > 4 * MAX_VALUES:  # Each member of an object has two texts.
+    # Each member of an object has two texts, and each text has two quotation marks.
+    if plain.count(b'"') > 4 * MAX_VALUES:
         return True
     outside = b'"'.join(plain.split(b'"')[::2]).translate(None, b" \t\r\n")
     empty = outside.count(b"[]") + outside.count(b"{}")

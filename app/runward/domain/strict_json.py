@@ -1,4 +1,4 @@
-"""Parse request bodies strictly. Accepted bodies can be stored, digested and returned.
+"""A strict parser of request bodies. Accepted bodies can be stored, digested and returned.
 
 `jiter` rejects invalid JSON and reports the position. It also rejects byte order marks, NaN, lone
 surrogates, bytes that are not UTF-8, and duplicate keys. This module then rejects valid JSON that
@@ -20,9 +20,11 @@ from runward.domain.json import MAX_DEPTH, MAX_NUMBER, is_in_range, may_need_rep
 MAX_PROBLEMS: Final = 20
 """Maximum number of problems in an error."""
 MAX_MESSAGE: Final = 200
-"""Maximum number of characters of the parser's message. It contains duplicate keys."""
+"""Maximum number of characters of the parser's message. The message may contain a duplicate key of
+any length."""
 MAX_PATH: Final = 200
-"""Maximum number of characters of a path. The client chooses its keys."""
+"""Maximum number of characters of a path. Clients choose the keys in a path, so it may have any
+length."""
 
 _TOO_DEEP: Final = f"must not be nested more than {MAX_DEPTH} levels deep"
 _NUL: Final = "must not contain the NUL character"
@@ -31,7 +33,7 @@ _NUMBER: Final = f"must be a number between -{MAX_NUMBER:g} and {MAX_NUMBER:g}"
 
 
 def parse_body(body: bytes) -> JsonValue:
-    """Return the value. Raises InvalidJsonError if the JSON is invalid or ambiguous, or
+    """Return the value of a body. Raises InvalidJsonError if the JSON is invalid or ambiguous, or
     InvalidRequestError with the path of each problem."""
     try:
         value = cast(
@@ -80,8 +82,8 @@ class _Location:
 
 
 def _find_problems(root: JsonValue) -> Iterator[FieldError]:
-    """Yield the problems in the order of the text. There is no recursion, because the depth is
-    checked here."""
+    """Yield the problems in the order of the text. The function is not recursive, because it checks
+    the depth itself."""
     stack: list[tuple[_Location, JsonValue]] = [(_Location(), root)]
     while stack:
         place, value = stack.pop()

@@ -49,7 +49,7 @@ class OAuth(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """`OAuth` with the values of its secrets."""
+    """The client of `OAuth`, with the values of its secrets."""
 
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
@@ -78,7 +78,8 @@ class RefreshTokens(Protocol):
     configured."""
 
     async def claim(self, initial_token: str) -> RefreshClaim | None:
-        """Claim the newest token. None: another process holds the claim. Raises AppError."""
+        """Claim the newest token. Returns None if another process holds the claim. Raises
+        AppError."""
         ...
 
     async def replace(self, claim: RefreshClaim, initial_token: str, token: str) -> None: ...
@@ -87,7 +88,8 @@ class RefreshTokens(Protocol):
 
 
 class UnstoredRefreshTokens:
-    """The refresh tokens of a server that is not stored yet. `newest` is the last replacement."""
+    """The refresh tokens of a server that is not stored yet. `newest` is the last token that
+    replaced the configured one."""
 
     def __init__(self) -> None:
         self.newest: str | None = None
@@ -104,7 +106,7 @@ class UnstoredRefreshTokens:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCredentials:
-    """`Credentials` with the values of their secrets."""
+    """The `Credentials` with the values of their secrets."""
 
     headers: dict[str, str] = field(repr=False)
     oauth: OAuthClient | None

@@ -30,7 +30,8 @@ MAX_ANNOTATIONS_BYTES: Final = 4096
 MAX_CHECKED: Final = 16_384
 """Maximum number of tools in the cache of schema problems."""
 _checked: Final[dict[bytes, str | None]] = {}
-"""The schema problem of each tool, by the digest of its schemas. None: no problem."""
+"""The schema problem of each tool, by the digest of its schemas. None: the schemas have no
+problem."""
 
 ServerApproval: TypeAlias = Literal["never", "always"] | CelRule
 McpName = Annotated[str, Field(min_length=1, max_length=256)]

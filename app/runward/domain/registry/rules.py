@@ -89,7 +89,8 @@ def compile_rule(text: str) -> Rule:
 
 
 def _load_cel() -> ModuleType:
-    # These imports are slow, and not every process evaluates rules.
+    # The imports are inside the function, because they are slow and not every process evaluates
+    # rules.
     from cel_expr_python import cel  # noqa: PLC0415  # pyright: ignore
 
     return cel

@@ -1,5 +1,5 @@
-"""Explain why a value does not match a schema, so that a model can correct it: the path, the
-expected value, and the actual value.
+"""Explanations of why a value does not match a schema, so that a model can correct it. They contain
+the path, the expected value, and the actual value.
 
 The library's list of errors is not used for a complete value. It builds an error tree for every
 branch of every union, which took seconds and hundreds of megabytes for a small nested value.
@@ -63,7 +63,7 @@ class Explanation:
     def explain(self, value: JsonValue, path: str) -> list[FieldError]:
         """Return the problems of an invalid value: at least one."""
         self.collect(value, path)
-        if not self.problems:  # The problem is after the examined parts.
+        if not self.problems:  # The problem is in a part that was not examined.
             self.problems.append(FieldError(path, _NO_MATCH))
         return self.problems
 

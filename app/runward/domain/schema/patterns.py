@@ -1,8 +1,8 @@
 """The regular expressions of a schema, compiled and matched within limits.
 
-The validator's engine needs time in proportion to the length of the text, multiplied by the size of
-the compiled pattern. Lookaround and back references need backtracking, and time in proportion to
-the square of the length.
+The time of the validator's engine is proportional to the length of the text, multiplied by the size
+of the compiled pattern. Lookaround and back references need backtracking, whose time is
+proportional to the square of the length.
 """
 
 import re
@@ -28,23 +28,23 @@ each character."""
 _CALL: Final = 50
 """Minimum number of steps that a match counts as."""
 _BACKTRACKING: Final = 50_000
-"""Number of steps that a text counts as if it is matched with at most BACKTRACKS."""
+"""Minimum number of steps that a match with backtracking counts as."""
 _LOOKS: Final = re.compile(r"\^(?:\(\?[=!](?:[^()\\]|\\[^1-9k])*\))*")
 """The beginning of a pattern with lookaheads, which are evaluated only once."""
 
 
 class RemoteReferenceError(ValueError):
-    """A schema contains a reference to something outside itself."""
+    """Raised if a schema contains a reference to something outside itself."""
 
 
 def refuse_remote(uri: str) -> JsonValue:
-    """Refuse to retrieve a remote schema. Every validator uses this retriever, so nothing is ever
+    """Raise RemoteReferenceError. Every validator uses this retriever, so no remote schema is ever
     downloaded or read."""
     raise RemoteReferenceError(f"{uri} is outside the schema")
 
 
 class PatternError(ValueError):
-    """A pattern is invalid or too large."""
+    """Raised if a pattern is invalid or too large."""
 
 
 class _Pattern:
@@ -103,7 +103,7 @@ class Patterns:
         return self._left < 0
 
     def compile(self, source: str) -> _Pattern:
-        """Compile a pattern. Raises PatternError."""
+        """Return a compiled pattern, which is cached. Raises PatternError."""
         if source not in self._kept:
             pattern = _Pattern(source)
             self._bytes += pattern.size
@@ -117,8 +117,8 @@ class Patterns:
         return self._kept[source]
 
     def matches(self, source: str, text: str) -> bool:
-        """Return whether a part of the text matches. False also after `is_spent`, because the value
-        is then rejected anyway."""
+        """Return whether a part of the text matches. After `is_spent`, it always returns False,
+        because the value is then rejected anyway."""
         pattern = self.compile(source)
         self._left -= pattern.steps(text)
         return not self.is_spent and pattern.matches(text)
@@ -126,8 +126,8 @@ class Patterns:
     def validator(
         self, schema: JsonObject, registry: jsonschema_rs.Registry | None = None
     ) -> jsonschema_rs.Validator:
-        """Compile a schema whose patterns are matched here. `registry`: the schemas that it refers
-        to, in the dialect of this module's readers. Raises ValueError."""
+        """Return a compiled schema whose patterns are matched by this module. `registry`: the
+        schemas that it refers to, in the dialect of this module's readers. Raises ValueError."""
         make = jsonschema_rs.Draft202012Validator if registry else jsonschema_rs.validator_for
         return make(
             schema,

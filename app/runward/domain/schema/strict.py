@@ -32,7 +32,7 @@ _BRANCHES: Final = ("allOf", "anyOf", "oneOf")
 
 
 def strict_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
-    """Return the reasons why `schema` has no strict form."""
+    """Return the reasons why `schema` has no strict form. Returns none if it has one."""
     for keyword in (*_BRANCHES, "not", "enum", "const", "$ref"):
         if keyword in schema:
             message = f"is not allowed at the root of a strict schema; nest it, {_HINT}"
@@ -75,7 +75,7 @@ def _object_problems(node: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def strict_form(schema: JsonObject) -> JsonObject:
-    """Return the form for the model. The schema must have no strict_problems."""
+    """Return the strict form of a schema. `strict_problems` of the schema must be empty."""
     form = _strict(schema)
     assert isinstance(form, dict)
     return form

@@ -17,8 +17,8 @@ Pointer: TypeAlias = tuple[str, ...]
 ROOT_URI: Final = "urn:runward:schema"
 EFFORT: Final = 50_000
 EFFORT_PER_PART: Final = 8
-"""Maximum number of comparisons between parts of a value and subschemas: this many for each part of
-a large value, or some milliseconds."""
+"""Limits on the comparisons between parts of a value and subschemas. The limit for a value is
+EFFORT, which takes some milliseconds, plus EFFORT_PER_PART for each part of the value."""
 MAX_CHAIN: Final = 100
 """Maximum length of a chain of references."""
 MAX_STEPS: Final = 10_000
@@ -26,7 +26,7 @@ MAX_STEPS: Final = 10_000
 MAX_COMPARED: Final = 100_000_000
 """Maximum product of a value's parts and its schema's expansion: about a second."""
 FREE_SIZE: Final = 200
-"""An expansion that is so small that no accepted value can exceed MAX_COMPARED."""
+"""Expansion of a schema that is small enough that no accepted value can exceed MAX_COMPARED."""
 MAX_COMPILED: Final = 262_144
 """Maximum number of characters of the compiled parts of a schema. Each character may take 200
 bytes."""
@@ -51,7 +51,8 @@ _ONES: Final = (
 
 
 def child_schemas(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
-    """Yield the subschemas directly inside `schema`, without data (`enum`, `const`, `default`)."""
+    """Yield the subschemas directly inside `schema`. Data (`enum`, `const`, `default`) are not
+    schemas."""
     if not isinstance(schema, dict):
         return
     for keyword in _MAPS:
@@ -69,7 +70,7 @@ def child_schemas(schema: JsonValue) -> Iterator[tuple[Pointer, JsonValue]]:
 
 
 def map_children(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -> JsonObject:
-    """Return a copy in which `change` is applied to each subschema directly inside."""
+    """Return a copy in which `change` is applied to each direct subschema."""
     node: JsonObject = {}
     for keyword, value in schema.items():
         if keyword in _MAPS and isinstance(value, dict):
@@ -84,7 +85,7 @@ def map_children(schema: JsonObject, change: Callable[[JsonValue], JsonValue]) -
 
 
 def walk(schema: JsonValue, pointer: Pointer = ()) -> Iterator[tuple[Pointer, JsonObject]]:
-    """Yield every subschema that is an object, the root first."""
+    """Yield every subschema that is an object, with its pointer. The root is first."""
     if isinstance(schema, dict):
         yield pointer, schema
     for step, child in child_schemas(schema):
@@ -115,13 +116,14 @@ def resolve_pointer(root: JsonValue, pointer: Pointer) -> JsonValue:
 
 
 class LongChainError(ValueError):
-    """A chain of references is longer than MAX_CHAIN."""
+    """Raised if a chain of references is longer than MAX_CHAIN."""
 
 
 def expanded_size(root: JsonObject, patterns: Patterns) -> int:
-    """Return the number of subschemas with every reference replaced by its target, recursion
-    counted once. Long constants, and patterns of names, count as several. Time and memory of a
-    validation can grow with it. Raises LongChainError, and LookupError."""
+    """Return the number of subschemas after every reference is replaced by its target. A recursive
+    reference counts once. Long constants and the patterns of names count as several subschemas. The
+    time and memory of a validation can grow with this number. Raises LongChainError and
+    LookupError."""
     return _Expansion(root, patterns).size(root)
 
 
@@ -149,7 +151,7 @@ class _Expansion:
         total = len(compact(constants)) // TEXT_A_PART if constants else 0
         names = schema.get("patternProperties")
         for source in names if isinstance(names, dict) else ():
-            with suppress(PatternError):  # Compiling the complete schema reports it.
+            with suppress(PatternError):  # Compiling the complete schema reports this error.
                 pattern = self._patterns.compile(source)
                 total += NAME_A_PART * pattern.states + (0 if pattern.is_linear else FREE_SIZE)
         return total
@@ -168,13 +170,14 @@ class _Expansion:
 
 
 def is_excessive(size: int, value: JsonValue) -> bool:
-    """Return whether a schema of this expansion takes too long for the value."""
+    """Return whether validating the value against a schema of this expansion would take too
+    long."""
     return size > FREE_SIZE and size * _parts(value) > MAX_COMPARED
 
 
 def _parts(value: JsonValue) -> int:
-    """Count the values in `value`. Long names count as several, because they are matched with
-    patterns."""
+    """Return the number of values in `value`. Long names count as several values, because they are
+    matched with patterns."""
     total, left = 0, [value]
     while left:
         one = left.pop()
@@ -206,23 +209,25 @@ class Effort:
         return self._left < 0 or self._steps < 0
 
     def step(self) -> bool:
-        """Count one more examined part. False: the limit is reached."""
+        """Count one more examined part. Returns False if the limit is reached."""
         self._steps -= 1
         return not self.is_spent
 
     def compare(self, value: JsonValue) -> bool:
-        """Count a comparison of `value`, a part of the whole. False: the limit is reached."""
+        """Count a comparison of `value`, which is a part of the complete value. Returns False if
+        the limit is reached."""
         self._left -= self._sizes.get(id(value), 1)
         return not self.is_spent
 
     def compile(self, characters: int) -> bool:
-        """Count the cost of compiling this many characters of the schema. False: the limit is
-        reached."""
+        """Count the cost of compiling this many characters of the schema. Returns False if the
+        limit is reached."""
         self._left -= characters // TEXT_A_COMPARISON
         return not self.is_spent
 
     def _measure(self, value: JsonValue) -> int:
-        """Store the size of each container, which is at most MAX_ARGUMENTS_DEPTH deep."""
+        """Store the size of each container, and return the size of `value`. The recursion is safe,
+        because `value` is at most MAX_ARGUMENTS_DEPTH deep."""
         if not isinstance(value, (dict, list)):
             return 1
         children = value.values() if isinstance(value, dict) else value
@@ -261,7 +266,7 @@ class Subschemas:
         return [one for one in branches if effort.compare(value) and self._fits(one, value, effort)]
 
     def is_valid(self, pointer: Pointer, value: JsonValue, effort: Effort) -> bool:
-        """Return whether `value` is valid. Also False if the effort is too small to compile the
+        """Return whether `value` is valid. Returns False if the effort is too small to compile the
         part."""
         pointer = self._target(pointer)
         if self._registry is None:

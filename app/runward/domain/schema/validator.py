@@ -1,4 +1,4 @@
-"""JSON Schemas of tools: checked at registration, compiled once, and used for every call.
+"""JSON Schemas of tools. They are checked at registration, compiled once, and used for every call.
 
 Paths are dotted: `parameters.properties.amount.type` in a schema, `arguments.items.0.amount` in a
 call. Nothing outside a schema is ever downloaded.
@@ -64,7 +64,7 @@ _TYPES: Final = "array, boolean, integer, null, number, object, string"
 
 
 class SchemaError(ValueError):
-    """Registration would reject the schema. `pointer`: the invalid place in the schema."""
+    """Raised if registration rejects the schema. `pointer`: the invalid place in the schema."""
 
     def __init__(self, message: str, pointer: Pointer = ()) -> None:
         super().__init__(message)
@@ -92,11 +92,11 @@ def check_schema(
 
 
 class Validator:
-    """A compiled schema. `strict`: it is checked as domain/schema/strict.py describes. `at` is the
-    beginning of every path.
+    """A compiled schema. `strict`: whether it is checked as domain/schema/strict.py describes.
+    `at`: the beginning of every path.
 
-    Compiled parts are kept, so create one for each version of a tool. A value that would take too
-    long to check is invalid. Raises SchemaError.
+    Compiled parts are cached, so create one validator for each version of a tool. A value that
+    would take too long to check is invalid. Raises SchemaError.
     """
 
     def __init__(self, schema: JsonObject, *, strict: bool = False, at: str = "arguments") -> None:
@@ -118,8 +118,8 @@ class Validator:
         return cast(JsonObject, NullRemover(self._parts, Effort(value)).clean(value))
 
     def problems(self, value: JsonValue) -> list[FieldError]:
-        """Return at most MAX_PROBLEMS problems. If there are none, `without_nulls(value)` is
-        valid."""
+        """Return at most MAX_PROBLEMS problems of `value`. If there are none,
+        `without_nulls(value)` is valid."""
         if is_excessive(self._size, value):
             return [FieldError(self._field_errors, _TOO_LARGE)]
         if isinstance(value, dict):
@@ -160,8 +160,8 @@ def stored_validator(schema: JsonObject, *, strict: bool = False, at: str) -> Va
 
 
 def parse_arguments(raw: str) -> JsonObject | list[FieldError]:
-    """Parse the model's arguments of a call; an empty text gives `{}`. Values that PostgreSQL
-    cannot store are replaced."""
+    """Return the parsed arguments of a call, or their problems. An empty text gives `{}`. Values
+    that PostgreSQL cannot store are replaced."""
     at = "arguments"
     if not raw.strip():
         return {}
