@@ -189,7 +189,7 @@ Pagination = Annotated[PageParams, Depends(_read_page_params)]
 NamePagination = Annotated[PageParams, Depends(_read_named_page_params)]
 """The same for a list that is ordered by name: from A to Z."""
 ChronologicalPagination = Annotated[PageParams, Depends(_read_ordered_page_params)]
-"""The same parameter for lists of one run's items, which are ordered from oldest to newest."""
+"""Like `Pagination`, for lists of one run's items. The default order is from oldest to newest."""
 
 
 def slice_page(

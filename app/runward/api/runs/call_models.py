@@ -1,4 +1,4 @@
-"""Tool calls, and what a run waits for: the entries of `required_actions` and of `waiting_for`."""
+"""Models of tool calls, and of the entries in a run's `required_actions` and `waiting_for`."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
