@@ -11,7 +11,7 @@ from tests.support.models.chat_server import calls, text
 from tests.support.services.client import Json
 from tests.support.tools.server import Behaviour
 
-NOBODY = "The approval request expired before anyone decided"
+NOBODY = "The approval request expired before a person decided"
 NO_APPROVAL = "apr_" + "f" * 32
 
 

@@ -140,7 +140,7 @@ def test_what_is_the_codes_or_wrong_is_refused_by_name(
 
 def test_a_plugins_tool_can_be_disabled_and_not_deleted(project: Project) -> None:
     problem = project.client.refused(409, "conflict", "DELETE", "/v1/tools/pay")
-    assert "disable it" in problem["detail"]
+    assert "disable the tool" in problem["detail"]
     assert change(project, enabled=False)["enabled"] is False
 
 
