@@ -356,6 +356,33 @@ def test_calls_that_the_client_could_not_run_are_never_shown_to_it(project: Proj
     assert [item["type"] for item in made["output"]] == ["message"]
 
 
+def test_a_client_runs_its_own_handoffs(project: Project) -> None:
+    transfer = {**WEATHER, "name": "transfer_to_billing_agent", "parameters": None}
+    first = create(project, message("user", "transfer_to_billing_agent()"), tools=[transfer])
+    [asked] = first["output"]
+    assert (asked["type"], asked["name"]) == ("function_call", "transfer_to_billing_agent")
+    handed = output_of(asked["call_id"], '{"assistant": "billing_agent"}')
+    second = create(project, handed, previous_response_id=first["id"])
+    assert "billing_agent" in said(second)
+    history = [message("user", "transfer_to_billing_agent()"), *first["output"], handed]
+    assert create(project, *history, tools=[WEATHER])["status"] == "completed"
+    search = {**transfer, "name": "search_tools"}
+    error = refused(project, 400, "invalid_value", input="x", tools=[search])
+    assert error["param"] == "tools.0.name"
+
+
+def test_a_function_cannot_replace_a_handoff_of_its_agent(project: Project) -> None:
+    for agent in (
+        {"name": "billing", "model": MODEL},
+        {"name": "triage", "model": MODEL, "handoffs": ["billing"]},
+    ):
+        project.client.call("POST", "/v1/agents", agent)
+    transfer = {**WEATHER, "name": "transfer_to_billing"}
+    error = refused(project, 400, "invalid_value", model="triage", input="x", tools=[transfer])
+    assert "handoff" in error["message"]
+    create(project, message("user", "hello"), model="billing", tools=[transfer])
+
+
 # Approvals.
 
 

@@ -22,10 +22,11 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import ToolSpec, is_reserved
+from runward.domain.registry.tools import RESERVED_NAMES, ToolSpec
 from runward.domain.run.config import MAX_TOOLS, Limits, NamedToolChoice, RunConfig
 from runward.domain.run.family import Member
 from runward.domain.run.items import Item
+from runward.domain.run.team import format_transfer_name
 from runward.domain.schema.validator import check_schema
 from runward.services import Registry, RunQueue, Storage
 
@@ -193,7 +194,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
         parameters = _EMPTY_SCHEMA if one.parameters is None else one.parameters
         place = f"tools.{n}.parameters"
         errors += check_schema(parameters, strict=one.strict, at=place)
-        if is_reserved(one.name) or one.name in specs:
+        if one.name in RESERVED_NAMES or one.name in specs:
             why = "must be unique" if one.name in specs else "is reserved for a built-in tool"
             errors.append(FieldError(f"tools.{n}.name", why))
         specs[one.name] = ToolSpec.model_construct(
@@ -212,9 +213,12 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
 def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
     """Return the configuration of the run, with the settings of this request."""
     config, functions = resolved.config, parse_functions(body)
-    taken = {*config.tools, *(one.name for one in functions)}
-    if len(taken) < len(config.tools) + len(functions):
-        raise parameter_error("tools", "contains a function with the name of a registered tool")
+    own_tools = {*config.tools, *map(format_transfer_name, config.handoffs)}
+    taken = {*own_tools, *(one.name for one in functions)}
+    if len(taken) < len(own_tools) + len(functions):
+        raise parameter_error(
+            "tools", "contains a function with the name of a registered tool or a handoff"
+        )
     fields: dict[str, Any] = dict(config)
     if (choice := body.tool_choice) is not None:
         if not isinstance(choice, str) and choice.name not in taken:
