@@ -95,7 +95,7 @@ def reserved_purpose(address: Address) -> str | None:
 
 
 def parse_ports(text: str) -> tuple[range, ...]:
-    """Parse ports like `80,443,1024-65535`. Raises ValueError."""
+    """Return the port ranges in a text like `80,443,1024-65535`. Raises ValueError."""
     ports: list[range] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
@@ -106,7 +106,7 @@ def parse_ports(text: str) -> tuple[range, ...]:
 
 
 def parse_address(text: str) -> Address | None:
-    """Parse an address in the usual notation, without a zone. Return None for anything else."""
+    """Return the address in the usual notation, without a zone. Returns None for any other text."""
     try:
         return ip_address(text.partition("%")[0])
     except ValueError:
@@ -128,11 +128,11 @@ _NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
-"""A last label for which some resolvers read the whole host as an IPv4 address."""
+"""A last label that makes some resolvers read the whole host as an IPv4 address."""
 
 
 class TargetError(ValueError):
-    """Runward must not call the URL. The message contains the reason and advice."""
+    """Raised if Runward must not call a URL. The message contains the reason and advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +141,12 @@ class Target:
     host: str
     port: int
     address: Address | None
-    """The address, if the host is one."""
+    """The address, if the host is an address. None: the host is a name."""
 
 
 def parse_target(url: str, rules: AddressRules) -> Target:
-    """Parse a URL without network access. A name's addresses are checked when they are known.
-    Raises TargetError."""
+    """Return the target of a URL, without network access. The addresses of a name are checked when
+    they are known. Raises TargetError."""
     if len(url) > MAX_URL:
         raise TargetError(f"The URL is longer than {MAX_URL} characters.")
     if not _ALLOWED.fullmatch(url):
@@ -172,7 +172,7 @@ def parse_target(url: str, rules: AddressRules) -> Target:
     if target.address is not None:
         refusal = rules.refusal(target.address, target.port)
     else:
-        # In a network that the operator allows, any port is allowed. The name may lead there.
+        # A name may lead to a network that the operator allows, in which any port is allowed.
         refusal = None if rules.allow_private else rules.port_refusal(target.port)
     if refusal is not None:
         raise TargetError(refused_target(target, refusal))

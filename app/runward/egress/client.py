@@ -44,24 +44,25 @@ from runward.egress.responses import (
 )
 
 KEEP_ALIVE_SECONDS: Final = 1.5
-"""Shorter than that of any known server (gunicorn 2, Node 5), so that a server rarely closes a
-connection while a request is on its way."""
+"""Number of seconds for which an idle connection is kept. It is lower than that of any known server
+(gunicorn 2, Node 5), so a server rarely closes a connection while a request is on its way."""
 MAX_CONNECTIONS: Final = 1024
 MAX_CONNECTIONS_PER_HOST: Final = 256
 DNS_THREADS: Final = 64
 LOOKUP_SECONDS: Final = 3.0
-"""The limit of the check at registration."""
+"""Maximum number of seconds for the look-up at registration."""
 MAX_HEADER_BYTES: Final = 8190
 MAX_HEADERS: Final = 128
 MAX_PARSED_URLS: Final = 1024
-"""Parsed and checked URLs that are cached, which saves a fifth of a call's time."""
+"""Maximum number of parsed and checked URLs in the cache. The cache saves a fifth of a call's
+time."""
 
 _SKIPPED: Final = ("Accept", "User-Agent", "Content-Type")
 
 
 class Egress:
-    """An HTTP client. Connections are pooled by host name, port and scheme. Each leads to an
-    address that was checked for that name. Close it with `aclose`."""
+    """An HTTP client. Connections are pooled by host name, port and scheme. Each connection leads
+    to an address that was checked for that name. Call `aclose` at the end."""
 
     def __init__(
         self,
@@ -70,7 +71,8 @@ class Egress:
         allowed_ports: str = DEFAULT_PORTS,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Open a client. `tls`: the trusted certificates; None: the system's. Raises ValueError."""
+        """Open a client. `tls`: the trusted certificates. If `tls` is None, the client trusts the
+        system's certificates. Raises ValueError."""
         self._rules = AddressRules(allow_private, parse_ports(allowed_ports))
         self._parse = lru_cache(MAX_PARSED_URLS)(partial(parse_target, rules=self._rules))
         self._tls = tls
@@ -79,13 +81,13 @@ class Egress:
         self._session: aiohttp.ClientSession | None = None
 
     def check_url(self, url: str) -> None:
-        """Check that `url` may be registered, without a DNS look-up. Raises TargetError."""
+        """Raise TargetError if `url` must not be registered. The check does no DNS look-up."""
         parse_target(url, self._rules)
 
     async def check_target(self, url: str) -> None:
-        """Check that `url` may be registered, and the current addresses of its host. A name that
-        does not resolve passes, because it may exist later; it is checked again for each call.
-        Raises TargetError."""
+        """Raise TargetError if `url` must not be registered, or if a current address of its host is
+        not allowed. A name that does not resolve is accepted, because it may exist later. Its
+        addresses are checked again for each call."""
         target = parse_target(url, self._rules)
         if target.address is not None:
             return
@@ -94,16 +96,18 @@ class Egress:
                 await self._resolver.resolve(target.host, target.port)
         except RefusedAddressError as error:
             raise TargetError(refused_target(target, str(error))) from None
-        except OSError:  # among them TimeoutError
+        except OSError:  # TimeoutError is one of them.
             return
 
     def transport(self) -> CheckedTransport:
-        """Return a transport for an SDK with its own HTTP client. Close it before this client."""
+        """Return a transport for an SDK that has its own HTTP client. Close the transport before
+        this client."""
         return CheckedTransport(self._rules, self._threads, self._trusted)
 
     @cached_property
     def _trusted(self) -> ssl.SSLContext:
-        """Reading the system's certificates takes 30 ms, so all transports share them."""
+        """Return the trusted certificates. All transports share them, because reading the system's
+        certificates takes 30 ms."""
         return self._tls or ssl.create_default_context()
 
     async def send(
@@ -116,8 +120,8 @@ class Egress:
         seconds: float,
         max_response_bytes: int,
     ) -> EgressOutcome:
-        """Send one request. Never raises errors of the network or of the server. `seconds` limits
-        the time from DNS to the last byte of the response."""
+        """Send one request, and return its outcome. It never raises errors of the network or of the
+        server. `seconds`: maximum time from the DNS look-up to the last byte of the response."""
         try:
             target = self._parse(url)
         except TargetError as error:
@@ -193,8 +197,8 @@ class Egress:
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
-    """Return at most `limit` raw bytes, and whether there were more. If so, the connection is
-    closed."""
+    """Return at most `limit` raw bytes, and whether there are more. If there are more, the
+    connection is closed."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_any():

@@ -47,11 +47,12 @@ repair_set_exception()
 
 
 class RefusedAddressError(OSError):
-    """A host name resolves to an address that is not allowed."""
+    """Raised if a host name resolves to an address that is not allowed."""
 
 
 class Attempt:
-    """One attempt. `sent`: the attempt got a connection, so bytes may have been sent."""
+    """One attempt of a request. `sent`: whether the attempt got a connection, so that bytes may
+    have been sent."""
 
     __slots__ = ("sent",)
 
@@ -63,7 +64,8 @@ current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
 
 
 def guarded_socket(rules: AddressRules, info: Any) -> socket.socket:
-    """Check the address itself once more, and return a socket for it."""
+    """Return a socket for an address, after checking the address itself once more. Raises
+    RefusedAddressError."""
     family, kind, protocol, _, where = info
     _ensure_allowed(rules, str(where[0]), int(where[1]))
     return socket.socket(family, kind, protocol)
@@ -78,9 +80,9 @@ def _ensure_allowed(rules: AddressRules, host: str, port: int) -> None:
 
 
 class Resolver(AbstractResolver):
-    """Resolves a name to all its addresses, or refuses it if one of them is not allowed. Concurrent
-    requests for the same name share one look-up, so that slow DNS servers of one name block only
-    one thread."""
+    """Resolves a name to all its addresses. Raises RefusedAddressError if one of them is not
+    allowed. Concurrent requests for the same name share one look-up, so that a name with slow DNS
+    servers blocks only one thread."""
 
     def __init__(self, rules: AddressRules, threads: ThreadPoolExecutor) -> None:
         self._rules = rules
@@ -118,7 +120,7 @@ class Resolver(AbstractResolver):
         def ended(lookup: "asyncio.Future[Any]") -> None:
             del self._lookups[key]
             if not lookup.cancelled():
-                lookup.exception()  # retrieved: there may be no waiting caller
+                lookup.exception()  # Retrieve the exception, because no caller may be waiting.
 
         lookup = asyncio.get_running_loop().run_in_executor(
             self._threads, socket.getaddrinfo, host, port, family, socket.SOCK_STREAM
@@ -217,8 +219,8 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 def _address_timeout(ends: float | None, addresses: int) -> float | None:
-    """Return the seconds for the next address, so that an address without a response leaves time
-    for the others."""
+    """Return the timeout in seconds for the next address, or None if there is no limit. An address
+    that does not respond leaves time for the others."""
     return None if ends is None else max(0.0, ends - asyncio.get_running_loop().time()) / addresses
 
 

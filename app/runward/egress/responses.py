@@ -10,14 +10,15 @@ from typing import Final, TypeAlias
 READ_HEADERS: Final = frozenset(
     {"content-type", "content-encoding", "content-language", "retry-after", "location", "date"}
 )
-"""The response headers that are kept. Others may be secrets or cookies."""
+"""Names of the response headers that are kept. Other headers may contain secrets or cookies."""
 
 PIECE_BYTES: Final = 4096
-"""Bytes to inflate at once, so that many small members of a gzip body take linear time."""
+"""Number of bytes that are decompressed at once, so that many small members of a gzip body take
+linear time."""
 MAX_MEMBERS: Final = 4096
 MAX_REASON: Final = 300
 _QUOTED: Final = re.compile(r"[:.]?\s*(?:bytearray\()?b['\"]|<RawResponseMessage")
-"""Matches the place where an error of an HTTP library begins to quote the response."""
+"""Matches the position where an error of an HTTP library begins to quote the response."""
 
 
 class MissingAnswer(StrEnum):
@@ -28,8 +29,8 @@ class MissingAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EgressResponse:
-    """A response. `body` has at most the requested number of bytes, inflated. `truncated`: whether
-    the body was longer. `encoding`: a content coding that Runward could not decode. In this case,
+    """A response. `body`: at most the requested number of bytes, decompressed. `truncated`: whether
+    the body was longer. `encoding`: a content coding that Runward could not decode. If it is set,
     `body` is not readable."""
 
     status: int
@@ -41,8 +42,8 @@ class EgressResponse:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """No response arrived. `detail` is for operators and contains no headers or bodies.
-    `permanent`: Runward must not call the address, so a retry cannot help."""
+    """The outcome of a request without a response. `detail` is for operators and contains no
+    headers or bodies. `permanent`: Runward must not call the address, so a retry cannot succeed."""
 
     missing: MissingAnswer
     detail: str
@@ -54,18 +55,18 @@ EgressOutcome: TypeAlias = EgressResponse | NoAnswer
 
 
 def describe_error(error: Exception) -> str:
-    """Return the error's class and text, without the URL and the parts of the response that HTTP
-    libraries add, because these may hold secrets."""
+    """Return the type and the text of an error. The URL and the parts of the response that HTTP
+    libraries add are removed, because they may contain secrets."""
     text = str(getattr(error, "message", error))
     text = " ".join(_QUOTED.split(text, maxsplit=1)[0].split())
     return f"{type(error).__name__}: {text}".removesuffix(": ")[:MAX_REASON]
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None:
-    """Return at most `limit` decoded bytes, and whether there were more. Return None if the content
-    coding is unknown or the body is not valid. Some servers compress although the request asks for
-    `identity`. A gzip body may have several members (RFC 1952, section 2.2), with zeros after the
-    last one."""
+    """Return at most `limit` decoded bytes, and whether there are more. Returns None if the content
+    coding is unknown or the body is not valid. Some servers compress the body although the request
+    asks for `identity`. A gzip body may have several members (RFC 1952, section 2.2), with zeros
+    after the last one."""
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return None
     window = zlib.MAX_WBITS | (32 if encoding != "deflate" else 0)
@@ -86,8 +87,8 @@ def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None
 def _inflate_member(
     body: bytes, at: int, window: int, limit: int, *, into: bytearray
 ) -> int | None:
-    """Return the end of the member that begins at `start`, or None if it is larger than `limit`
-    allows or incomplete."""
+    """Return the end of the member that begins at `start`. Returns None if the member is incomplete
+    or larger than `limit` allows."""
     inflater = zlib.decompressobj(window)
     while not inflater.eof:
         piece = body[at : at + PIECE_BYTES]
