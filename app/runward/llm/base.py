@@ -1,4 +1,5 @@
-"""The interface between the loop and models, the same for every provider and wire protocol."""
+"""The interface between the loop and models. It is the same for every provider and wire
+protocol."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of the model's reasoning, as far as the provider shows it."""
+    """A piece of the model's reasoning, if the provider shows it."""
 
     text: str
 
@@ -54,8 +55,8 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestart:
-    """The stream was interrupted, and the request is sent again. Discard the text that was streamed
-    before."""
+    """The stream was interrupted, and the request is sent again. Readers must discard the text that
+    was streamed before."""
 
 
 ModelDelta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | StreamRestart
@@ -63,11 +64,12 @@ OnDelta: TypeAlias = Callable[[ModelDelta], None]
 
 
 class ModelError(Exception):
-    """The provider rejected the request or could not be reached.
+    """Raised if the provider rejects a request or cannot be reached.
 
-    `transient`: the same request may succeed later. `retry_after`: the delay in seconds that the
-    provider requested, or None. `message` is safe to show to the run's owner: it contains no key,
-    header or prompt."""
+    `transient`: whether the same request may succeed later. `retry_after`: the delay in seconds
+    that the provider requested, or None. `message` is safe to show to the run's owner: it contains
+    no key, header or prompt.
+    """
 
     def __init__(
         self,
@@ -115,6 +117,6 @@ class Model(Protocol):
     def abilities(self) -> Abilities: ...
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        """Send the request once, with or without streaming. The request must match the abilities.
-        Raises ModelError. The loop retries."""
+        """Send the request once, with or without streaming, and return the response. The request
+        must match the abilities. Raises ModelError. The loop retries."""
         ...

@@ -1,10 +1,10 @@
-"""Reduce a request to the features that a provider's protocol supports.
+"""The reduction of a request to the features that a provider's protocol supports.
 
-Every reduction is reported as a `Loss`. The run records it in a `model.setting_dropped` event.
-If it is known when the run is created, the API rejects the request instead.
+Every reduction is reported as a `Loss`. The run records it in a `model.setting_dropped` event. If a
+loss is known when the run is created, the API rejects the request instead.
 
-The features of all protocols are also a table, which `python -m runward models` prints and
-docs/reference/models.md contains.
+The features of all protocols are also a table. `python -m runward models` prints it, and
+docs/reference/models.md contains it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ REASONING_SETTING: Final = "reasoning"
 def fit_request(
     request: ModelRequest, abilities: Abilities
 ) -> tuple[ModelRequest, tuple[Loss, ...]]:
-    """Return the request reduced to what the protocol supports, and the losses."""
+    """Return the request, reduced to the features that the protocol supports, and the losses."""
     losses = (
         *_tool_losses(request, abilities),
         *unsupported_settings(request.settings, abilities),
@@ -55,7 +55,8 @@ def fit_request(
 
 
 def unsupported_settings(settings: Mapping[str, JsonValue], abilities: Abilities) -> Iterator[Loss]:
-    """Yield a loss for each setting that the protocol does not support. Null means not set."""
+    """Yield a loss for each setting that the protocol does not support. A setting of null counts as
+    not set."""
     why = f"{abilities.provider} does not support this setting."
     for name, value in settings.items():
         if value is not None and name not in abilities.settings | ADAPTER_SETTINGS:
@@ -132,7 +133,8 @@ def _item_losses(items: tuple[Item, ...], can: Abilities) -> Iterator[Loss]:
 
 
 def _foreign_provider(item: Item, can: Abilities) -> str | None:
-    """Return the other provider that the item's `native` data belongs to, if there is one."""
+    """Return the provider of the item's `native` data if it is another provider than that of `can`.
+    Otherwise return None."""
     native = item.native if isinstance(item, Message | ToolCall) else None
     return native.provider if native is not None and native.provider != can.provider else None
 
@@ -160,7 +162,8 @@ ALL_ABILITIES: Sequence[Abilities] = (
 
 
 def capability_table() -> str:
-    """Return the table without a final line break. A dash means not supported."""
+    """Return the table in Markdown, without a final line break. A dash means that the protocol does
+    not support the feature."""
     rows = [
         ["", *(f"`{can.provider}`" for can in ALL_ABILITIES)],
         ["---", *("---" for _ in ALL_ABILITIES)],

@@ -1,4 +1,4 @@
-"""The catalog of models. It resolves `provider:model` to a Model and the provider's name of the
+"""The catalog of models. It resolves `provider:model` to a Model and to the provider's name of the
 model."""
 
 from collections import OrderedDict
@@ -64,7 +64,8 @@ ReachableModel: TypeAlias = OpenAIChat | OpenAIResponses | ProviderModel
 
 
 class ModelNotInCatalogError(ValueError):
-    """The name is not in the catalog. The message is for the caller and lists the alternatives."""
+    """Raised if a name is not in the catalog. The message is for the caller and lists the
+    alternatives."""
 
 
 class Models:
@@ -107,8 +108,8 @@ class Models:
 
 
 class ModelCatalog:
-    """One Model for each provider and set of credentials, shared by all runs. Connections are
-    opened at first use.
+    """The models of all providers. There is one Model for each provider and set of credentials,
+    which all runs share. Connections are opened at first use.
 
     With a base URL, `openai:` and `openai-responses:` also work without a key. `checked_transport`
     creates transports for addresses that projects choose.
@@ -147,12 +148,14 @@ class ModelCatalog:
         if models is None:
             models = self._own[key] = self._build(secrets, refusal)
             while len(self._own) > MAX_PROJECT_MODELS:
-                self._own.popitem(last=False)  # its clients close with their last user
+                # The clients of these models close with their last user.
+                self._own.popitem(last=False)
         self._own.move_to_end(key)
         return models
 
     async def open(self) -> None:
-        """Import the SDKs now, so that the first call does not wait for the import. Optional."""
+        """Import the SDKs, so that the first call does not wait for the import. A call of this
+        method is optional."""
         for one in self.environment.reachable.values():
             await one.open()
 
@@ -196,7 +199,7 @@ class ModelCatalog:
 
 
 def is_invalid_key(name: str, value: str) -> bool:
-    """Return whether a project's secret is a provider's API key that no header can carry."""
+    """Return whether a project's secret is a provider's API key that cannot be sent in a header."""
     return name in _PROJECT_KEYS and not is_valid_key(value)
 
 

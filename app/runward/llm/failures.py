@@ -1,5 +1,5 @@
-"""Translate a provider's failure into a ModelError with a stable code, a text that is safe to show,
-and whether a retry may succeed."""
+"""The translation of a provider's failure into a ModelError. It has a stable code, a text that is
+safe to show, and whether a retry may succeed."""
 
 import re
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ MAX_RESPONSE_BYTES: Final = 32 * 1024 * 1024
 TOO_MANY_CALLS: Final = f"requests more than {MAX_CALLS} tool calls"
 TOO_MANY_ITEMS: Final = f"has more than {MAX_OUTPUT_ITEMS} items"
 TOO_MANY_VALUES: Final = f"contains more than {MAX_VALUES:,} values"
-MAX_REASON: Final = 500  # maximum characters of the provider's message
-TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # and all statuses from 500
+MAX_REASON: Final = 500  # Maximum number of characters of the provider's message.
+TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # Statuses from 500 are also transient.
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
 """The provider's text for these statuses may quote a key, so it is not repeated."""
 
@@ -47,7 +47,7 @@ PERMANENT_TYPES: Final = frozenset(
 """Types of errors for which a retry does not help. They arrive inside a stream, without an HTTP
 status."""
 _OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
-"""Codes of the Responses API for images that it cannot read or load, or that it rejects."""
+"""Matches codes of the Responses API for images that it cannot read or load, or that it rejects."""
 
 
 def http_failure(
@@ -122,7 +122,8 @@ def no_first_token(seconds: float) -> ModelError:
 
 
 def too_large(excess: str = f"is larger than {MAX_RESPONSE_BYTES} bytes") -> ModelError:
-    """Return the error for a response that exceeds a limit. `excess` names the limit."""
+    """Return the error for a response that exceeds a limit. `excess`: the description of the
+    limit."""
     text = f"The model's response {excess}."
     return ModelError(RunErrorCode.MODEL_RESPONSE_TOO_LARGE, text, transient=False)
 
@@ -139,8 +140,8 @@ def unstorable(why: str) -> ModelError:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the delay in seconds from `retry-after-ms` or `retry-after` (seconds or an HTTP date),
-    or None if neither can be read. A date is compared with the response's own Date, so this host's
-    clock does not matter."""
+    or None if neither can be read. A date is compared with the response's own Date header, so the
+    clock of this host does not matter."""
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -180,8 +181,8 @@ def _code(status: int) -> RunErrorCode:
 
 
 def _error_object(body: bytes) -> Mapping[str, Any]:
-    """Return the error object of a body shaped like `{"error": {"message", "type", "code"}}`, as
-    far as the server follows that shape."""
+    """Return the error object of a body like `{"error": {"message", "type", "code"}}`, as far as
+    the server uses this format."""
     try:
         told: Any = from_json(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Parse the streams and bodies of model providers: events, objects and deltas of text."""
+"""Parsers for the streams and bodies of model providers: events, objects and deltas of text."""
 
 import json
 import re
@@ -18,10 +18,10 @@ _HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class EventLines:
-    """Extract the `data` of server-sent events from bytes that are cut at any place."""
+    """Extracts the `data` of server-sent events from bytes that may be split at any position."""
 
     def __init__(self) -> None:
-        self._rest: list[bytes] = []  # the beginning of a line, in pieces
+        self._rest: list[bytes] = []  # The beginning of a line, in pieces.
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -33,7 +33,7 @@ class EventLines:
         return self._events(lines)
 
     def end(self) -> list[bytes]:
-        """Return the events of a stream that ended without its last blank line."""
+        """Return the remaining events of a stream that ended without a blank line."""
         return self._events([b"".join(self._rest), b""])
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
@@ -49,9 +49,10 @@ class EventLines:
 
 
 def parse_object(data: bytes) -> Frame:
-    """Parse a JSON object. Lone surrogates are accepted, because a server may split an emoji
-    between two frames. `from_json` rejects them. An object with too many values is rejected before
-    it is parsed, because parsing would block the interpreter for seconds. Raises ModelError."""
+    """Return a JSON object. Lone surrogates are accepted, because a server may split an emoji
+    between two frames, and `from_json` rejects them. An object with too many values is rejected
+    before it is parsed, because parsing would block the interpreter for seconds. Raises
+    ModelError."""
     if count_values(data) > MAX_VALUES:
         raise too_large(TOO_MANY_VALUES)
     try:
@@ -69,8 +70,8 @@ def parse_object(data: bytes) -> Frame:
 
 
 def join_text(pieces: list[str]) -> str:
-    """Join the deltas to one text that can be stored. Halves of a surrogate pair in two deltas are
-    combined."""
+    """Return the deltas as one text that can be stored. Halves of a surrogate pair in two deltas
+    are combined."""
     return clean_text(_HALVES.sub(_emoji, "".join(pieces)))
 
 
@@ -83,7 +84,7 @@ def as_mapping(value: Any) -> Frame:
 
 
 def read_usage(usage: Frame, read: str, written: str) -> Usage:
-    """Return the usage. `read` and `written` are the prefixes of the field names."""
+    """Return the usage in a frame. `read` and `written`: the prefixes of the field names."""
     cached = as_mapping(usage.get(f"{read}_tokens_details")).get("cached_tokens")
     reasoning = as_mapping(usage.get(f"{written}_tokens_details")).get("reasoning_tokens")
     return Usage(

@@ -55,8 +55,8 @@ class Prices:
         self._table: DataSnapshot | None = None
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
-        """Return the price of one response of `provider:model`, or None if the price is unknown.
-        The first look-up loads the table, which takes a quarter of a second."""
+        """Return the price of one response of `provider:model` in US dollars, or None if the price
+        is unknown. The first look-up loads the table, which takes a quarter of a second."""
         if (own := self._own(model)) is not None:
             return own.cost(usage)
         provider, _, name = model.partition(":")
@@ -76,7 +76,8 @@ class Prices:
         )
 
     async def open(self) -> None:
-        """Load the table now, so that the first response does not wait for it. Optional."""
+        """Load the table, so that the first response does not wait for it. A call of this method is
+        optional."""
         await asyncio.to_thread(self._load)
 
     def _own(self, model: str) -> Price | None:
@@ -97,7 +98,8 @@ class Prices:
         return float(price.total_price)
 
     def _load(self) -> "DataSnapshot":
-        """Return a private snapshot, because the library's shared one can update itself."""
+        """Return a private snapshot of the table, because the library can update its shared
+        snapshot."""
         if self._table is None:
             from genai_prices.data import providers  # noqa: PLC0415  # slow, and often not needed
             from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415
@@ -108,7 +110,8 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """Token counts by the names of the table's units. `input_tokens` includes cached ones."""
+    """Numbers of tokens by the names of the table's units. `input_tokens` includes cached
+    tokens."""
 
     input_tokens: int
     output_tokens: int

@@ -21,9 +21,9 @@ _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
 async def limit_body(response: httpx2.Response) -> None:
-    """Replace the body by one that is decompressed here and never larger than MAX_RESPONSE_BYTES.
-    Raises ModelError for a body that is compressed in another way or more than once, because a few
-    bytes of it could block the event loop for a minute."""
+    """Replace the body by one that is decompressed here and has at most MAX_RESPONSE_BYTES. Raises
+    ModelError for a body that is compressed in another way or more than once, because a few bytes
+    of it could block the event loop for a minute."""
     stream = cast(httpx2.AsyncByteStream, response.stream)
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     inflates = encoding in ("gzip", "x-gzip", "deflate")
@@ -36,7 +36,7 @@ async def limit_body(response: httpx2.Response) -> None:
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """A body that raises ModelError when it is too large."""
+    """A body that raises ModelError if it is too large."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, inflates: bool) -> None:
         self._stream = stream
@@ -78,7 +78,7 @@ ClientT = TypeVar("ClientT", bound=_Closable)
 
 
 def is_valid_key(key: str) -> bool:
-    """Return whether a header can carry the key."""
+    """Return whether the key can be sent in a header."""
     return key.isascii() and key.isprintable()
 
 
@@ -86,7 +86,7 @@ class LazyModel(ABC, Generic[ClientT]):
     """A model whose client is opened at first use."""
 
     def __init__(self, key: str) -> None:
-        """Raises ValueError for a key with characters that are not allowed in a header."""
+        """Raise ValueError if the key cannot be sent in a header."""
         if not is_valid_key(key):
             raise ValueError(
                 "The API key of the model provider contains characters that are not "
@@ -97,15 +97,16 @@ class LazyModel(ABC, Generic[ClientT]):
 
     @abstractmethod
     def open_client(self) -> ClientT:
-        """Import the SDK and open its client. Called on a thread, because the import takes more
-        than a second."""
+        """Import the SDK, and return its open client. Called on a thread, because the import takes
+        more than a second."""
 
     async def open(self) -> None:
-        """Open the client now, so that the first call is as fast as later ones. Optional."""
+        """Open the client, so that the first call is as fast as later ones. A call of this method
+        is optional."""
         await self.client()
 
     async def client(self) -> ClientT:
-        """Return the open client."""
+        """Return the client, which is opened at first use."""
         if self._client is None:
             async with self._opening:
                 if self._client is None:
@@ -122,12 +123,12 @@ class LazyModel(ABC, Generic[ClientT]):
 
 
 def _close_with(model: object, close: Callable[[], Awaitable[None]]) -> None:
-    """Await `close` when nothing refers to `model` any more: no project, and no request. `close`
-    must not refer to it either, and may be called more than once."""
+    """Await `close` when no project and no request refers to `model` any more. `close` must not
+    refer to `model` either, and may be called more than once."""
     loop = asyncio.get_running_loop()
 
     def collected() -> None:
-        with suppress(RuntimeError):  # the loop is closed: the process is ending
+        with suppress(RuntimeError):  # The loop is closed, because the process is ending.
             loop.call_soon_threadsafe(_begin, close)
 
     weakref.finalize(model, collected).atexit = False

@@ -43,7 +43,8 @@ def all_settings() -> frozenset[str]:
 
 
 def check_settings(settings: Mapping[str, JsonValue]) -> list[str]:
-    """Return the problems, one line each, beginning with the setting's name. Null means not set."""
+    """Return the problems of the settings. Each problem is one line that begins with the setting's
+    name. A setting of null counts as not set."""
     problems: list[str] = []
     for name, value in settings.items():
         if name not in _SETTINGS:

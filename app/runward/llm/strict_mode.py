@@ -1,9 +1,11 @@
-"""The part of JSON Schema that each provider's strict mode accepts, and schemas rewritten for it.
+"""The part of JSON Schema that each provider's strict mode accepts, and the conversion of schemas
+to it.
 
 If the mode does not support a limit on single values (`uniqueItems`, a `format`), the limit moves
 to the description. The model reads it there, and Runward validates it. A reference with a
-description is wrapped. If the mode cannot express the shape of a schema, the schema is not
-rewritten, and its tool is not strict."""
+description is wrapped. If the mode does not support the structure of a schema, the schema is not
+converted, and its tool is not strict.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,9 +35,9 @@ _FORMATS: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class StrictMode:
     """The limits of one strict mode. `words`: the accepted keywords. `formats`: the accepted values
-    of `format`; None: any. `any_items`: whether an array can contain any values. `max_depth`:
-    maximum nesting of objects. `max_properties` and `max_enum_values` apply to the whole schema.
-    None: no limit is documented. `min_items`: the largest `minItems`."""
+    of `format`, or None if all are accepted. `any_items`: whether an array can contain any values.
+    `max_depth`: maximum nesting of objects. `max_properties` and `max_enum_values`: limits for the
+    whole schema, or None if no limit is documented. `min_items`: the maximum of `minItems`."""
 
     source: str
     words: frozenset[str]
@@ -113,7 +115,8 @@ _SHAPE_KEYWORDS: Final = frozenset(
         *("then", "unevaluatedItems", "unevaluatedProperties"),
     }
 )
-"""Keywords that change the shape of a value. All others have no effect and are dropped."""
+"""Keywords that change the structure of a value. Other unsupported keywords have no effect and are
+dropped."""
 _TYPE_KEYWORDS: Final = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
 _KEYWORDS_REFUSED_WITH_REF: Final = _TYPE_KEYWORDS - {"$ref"} | {"items", "properties", "required"}
 _KEYWORDS_KEPT_WITH_REF: Final = frozenset({"$ref", "$defs", "definitions"})
@@ -123,7 +126,8 @@ MAX_DESCRIBED_CHARS: Final = 200
 
 
 class UnenforceableError(ValueError):
-    """The strict mode cannot express the schema. The message contains the path and the reason."""
+    """Raised if the strict mode does not support the schema. The message contains the path and the
+    reason."""
 
     def __init__(self, pointer: Pointer, why: str) -> None:
         super().__init__(f"{'.'.join(('the schema', *pointer))} {why}")
@@ -249,7 +253,8 @@ def _check_size(schema: JsonObject, mode: StrictMode) -> None:
 
 
 def _objects_above(pointer: Pointer) -> int:
-    """Count the properties in a pointer. Each property is two steps: `properties` and its name."""
+    """Return the number of properties in a pointer. Each property is two steps: `properties` and
+    its name."""
     count = at = 0
     while at < len(pointer):
         is_property = pointer[at] == "properties"

@@ -1,6 +1,6 @@
-"""Guess the tool that a message describes and the tool's arguments, from a plain text and the
-tool's schema. The same text always gives the same result. Values next to a parameter's name come
-first, then values of the right type."""
+"""Guesses of the tool that a message describes and of the tool's arguments, from a plain text and
+the tool's schema. The same text always gives the same result. Values next to a parameter's name
+have precedence over other values of the right type."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,9 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.tools import ToolSpec
 
-MAX_TEXT: Final = 16_384  # characters of the user's message, and of a tool, that are read
-MAX_GUESSES: Final = 8  # tools whose arguments are searched for
+# Maximum number of characters that are read of the user's message and of a tool.
+MAX_TEXT: Final = 16_384
+MAX_GUESSES: Final = 8  # Maximum number of tools whose arguments are searched for.
 NAME_WEIGHT: Final = 3
 SENSIBLE_SCORE: Final = 3
 """Minimum score of a guess: one word of the tool's name, or three words of its description and
@@ -59,8 +60,8 @@ def fill_arguments(
 
 
 def guess_call(said: str, tools: Sequence[ToolSpec]) -> tuple[str, JsonObject] | None:
-    """Return a call of the best tool for which the message contains arguments. If several tools
-    have the same score, use the first."""
+    """Return a call of the best tool for which the message contains arguments, or None. If several
+    tools have the same score, the first one is used."""
     heard = frozenset(words(said))
     for spec in _rank_tools(heard, tools)[:MAX_GUESSES]:
         if _score(heard, spec) < SENSIBLE_SCORE:
@@ -90,7 +91,7 @@ def _score(heard: frozenset[str], spec: ToolSpec) -> int:
 
 
 class _Source:
-    """A text from which each value is taken once."""
+    """A text from which each value is taken only once."""
 
     def __init__(self, text: str, known: frozenset[str], *, force: bool) -> None:
         self._left = text
@@ -103,7 +104,7 @@ class _Source:
         properties = _mapping(schema.get("properties"))
         required = set(_texts(schema.get("required")))
         taken = self._named_values(properties)
-        # Specific types first: a free text takes the remaining words.
+        # Parameters with specific types come first, because a free text takes the remaining words.
         for name in sorted(properties, key=lambda name: _is_free_text(name, properties[name])):
             if name in taken:
                 continue
@@ -222,7 +223,7 @@ class _Source:
         return value is not None, value
 
     def _rest(self) -> str | None:
-        """Return the remaining words that do not name the tool."""
+        """Return the remaining words that do not name the tool, or None if there are none."""
         left = [
             word
             for word in re.findall(r"\S+", self._left)
@@ -235,8 +236,8 @@ class _Source:
         return not set(words(name)).isdisjoint(self._words)
 
     def _next_to(self, name: str, pattern: re.Pattern[str]) -> str | None:
-        """Return a value directly after the parameter's name: `amount 5`, `amount: 5`, `amount of
-        5`."""
+        """Return the value directly after the parameter's name, as in `amount 5`, `amount: 5` or
+        `amount of 5`. Returns None if there is none."""
         parts = [part for part in _CAMEL.sub("_", name).split("_") if part]
         shorter = [part for part in parts if part.lower() not in ("id", "number", "code")]
         for spoken in (parts, shorter or parts):
@@ -277,7 +278,7 @@ def _stem(word: str) -> str:
 
 
 def _shape(schema: Any) -> Mapping[str, Any]:
-    """Return the schema without the variants that allow null."""
+    """Return the schema of the first variant that is not null."""
     shape = _mapping(schema)
     for word in ("anyOf", "oneOf"):
         for option in cast(list[Any], shape.get(word) or []):

@@ -1,7 +1,6 @@
 """Calls like `name(a=1, b="two")` that a person writes in a message for the offline model.
 
-Arguments are keywords. Values are JSON, or text in single quotes. Anything that does not parse is
-text.
+Arguments are keywords. Values are JSON, or text in single quotes. Anything else counts as text.
 """
 
 import json
@@ -48,7 +47,7 @@ def written_calls(text: str) -> list[WrittenCall]:
 
 
 def only_calls(text: str, calls: list[WrittenCall]) -> bool:
-    """Return whether the text consists of these calls only."""
+    """Return whether the text consists only of these calls."""
     rest, at = "", 0
     for call in calls:
         rest, at = rest + text[at : call.start], call.end
@@ -56,8 +55,8 @@ def only_calls(text: str, calls: list[WrittenCall]) -> bool:
 
 
 def _arguments(text: str, at: int) -> tuple[JsonObject, int] | None:
-    """Parse the arguments from the position after the opening bracket. Return them and the position
-    after the closing bracket."""
+    """Return the arguments after the opening bracket, and the position after the closing bracket.
+    Returns None if they are not valid."""
     values: JsonObject = {}
     while (end := _END.match(text, at)) is None:
         if values:

@@ -33,7 +33,7 @@ _CALL_ID: Final = re.compile(r"call_(\d{1,9})")
 
 
 class OfflineModel:
-    """Implements Model. Counts words as tokens."""
+    """The offline model. It counts words as tokens."""
 
     @property
     def abilities(self) -> Abilities:
@@ -63,7 +63,7 @@ def _since_user(items: Sequence[Item]) -> Sequence[Item]:
 def _choose_calls(
     request: ModelRequest, said: str, made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
-    """Return the calls to make now. If there are none, the model answers."""
+    """Return the calls to make now. If there are none, the model writes an answer."""
     choice = request.tool_choice
     if choice == "none" or not request.tools:
         return []
@@ -82,8 +82,8 @@ def _choose_calls(
 
 
 def _calls_in(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
-    """Return the calls of registered tools. If a message consists of calls only, they are all
-    returned, so that a user can try a tool that does not exist."""
+    """Return the calls of registered tools. If a message consists only of calls, return all of
+    them, so that a user can try a tool that does not exist."""
     calls = written_calls(said)
     literal = only_calls(said, calls)
     return [(call.name, call.arguments) for call in calls if literal or call.name in tools]
@@ -92,7 +92,7 @@ def _calls_in(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObje
 def _remaining_calls(
     written: list[tuple[str, JsonObject]], made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
-    """Return the written calls that were not made yet, by name and in order."""
+    """Return the written calls that were not made yet, in order. Calls are compared by name."""
     spent = Counter(call.name for call in made)
     left: list[tuple[str, JsonObject]] = []
     for name, arguments in written:

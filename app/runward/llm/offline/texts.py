@@ -9,7 +9,7 @@ from runward.domain.run.items import ToolResult
 from runward.llm.offline.arguments import fill_arguments
 
 LABEL: Final = "(offline model)"
-MAX_QUOTE: Final = 300  # characters quoted of one result
+MAX_QUOTE: Final = 300  # Maximum number of characters that are quoted of one result.
 
 
 def quote_result(name: str, result: ToolResult) -> str:
@@ -33,7 +33,7 @@ def _example(spec: ToolSpec) -> str:
 
 
 def fill_schema(schema: JsonObject, text: str) -> str:
-    """Return an object of the schema whose first text property is the answer."""
+    """Return an object that matches the schema. Its first text property is the answer."""
     filled = fill_arguments(schema, text, force=True) or {}
     for name, value in filled.items():
         if value == "" or (isinstance(value, str) and value in text):

@@ -22,8 +22,8 @@ STRICT_MODE: Final = STRICT_MODES["openai"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A tool's definition. `not_strict_reason` is the reason why the provider does not enforce the
-    parameters of a strict tool. None: the provider enforces them, or the tool is not strict."""
+    """A tool's definition. `not_strict_reason`: why the provider does not enforce the parameters of
+    a strict tool. It is None if the provider enforces them, or if the tool is not strict."""
 
     definition: JsonObject
     not_strict_reason: str | None = None
@@ -36,7 +36,8 @@ class Functions:
 
     def __init__(self, wrap: Callable[[JsonObject], JsonObject]) -> None:
         self._wrap = wrap
-        self._kept: dict[int, tuple[ToolSpec, Function]] = {}  # keeps the spec's id taken
+        # The spec is stored too, so that its `id` is not reused.
+        self._kept: dict[int, tuple[ToolSpec, Function]] = {}
 
     def definition(self, spec: ToolSpec) -> JsonObject:
         return self._function(spec).definition
@@ -102,7 +103,7 @@ def strictness_losses(request: ModelRequest, functions: Functions) -> tuple[Loss
 
 
 def output_format(schema: JsonObject) -> OutputFormat:
-    """Return the output format: strict if OpenAI's strict mode can express the schema. Runward
+    """Return the output format. It is strict if OpenAI's strict mode supports the schema. Runward
     validates the answer in any case."""
     if schema.get("type") != "object" or schema.keys() & {"anyOf", "oneOf", "allOf", "$ref"}:
         why = (

@@ -17,9 +17,9 @@ class AwsKey:
 
 @dataclass(frozen=True, slots=True)
 class ProviderAccess:
-    """The address and credentials of a provider. `key` is the API key; for Bedrock it is a bearer
-    token, or None if there is an `aws` key. `base_url` None: the provider's own. `region` is
-    Bedrock's."""
+    """The address and credentials of a provider. `key`: the API key. For Bedrock, it is a bearer
+    token, or None if there is an `aws` key. `base_url`: None for the provider's own URL. `region`:
+    the AWS region of Bedrock."""
 
     key: str | None = None
     base_url: str | None = None

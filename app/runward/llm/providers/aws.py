@@ -1,4 +1,4 @@
-"""The boto3 client of Bedrock. boto3 has no types, so this module turns off some of pyright's
+"""The boto3 client of Bedrock. boto3 has no types, so this module disables some of pyright's
 rules."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,12 +17,13 @@ __all__ = ["MAX_CONNECTIONS", "BotoCoreError", "bedrock_client"]
 
 DEFAULT_REGION: Final = "us-east-1"
 MAX_CONNECTIONS: Final = 256
-"""Each open response uses one connection, and one of the process's threads while it is read."""
+"""Maximum number of connections. Each open response uses one connection, and one thread of the
+process while it is read."""
 
 
 def bedrock_client(access: ProviderAccess, *, agent: str, connect: float, read: float) -> Any:
-    """Open a client. `connect` and `read` are seconds. A bearer token has precedence over a pair of
-    keys. boto3 sends it over HTTPS only."""
+    """Return an open client. `connect` and `read`: timeouts in seconds. A bearer token takes
+    precedence over a pair of keys. boto3 sends it only over HTTPS."""
     config: dict[str, Any] = {
         "connect_timeout": connect,
         "read_timeout": read,

@@ -1,5 +1,5 @@
-"""The providers' client libraries. Each is opened without retries, with one connection pool, and,
-as far as possible, without telemetry about this machine."""
+"""The providers' client libraries. Each is opened without retries and with one connection pool. If
+possible, it sends no telemetry about this machine."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -44,7 +44,8 @@ _UNKNOWN: Final = BedrockModelProfile(
 
 @dataclass(frozen=True, slots=True)
 class OpenProvider:
-    """An open client of a provider. `threads` is the largest number that it keeps busy at once."""
+    """An open client of a provider. `threads`: the maximum number of threads that it uses at the
+    same time."""
 
     model: Callable[[str], Model]
     close: Callable[[], Awaitable[None]]
@@ -64,7 +65,8 @@ class _Gemini(GoogleModel):
         model_settings: GoogleModelSettings,
         model_request_parameters: ModelRequestParameters,
     ) -> Any:
-        """Add `extra_body`, which pydantic-ai does not pass on to google-genai."""
+        """Return the contents and the configuration with `extra_body`, which pydantic-ai does not
+        pass on to google-genai."""
         contents, config = cast(
             tuple[Any, Any],
             await super()._build_content_and_config(  # pyright: ignore[reportUnknownMemberType]
@@ -95,7 +97,8 @@ def _anthropic(access: ProviderAccess) -> OpenProvider:
 
 
 def _gemini(access: ProviderAccess) -> OpenProvider:
-    logging.getLogger("google_genai.types").setLevel(logging.ERROR)  # warns about calls
+    # The library logs warnings about calls.
+    logging.getLogger("google_genai.types").setLevel(logging.ERROR)
     http = _http()
     options = HttpOptions(
         base_url=access.base_url,
@@ -118,8 +121,9 @@ def _bedrock(access: ProviderAccess) -> OpenProvider:
     provider = BedrockProvider(bedrock_client=client)
 
     def model(name: str) -> Model:
-        """Return the model. One that pydantic-ai does not know (the ARN of an inference profile, a
-        new family) gets every setting; Bedrock reports those that it does not accept."""
+        """Return the model. If pydantic-ai does not know a model (the ARN of an inference profile,
+        or a new family), all settings are sent. Bedrock reports the settings that it does not
+        accept."""
         known = provider.model_profile(name) is not None
         return BedrockConverseModel(name, provider=provider, profile=None if known else _UNKNOWN)
 
@@ -127,8 +131,8 @@ def _bedrock(access: ProviderAccess) -> OpenProvider:
 
 
 def _http() -> httpx2.AsyncClient:
-    """Return a client on aiohttp, which takes the least CPU time. Redirects are not followed,
-    because the key would be sent along."""
+    """Return a client that uses aiohttp, which takes the least CPU time. Redirects are not
+    followed, because the request to the new address would contain the key."""
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     return anthropic.DefaultAioHttpClient(
         timeout=timeout,

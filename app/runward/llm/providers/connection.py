@@ -1,8 +1,8 @@
-"""A connection to one provider: its client library, pydantic-ai's models on top of it, and one
-request.
+"""A connection to one provider: its client library, pydantic-ai's models, and one request.
 
 Runward's loop retries, limits the time and computes prices, so the libraries do not. pydantic-ai's
-`direct` functions only send the request. They use no agents and start no telemetry."""
+`direct` functions only send the request. They use no agents and start no telemetry.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -25,7 +25,7 @@ from runward.llm.providers.response import DeltaStream, has_ended, keep_first_ca
 from runward.llm.providers.tools import ToolDefinitions
 
 MAX_MODELS: Final = 256
-"""Maximum number of models of one provider that stay open."""
+"""Maximum number of models of one provider that are cached."""
 MAX_PAUSES: Final = 16
 """Maximum number of times that a provider can pause one response (Anthropic's `pause_turn`).
 Runward requests the continuation after each pause."""
@@ -44,8 +44,8 @@ class ProviderConnection:
         await self._opened.close()
 
     def _use_threads(self) -> None:
-        """Raise the number of anyio's threads, of which there are 40 by default, because
-        pydantic-ai reads boto3's responses on them. It belongs to the running event loop."""
+        """Increase the maximum number of anyio's threads for the running event loop. The default is
+        40, and pydantic-ai reads boto3's responses on these threads."""
         limiter = current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, self._opened.threads)
 
@@ -136,7 +136,7 @@ _AskOnce = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[Mo
 async def _ask_until_complete(
     once: _AskOnce, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
 ) -> list[ModelResponse]:
-    """Return the response, and its continuations if the provider paused."""
+    """Return the response, and its continuations if the provider paused it."""
     answers: list[ModelResponse] = []
     for _ in range(MAX_PAUSES):
         answer = await once(model, [*messages, *answers], plan, shown)

@@ -1,5 +1,5 @@
-"""Translation of the errors of pydantic-ai, the providers' libraries and their transports into
-ModelErrors."""
+"""The translation of errors into ModelErrors: errors of pydantic-ai, of the providers' libraries,
+and of their transports."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -54,9 +54,9 @@ _BASE_URLS: Final[dict[ProviderName, str]] = {
 
 
 def refuses_strict(error: Exception) -> bool:
-    """Return whether the request may succeed without strict tools: there are more of them than
-    Anthropic's models accept (pydantic-ai counts), or the provider does not accept a schema as
-    strict."""
+    """Return whether the request may succeed without strict tools. The reason is that there are
+    more strict tools than Anthropic's models accept (pydantic-ai counts them), or that the provider
+    does not accept a schema as strict."""
     if isinstance(error, ModelHTTPError):
         told = _message(error.body).lower()
         return error.status_code == 400 and any(word in told for word in _ABOUT_STRICT)
@@ -84,7 +84,7 @@ def model_error(
             return failures.reported_failure({"message": failures.quote(error.message, secret)})
         case _ if isinstance(error, lost):
             return failures.broken_stream() if has_output else failures.unreachable()
-        case _:  # the three libraries' errors for an unexpected response
+        case _:  # The three libraries raise these errors for an unexpected response.
             log.warning("model_answer_unreadable", provider=provider, error=type(error).__name__)
             what = str(error) if isinstance(error, AgentRunError) else repr(error)
             return failures.invalid_response(failures.quote(what, secret))
@@ -98,8 +98,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
-    """Return the ModelError for an HTTP status. Bedrock reports a stream that it could not continue
-    as 424."""
+    """Return the ModelError for an HTTP status. If Bedrock cannot continue a stream, its status is
+    424."""
     if error.in_stream and error.status_code == 424:
         return failures.broken_stream()
     told = {"message": _message(error.body), "code": error.provider_error_code}
@@ -132,8 +132,9 @@ def _message(body: object) -> str:
 
 
 def remaining_tokens(message: str) -> int | None:
-    """Return the number of output tokens that fit, from Anthropic's error: "input length and
-    `max_tokens` exceed context limit: 190000 + 64000 > 200000"."""
+    """Return the number of output tokens for which there is space. It is read from Anthropic's
+    error: "input length and `max_tokens` exceed context limit: 190000 + 64000 > 200000". Returns
+    None for other errors."""
     if (found := _NO_ROOM.search(message)) is None:
         return None
     room = int(found[2]) - int(found[1])

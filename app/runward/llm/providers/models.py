@@ -1,9 +1,9 @@
-"""Models of Anthropic, Google and Amazon Bedrock, each in its provider's own protocol.
+"""Models of Anthropic, Google and Amazon Bedrock, each through its provider's own protocol.
 
-pydantic-ai writes the requests and reads the responses, and the provider's own client library
+pydantic-ai builds the requests and parses the responses. The provider's own client library
 (`anthropic`, `google-genai`, `boto3`) sends them. runward.llm.providers.connection and the modules
 that it imports translate between Runward's items and pydantic-ai's messages. The libraries come
-with the extra `providers` and are imported when a model of such a provider is first used.
+with the extra `providers`, and are imported when a model of such a provider is first used.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class ProviderModel(LazyModel["ProviderConnection"]):
         return ABILITIES[self._provider]
 
     def open_client(self) -> "ProviderConnection":
-        """Open a connection. Imports pydantic-ai and the provider's own library."""
+        """Return an open connection. Imports pydantic-ai and the provider's own library."""
         try:
             from runward.llm.providers.connection import ProviderConnection  # noqa: PLC0415  # comes with the extra `providers`
         except ImportError as error:

@@ -1,8 +1,7 @@
-"""The parts of a request other than the conversation: settings, tools, tool choice and output
-schema.
+"""The parts of a request besides the conversation: settings, tools, tool choice and output schema.
 
-pydantic-ai knows what each model supports. An unsupported part is dropped here and reported as a
-`Loss`, because pydantic-ai would drop it silently or reject the whole request.
+pydantic-ai knows which parts each model supports. Unsupported parts are dropped here and reported
+as a `Loss`, because pydantic-ai would drop them without a report or reject the whole request.
 """
 
 from dataclasses import dataclass, field
@@ -43,7 +42,7 @@ _EXTRA: Final[dict[ProviderName, str]] = {
 }
 _SAMPLING: Final = ("temperature", "top_p")
 _FIXED_SETTINGS: Final[dict[str, Any]] = {"framing_announcement": "never"}
-"""Keeps pydantic-ai from adding its own text before the instructions."""
+"""Settings that keep pydantic-ai from adding its own text before the instructions."""
 _CACHE_SETTINGS: Final[dict[ProviderName, dict[str, Any]]] = {
     "anthropic": {
         "anthropic_cache_tool_definitions": True,
@@ -63,9 +62,9 @@ conversation. Gemini and some models at Bedrock cache prompts without a setting.
 
 @dataclass(slots=True)
 class Plan:
-    """The settings and parameters of a request. `one_call`: the provider has no setting for one
-    call at a time, so only the answer's first call is kept. `own_limit`: Runward chose the largest
-    number of output tokens and can lower it."""
+    """The settings and parameters of a request. `one_call`: whether only the first call of the
+    response is kept, because the provider has no setting for one call at a time. `own_limit`:
+    whether Runward chose the maximum number of output tokens, and can lower it."""
 
     settings: dict[str, Any]
     parameters: ModelRequestParameters
@@ -88,10 +87,10 @@ def plan_request(
     strict: bool,
     max_output_tokens: int | None = None,
 ) -> Plan:
-    """Return the plan for a request. `system_texts` are the system messages at the beginning of the
-    conversation. `strict` False: no schema is sent as strict. `max_output_tokens` is the number
-    that fits after the conversation, if the provider has reported it. Raises ModelError for unknown
-    settings of a hosted tool."""
+    """Return the plan for a request. `system_texts`: the system messages at the beginning of the
+    conversation. `strict`: if False, no schema is sent as strict. `max_output_tokens`: the number
+    of tokens for which there is space after the conversation, if the provider has reported it.
+    Raises ModelError for unknown settings of a hosted tool."""
     texts = [text for text in (request.instructions, *system_texts) if text]
     parameters = ModelRequestParameters(
         instruction_parts=[InstructionPart(text) for text in texts] or None
@@ -150,7 +149,7 @@ class _PlanBuilder:
             case "service_tier", _:
                 settings["bedrock_service_tier"] = {"type": value}
             case _:
-                pass  # the adapter handles `stream`
+                pass  # The adapter handles `stream` itself.
 
     def _add_effort(self, effort: str) -> None:
         what = "model_settings.reasoning"
@@ -179,7 +178,8 @@ class _PlanBuilder:
             self._name_called_tools()
 
     def _name_called_tools(self) -> None:
-        """Declare the tools of earlier calls. Providers require them even without new calls."""
+        """Declare the tools of earlier calls. Providers require these declarations even if the
+        model may make no new calls."""
         names = dict.fromkeys(i.name for i in self._request.items if isinstance(i, ToolCall))
         if names:
             self._plan.parameters.function_tools += [
@@ -252,8 +252,8 @@ class _PlanBuilder:
         parameters.output_object = OutputObjectDefinition(told, name=OUTPUT_NAME, strict=True)
 
     def settle(self) -> None:
-        """Drop settings that exclude each other: Claude accepts only the temperature 1 while it
-        reasons."""
+        """Drop settings that exclude each other. While Claude reasons, it accepts only the
+        temperature 1."""
         settings = self._plan.settings
         is_claude = self._provider == "anthropic" or (
             self._profile.get("bedrock_thinking_variant") == "anthropic"
@@ -307,17 +307,18 @@ _MAX_OUTPUT: Final = (
     ("claude-opus-4", 32_000),
     ("claude-sonnet-4", 64_000),
 )
-"""Limits of models that pydantic-ai does not know, by the beginning of the name.
-https://platform.claude.com/docs/en/about-claude/models/overview"""
+"""Maximum numbers of output tokens of models that pydantic-ai does not know, by the beginning of
+the name. https://platform.claude.com/docs/en/about-claude/models/overview"""
 UNKNOWN_MODEL: Final = 16_384
-"""The limit of a model that is in neither table, for example a new model or a model behind a
-private endpoint."""
+"""Maximum number of output tokens of a model that is in neither table, for example a new model or a
+model at a private endpoint."""
 _AFTER_THOUGHT: Final = 4_096
 
 
 def default_max_tokens(model: Model, provider: ProviderName, thinking: object) -> int | None:
-    """Return the limit to send if the request has none. None: the provider's own default, which is
-    its maximum. `thinking` is the effort, which some models get as a budget within the limit."""
+    """Return the maximum number of output tokens to send if the request has none. Returns None for
+    the provider's own default, which is its maximum. `thinking`: the effort. Some models get it as
+    a budget within the limit."""
     known = model.profile.get("anthropic_max_output_tokens")
     if isinstance(known, int) or provider != "anthropic":
         return known if isinstance(known, int) else None

@@ -1,9 +1,9 @@
-"""Parts of a response that only its provider understands. They are stored so that they can be sent
+"""Parts of a response that only its provider can read. They are stored so that they can be sent
 back unchanged.
 
-`Reasoning.data` is {"text", "signature", "id", "details"}, as far as they exist. A `HostedCall`
-stores its own parts and those up to the next one, in the form of pydantic-ai's message histories.
-`Native.data` of a message or a call is {"details", "citations"}.
+`Reasoning.data` is {"text", "signature", "id", "details"}, without missing values. A `HostedCall`
+stores its own parts and the parts before the next hosted call, in the form of pydantic-ai's message
+histories. `Native.data` of a message or a call is {"details", "citations"}.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from runward.llm.providers.access import ProviderName
 _PARTS: Final = TypeAdapter(list[ModelResponsePart])
 _CITATIONS: Final = TypeAdapter(list[Citation])
 KINDS: Final = {"web_search": "web_search", "code_execution": "code_interpreter"}
-"""Kinds of hosted tools by pydantic-ai's names."""
+"""Runward's kinds of hosted tools, by pydantic-ai's names."""
 
 
 def reasoning(part: ThinkingPart, provider: ProviderName) -> Reasoning:
@@ -45,9 +45,9 @@ def reasoning(part: ThinkingPart, provider: ProviderName) -> Reasoning:
 
 
 def thinking_part(item: Reasoning, model: Model, provider: ProviderName) -> ThinkingPart | None:
-    """Return the reasoning to send back, or None if it is not sent. Anthropic and Bedrock accept
-    none without a signature, and Bedrock none at all for some models. pydantic-ai would send them
-    as text."""
+    """Return the reasoning to send back, or None if it must not be sent. Anthropic and Bedrock
+    accept no reasoning without a signature, and some of Bedrock's models accept no reasoning at
+    all. pydantic-ai would send such reasoning as text."""
     match item.data:
         case {"signature": str(signature)}:
             pass
@@ -105,8 +105,8 @@ def hosted_calls(
     tools: Iterable[ToolSpec],
     provider: ProviderName,
 ) -> list[HostedCall]:
-    """Return the hosted calls of adjacent parts. A result belongs to its call at any place in the
-    answer. `parts` may begin with the result of a call in an earlier answer."""
+    """Return the hosted calls in adjacent parts. A result may be at any position of the answer.
+    `parts` may begin with the result of a call in an earlier answer."""
     names = {tool.hosted.kind: tool.name for tool in tools if tool.hosted is not None}
     groups: list[list[NativeToolCallPart | NativeToolReturnPart]] = []
     returned: dict[str, NativeToolReturnPart] = {}
@@ -120,7 +120,8 @@ def hosted_calls(
 
 
 def hosted_parts(item: HostedCall) -> list[ModelResponsePart]:
-    """Return the parts that `hosted_calls` stored. Data that cannot be read becomes text."""
+    """Return the parts that `hosted_calls` stored. If they cannot be read, return a text that
+    describes the call."""
     try:
         return _PARTS.validate_python(item.data.get("parts"))
     except ValidationError:
@@ -157,8 +158,8 @@ def _output_of(part: NativeToolReturnPart | None) -> JsonValue:
 
 
 def _is_failure(output: JsonValue) -> bool:
-    """Return whether the output reports a failure. Anthropic: an error code, or the output of a
-    failed program. Gemini: an outcome."""
+    """Return whether the output reports a failure. For Anthropic, this is an error code or the
+    output of a failed program. For Gemini, it is an outcome."""
     match output:
         case {"error_code": str()}:
             return True

@@ -1,11 +1,12 @@
-"""Translation of a conversation into pydantic-ai's messages: items to the parts of its requests
-(from people, tools and the system) and of its responses (from the model).
+"""The translation of a conversation into pydantic-ai's messages: the parts of its requests (from
+people, tools and the system) and of its responses (from the model).
 
 A provider's data is sent back to this provider unchanged and at the same position. IDs of calls are
-the IDs of the items. A system message after the beginning stays a system message if the model
+the IDs of the items. A system message after the beginning is sent as a system message if the model
 supports this. Otherwise, it becomes a user message in `<system>` tags. Adjacent parts of the same
-side are joined to one message. Images and files are never downloaded: a URL that the provider does
-not download, and a file of a type that it does not accept, become text."""
+side are joined to one message. Images and files are never downloaded. A URL that the provider does
+not download, and a file of a type that it does not accept, become text.
+"""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -72,7 +73,8 @@ _ACCEPTED_TYPES: Final[dict[ProviderName, frozenset[str] | None]] = {
     "gemini": None,
     "bedrock": IMAGE_TYPES | DOCUMENT_TYPES,
 }
-"""Media types by provider. None: the provider reports the types that it does not accept."""
+"""Accepted media types by provider. None: the provider itself reports the types that it does not
+accept."""
 _PLAIN: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
 
@@ -148,8 +150,8 @@ class _Writer:
         self._said: list[ModelResponsePart] = []
         self._asked: list[ModelRequestPart] = []
         self._results: list[ToolResult] = []
-        self._calls: dict[str, str] = {}  # of the last response: id -> name
-        self._attached: list[UserContent] = []  # media of the model's own messages
+        self._calls: dict[str, str] = {}  # Names of the calls in the last response, by ID.
+        self._attached: list[UserContent] = []  # Images and files in the model's own messages.
 
     def add(self, item: Item) -> None:
         match item:
@@ -273,7 +275,7 @@ class _Writer:
         )
 
     def _result_content(self, result: ToolResult) -> object:
-        """Return the content of a result. pydantic-ai takes a list as several pieces of content, so
+        """Return the content of a result. pydantic-ai reads a list as several pieces of content, so
         a list is sent as text. Bedrock and Gemini accept objects as results."""
         if result.parts:
             content = self._pieces(result.parts)

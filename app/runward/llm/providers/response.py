@@ -1,4 +1,4 @@
-"""Translate pydantic-ai's response: the deltas of a stream, and the complete response."""
+"""The translation of pydantic-ai's responses: the deltas of a stream, and the complete response."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -46,17 +46,17 @@ CUT_OFF: Final = frozenset({"length", "content_filter"})
 _FINISHES: Final = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
 _UNREADABLE: Final = "MALFORMED_"
 _UNEXPECTED: Final = "UNEXPECTED_TOOL_CALL"
-"""Gemini's finish reason for a call of a tool that the request did not contain. If the response
-contains the call, it is handled like any call of an unknown tool."""
+"""Gemini's finish reason if the model calls a tool that the request did not contain. If the
+response contains the call, it is handled like any call of an unknown tool."""
 _REFUSALS: Final = frozenset({"refusal", "guardrail_intervened"})
 """Finish reasons of responses that are discarded completely or contain a guardrail's text."""
 _REFUSED: Final = "The model refused to answer"
 
 
 class DeltaStream:
-    """Translates a stream's events into deltas. `one_call`: only the first call is kept. The start
-    of reasoning or of a search sends an empty delta, because there may be no other output for
-    minutes."""
+    """Translates a stream's events into deltas. `one_call`: whether only the first call is kept.
+    When reasoning or a search starts, an empty delta is sent, because there may be no other output
+    for minutes."""
 
     def __init__(self, on_delta: OnDelta, *, one_call: bool) -> None:
         self._on_delta = on_delta
@@ -134,7 +134,7 @@ class _Call:
 
 
 def has_ended(answer: ModelResponse) -> bool:
-    """Return whether the provider gave a finish reason."""
+    """Return whether the provider has sent a finish reason."""
     details = answer.provider_details or {}
     return bool(details.get("finish_reason") or details.get("block_reason"))
 
@@ -143,7 +143,7 @@ def read_answers(
     answers: Iterable[ModelResponse], tools: Iterable[ToolSpec], provider: ProviderName
 ) -> Answer:
     """Return the response. `answers` has several entries if the provider paused and continued.
-    Raises ModelError for a call that the provider could not read."""
+    Raises ModelError if the provider could not read a call."""
     reader = _Reader(tuple(tools), provider)
     usage, last = Usage(), ModelResponse([])
     for last in answers:
@@ -211,8 +211,8 @@ class _Reader:
                     self._read(part)
 
     def finished(self) -> tuple[list[Output], list[int]]:
-        """Return the output, and the positions of the calls in it. Raises ModelError for too many
-        of either."""
+        """Return the output, and the indexes of the calls in it. Raises ModelError if there are too
+        many of either."""
         self.end_text()
         calls = [at for at, one in enumerate(self.output) if isinstance(one, RequestedCall)]
         if len(calls) > MAX_CALLS:
@@ -261,16 +261,16 @@ def _truncated(call: Output) -> Output:
 
 
 def _written(arguments: object) -> str:
-    """Return the arguments as text, if possible the text that the model wrote. Gemini sends
-    objects."""
+    """Return the arguments as text. If possible, this is the text that the model wrote. Gemini
+    sends objects instead."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else compact(arguments)
 
 
 def _usage(usage: RequestUsage) -> Usage:
-    """Return the usage. Input includes tokens read from and written to a cache; output includes
-    reasoning."""
+    """Return the usage. Input includes tokens that were read from or written to a cache. Output
+    includes reasoning."""
     return Usage(
         input=usage.input_tokens,
         output=usage.output_tokens,

@@ -27,8 +27,8 @@ _SCHEMAS: Final = frozenset({"additionalProperties", "anyOf", "items", "oneOf", 
 
 
 class ToolDefinitions:
-    """Tools' definitions by spec. A strict tool is sent as strict, except to models that do not
-    support it. Runward validates the arguments in any case."""
+    """The definitions of tools by their specs. A strict tool is sent as strict if the model
+    supports it. Runward validates the arguments in any case."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, bool], tuple[ToolSpec, ToolDefinition, list[Loss]]] = {}
@@ -36,8 +36,8 @@ class ToolDefinitions:
     def definition(
         self, spec: ToolSpec, provider: ProviderName, *, strict: bool
     ) -> tuple[ToolDefinition, list[Loss]]:
-        """Return the definition, and the losses. `why` of a loss is the end of a sentence."""
-        key = id(spec), strict  # the cache holds the spec, so its id stays taken
+        """Return the definition, and the losses. `why`: the end of a sentence for each loss."""
+        key = id(spec), strict  # The cache keeps the spec, so that its `id` is not reused.
         if (kept := self._kept.get(key)) is not None:
             return kept[1], kept[2]
         if len(self._kept) >= MAX_DEFINITIONS:
@@ -79,15 +79,16 @@ def enforce_schema(provider: ProviderName, schema: JsonObject) -> JsonObject:
 
 
 def reduce_for_gemini(schema: JsonObject) -> tuple[JsonObject, list[str]]:
-    """Return the schema with the keywords that Gemini reads, and the names of the others."""
+    """Return the schema with only the keywords that Gemini reads, and the names of the other
+    keywords."""
     lost: set[str] = set()
     return cast(JsonObject, _reduce(schema, lost)), sorted(lost)
 
 
 def split_types(schema: JsonObject) -> JsonObject:
-    """Return the schema with a list of types as alternatives, because the `anthropic` library
-    requires that of enforced schemas. Raises UnenforceableError for more than MAX_PARTS parts,
-    because lists of types inside lists of types multiply."""
+    """Return the schema with each list of types as alternatives, because the `anthropic` library
+    requires this form of enforced schemas. Raises UnenforceableError for more than MAX_PARTS parts,
+    because nested lists of types multiply."""
     return cast(JsonObject, _split_types(schema, _Parts()))
 
 

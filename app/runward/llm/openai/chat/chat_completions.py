@@ -1,4 +1,4 @@
-"""Models behind the Chat Completions API, at OpenAI or any compatible server."""
+"""Models that OpenAI or a compatible server provides through the Chat Completions API."""
 
 from dataclasses import replace
 from typing import Final

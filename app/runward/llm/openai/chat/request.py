@@ -1,10 +1,10 @@
-"""Translation of a turn into a Chat Completions request: messages, tools and settings.
+"""The translation of a turn into a Chat Completions request: messages, tools and settings.
 
-Content that the protocol cannot carry is replaced by text, never dropped. `tool`, `assistant` and
-`system` messages hold only text, so an image or a file in one of them is announced there and sent
-in a `user` message directly after it (for results: after the last result of the response). A file
-that is only a URL becomes a line of text. Reasoning items are not sent: the protocol has no field
-for them.
+Content that the protocol does not support is replaced by text, and never dropped. `tool`,
+`assistant` and `system` messages support only text. An image or a file in such a message is
+announced there, and sent in a `user` message directly after it. For results, the `user` message
+follows the last result of the response. A file that is only a URL becomes a line of text. Reasoning
+items are not sent, because the protocol has no field for them.
 """
 
 from collections.abc import Iterable
@@ -81,17 +81,18 @@ def _choice(choice: RequestedToolChoice) -> JsonValue:
 
 
 class _Writer:
-    """Builds the messages. Calls join the assistant's text before them. The results that follow are
-    sorted into the order of those calls."""
+    """Builds the messages. Calls are added to the assistant's text before them. The results that
+    follow are sorted into the order of those calls."""
 
     def __init__(self, instructions: str) -> None:
         self._messages: list[JsonValue] = []
         if instructions:
             self._messages.append({"role": "system", "content": instructions})
-        self._assistant: JsonObject | None = None  # the last message, open for calls
-        self._calls: dict[str, str] = {}  # of the last response: id -> name
+        self._assistant: JsonObject | None = None  # The last message. Calls can be added to it.
+        self._calls: dict[str, str] = {}  # Names of the calls in the last response, by ID.
         self._results: list[ToolResult] = []
-        self._attachments: list[tuple[str, list[MediaPart]]] = []  # follow the results
+        # Images and files that are sent after the results.
+        self._attachments: list[tuple[str, list[MediaPart]]] = []
 
     def add(self, item: Item) -> None:
         match item:
@@ -144,7 +145,7 @@ class _Writer:
 
     def _join(self, assistant: JsonObject, content: MessageContent) -> None:
         """Add text between or after calls to the message with the calls, because only results may
-        follow this message."""
+        follow that message."""
         text, media = _split(content)
         said = assistant.get("content")
         if text:

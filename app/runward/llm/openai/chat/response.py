@@ -1,8 +1,8 @@
-"""Translation of a Chat Completions response, whole or streamed, into one ModelResponse.
+"""The translation of a Chat Completions response, complete or streamed, into one ModelResponse.
 
-A stream's tool calls are distinguished by (index, id), because some servers give every call the
-index 0. The finish reason never decides whether there are calls. Frames stay plain dicts: creating
-the SDK's objects would cost more than the rest of a call.
+A stream's tool calls are distinguished by (index, ID), because some servers give every call the
+index 0. The finish reason never decides whether there are calls. Frames remain plain dicts, because
+creating the SDK's objects would cost more than the rest of a call.
 """
 
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ dropped."""
 
 MAX_READ: Final = 4 * 1_048_576
 """Maximum number of characters of arguments in one response that are parsed to find the end of a
-call. Further deltas belong to the current call."""
+call. After this limit, further deltas belong to the current call."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Call:
 
 
 class ChatMerge:
-    """Merges the frames of one response. `feed` takes the frames in order; `result` returns the
+    """Merges the frames of one response. `feed` takes the frames in order, and `result` returns the
     response at the end."""
 
     def __init__(self, on_delta: OnDelta) -> None:
@@ -99,7 +99,7 @@ class ChatMerge:
             self._take_calls(delta, streamed=True)
 
     def whole(self, body: bytes) -> ModelResponse:
-        """Return the response of a whole body, without a stream."""
+        """Return the response in a complete body, without a stream. Raises ModelError."""
         choice = self._choice_of(parse_object(body))
         if choice is None:
             raise invalid_response("the response has no `choices`")
@@ -186,14 +186,14 @@ class ChatMerge:
 
     def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
         """Return whether a delta with a function's name begins another call. Some servers give all
-        calls the same index. A new call begins if the arguments of the call are a complete object.
-        Without IDs, a new call also begins if the name differs."""
+        calls the same index. So a new call begins if the arguments of the current call are a
+        complete object. Without IDs, a new call also begins if the name differs."""
         if call.arguments and text.strip() and self._is_complete(call):
             return True
         return not (call_id or call.id) and bool(call.name) and name != call.name
 
     def _is_complete(self, call: _Call) -> bool:
-        """Return whether the arguments are a whole JSON object."""
+        """Return whether the arguments are a complete JSON object."""
         if not call.may_be_whole:
             return False
         self._readable -= call.size
@@ -211,8 +211,9 @@ class ChatMerge:
         return call
 
     def _requested_calls(self) -> tuple[RequestedCall, ...]:
-        """Return the calls. The last one is marked as truncated if the response was cut off or,
-        without a finish reason, if its arguments are not a whole JSON object."""
+        """Return the calls. The last call is marked as truncated if the response was truncated.
+        Without a finish reason, it is also truncated if its arguments are not a complete JSON
+        object."""
         calls = [
             RequestedCall(clean_text(c.id), clean_text(c.name), join_text(c.arguments))
             for c in self._calls
@@ -234,8 +235,8 @@ def _is_object(arguments: str) -> bool:
 
 
 def _first(choices: Any) -> Frame | None:
-    """Return the choice with index 0. A server mixes the frames of several choices if the request
-    asks for them."""
+    """Return the choice with index 0. A server mixes the frames of several choices if a request
+    asks for several."""
     for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
         if as_mapping(choice).get("index") in (0, None):
             return as_mapping(choice)

@@ -1,10 +1,11 @@
-"""Translate calls of OpenAI's native tools. For tools that Runward executes: items to calls, and
-results to the outputs that OpenAI expects. For tools that OpenAI runs: complete items to hosted
-calls.
+"""The translation of OpenAI's native tools. For tools that Runward executes, items are converted to
+calls, and results to the outputs that OpenAI expects. For tools that OpenAI runs, complete items
+are converted to hosted calls.
 
-A result in OpenAI's shape is passed on unchanged. Other results of a shell or a patch are converted
-to this shape. The output of a computer call must be a picture. If the result has no picture, an
-empty picture is sent, and a user message explains the result."""
+A result in OpenAI's format is sent unchanged. Other results of a shell or a patch are converted to
+this format. The output of a computer call must be an image. If the result has no image, an empty
+image is sent, and a user message explains the result.
+"""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -66,7 +67,7 @@ def arguments_of(item: JsonObject) -> str:
 
 
 def native_call(item: JsonObject, call: ToolCall) -> JsonObject:
-    """Return the item to send back, with the call's current id and arguments."""
+    """Return the item to send back, with the current ID and arguments of the call."""
     said = {key: value for key, value in item.items() if key != "created_by"}
     if said["type"] == APPROVAL:
         return said | {"id": call.call_id}
@@ -89,8 +90,8 @@ def native_call(item: JsonObject, call: ToolCall) -> JsonObject:
 
 
 def native_output(item: JsonObject, result: ToolResult) -> tuple[JsonObject, tuple[Part, ...]]:
-    """Return the output item of a call's result, and the parts that do not fit in it. They follow
-    in a message."""
+    """Return the output item of a call's result, and the parts that the item does not support. The
+    caller sends these parts in a message after it."""
     kind = item["type"]
     if kind == APPROVAL:
         answer: JsonObject = {
@@ -160,7 +161,8 @@ def _command(action: JsonObject) -> str:
 
 
 def _actions(item: JsonObject) -> JsonValue:
-    """Return the actions. Older models send a single action instead of a list."""
+    """Return the actions of a computer call. Older models send a single action instead of a
+    list."""
     actions = item.get("actions")
     if actions is not None:
         return actions
@@ -172,8 +174,8 @@ def _text(result: ToolResult) -> str:
 
 
 def _without_notes(result: ToolResult) -> tuple[str, JsonValue]:
-    """Return the lines in parentheses that Runward put before the tool's output, and that output,
-    parsed if it is JSON."""
+    """Return the lines in parentheses that Runward added before the tool's output, and that output.
+    The output is parsed if it is JSON."""
     if result.parts or not isinstance(result.output, str):
         return "", join_text(result.parts) if result.parts else result.output
     lines = result.output.split("\n")
@@ -199,7 +201,8 @@ def _chunks(notes: str, output: JsonValue, result: ToolResult) -> list[JsonValue
 
 
 def _chunk(given: JsonValue) -> JsonObject | None:
-    """Return the output and the exit of one command, or None if the value has another shape."""
+    """Return the output and the exit status of one command, or None if the value has another
+    format."""
     match given:
         case {"outcome": {"type": "timeout"}}:
             outcome: JsonObject = {"type": "timeout"}
@@ -227,8 +230,8 @@ def _patch_output(notes: str, output: JsonValue, result: ToolResult) -> JsonObje
 def _screenshot(
     said: JsonObject, item: JsonObject, result: ToolResult
 ) -> tuple[JsonObject, tuple[Part, ...]]:
-    """Return the picture as the call's output. The provider's safety checks are acknowledged,
-    because the approver has seen them."""
+    """Return the output item with the image, and the parts for a message after it. The provider's
+    safety checks are acknowledged, because the approver has seen them."""
     checks = item.get("pending_safety_checks")
     if checks:
         said["acknowledged_safety_checks"] = checks
@@ -266,8 +269,8 @@ FAILED: Final = frozenset({"failed", "incomplete"})
 
 
 def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
-    """Return the item as a hosted call. For an unknown kind, the name is the item's type, and only
-    `data` contains the arguments and the output."""
+    """Return the item as a hosted call. If its kind is unknown, the name is the item's type, and
+    only `data` contains the arguments and the output."""
     type_ = str(item.get("type"))
     kind, read = _HOSTED.get(type_, (type_, _unknown))
     arguments, output = read(item)

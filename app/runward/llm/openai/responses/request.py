@@ -1,8 +1,9 @@
-"""Translation of a turn into a request of the Responses API: `input` and settings.
+"""The translation of a turn into a request of the Responses API: `input` and settings.
 
-OpenAI's own items go back unchanged: reasoning, calls of its tools, citations. OpenAI rejects a
-reasoning item without the item that followed it, and an item without its reasoning. So the two are
-always sent or dropped together."""
+OpenAI's own items are sent back unchanged: reasoning, calls of its tools, and citations. OpenAI
+rejects a reasoning item without the item that followed it, and an item without its reasoning. So
+the two are always sent or dropped together.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,13 +36,13 @@ ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 LEADS_TO: Final = "leads_to"
 """Runward's own field in a stored reasoning item: the ID of the item that directly followed it."""
 HANDLED_SETTINGS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
-"""Settings that are not passed on unchanged."""
+"""Settings that the adapter does not send unchanged."""
 
 
 def request_body(request: ModelRequest, tools: DeclaredTools, *, encrypted: bool) -> JsonObject:
-    """Return the request's body. The settings were validated by `check_settings` when the run
-    was created. `encrypted`: ask for the model's reasoning in an encrypted form that can be sent
-    back."""
+    """Return the body of the request. The settings were validated by `check_settings` when the run
+    was created. `encrypted`: whether to request the model's reasoning in an encrypted form that can
+    be sent back."""
     settings: JsonObject = {
         name: value for name, value in request.settings.items() if value is not None
     }
@@ -101,7 +102,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        self._calls: dict[str, ToolCall] = {}  # of the last response
+        self._calls: dict[str, ToolCall] = {}  # The calls of the last response.
         self._results: list[ToolResult] = []
 
     def add(self, item: Item) -> None:
@@ -123,7 +124,8 @@ class _Writer:
                     self._entries.append(_Entry(said, leads_to=data.get(LEADS_TO)))
 
     def finished(self, *, stored: bool) -> list[JsonValue]:
-        """Return the items. They are filtered from the end: reasoning needs the item after it."""
+        """Return the items. They are filtered from the end, because a reasoning item needs the item
+        after it."""
         self._flush_results()
         kept: list[_Entry] = []
         for entry in reversed(self._entries):

@@ -1,8 +1,7 @@
-"""Translation of a response of the Responses API, whole or streamed, into one ModelResponse.
+"""The translation of a response of the Responses API, complete or streamed, into one ModelResponse.
 
-Only completed items count; earlier events are shown to clients that stream. Items that are not
-calls for Runward (a search that OpenAI ran, an item of an unknown kind) are kept whole, so that
-they can be sent back.
+Only completed items are read. Earlier events are only streamed to clients. Items that are not calls
+for Runward, such as a search that OpenAI ran, are stored completely, so that they can be sent back.
 """
 
 import re
@@ -59,19 +58,21 @@ _HEARD: Final = frozenset(
         b"response.reasoning_text.delta",
     }
 )
-"""Events with new information. Other events repeat information and are not parsed."""
+"""Types of events with new information. Other events repeat information and are not parsed."""
 
 
 class ResponseMerge:
-    """Merges the events of one response. `feed` takes the events in order; `result` returns the
+    """Merges the events of one response. `feed` takes the events in order, and `result` returns the
     response at the end."""
 
     def __init__(self, on_delta: OnDelta, tools: DeclaredTools) -> None:
         self._on_delta = on_delta
         self._offered = tools
-        self._calls: dict[int, tuple[int, str, str]] = {}  # by place: position, id, name
-        self._items: dict[int | str, tuple[int, Frame]] = {}  # by id, or by place
-        self._values = 0  # an upper bound for all items
+        # Position, ID and name of each call, by its index in the output.
+        self._calls: dict[int, tuple[int, str, str]] = {}
+        # Position and item, by the item's ID or else by its index in the output.
+        self._items: dict[int | str, tuple[int, Frame]] = {}
+        self._values = 0  # An upper bound for the number of values in all items.
         self._response: Frame | None = None
         self.done = False
 
@@ -126,18 +127,20 @@ class ResponseMerge:
             about = str(item.get("call_id") or ""), str(item.get("name") or "")
             self._calls[place] = (len(self._calls), *about)
             self._show_call(place, "")
-        elif item.get("type") != "message":  # reasoning or a hosted tool, which may take minutes
+        # The item is reasoning or a call of a hosted tool, which may take minutes.
+        elif item.get("type") != "message":
             self._on_delta(ReasoningDelta(""))
 
     def whole(self, body: bytes) -> ModelResponse:
-        """Return the response of a whole body, without a stream."""
+        """Return the response in a complete body, without a stream. Raises ModelError."""
         self._response = parse_object(body)
         if self._response.get("error") is None and "output" not in self._response:
             raise invalid_response("the response has no `output`")
         return self.result()
 
     def result(self) -> ModelResponse:
-        """Return the response. Raises ModelError if it failed or the stream ended too early."""
+        """Return the response. Raises ModelError if the response failed or the stream ended too
+        early."""
         response = self._response
         if response is None:
             raise broken_stream()
@@ -165,7 +168,7 @@ class ResponseMerge:
         )
 
     def _whole_items(self, response: Frame) -> list[JsonObject]:
-        """Return the items that were streamed, and those that only the final event lists."""
+        """Return the streamed items, and the items that only the final event contains."""
         listed: Any = response.get("output")
         streamed = [item for _, item in sorted(self._items.values(), key=lambda one: one[0])]
         items = merge_items(streamed, cast(list[Any], listed) if isinstance(listed, list) else [])
@@ -203,7 +206,7 @@ def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output
 
 def _messages(item: JsonObject, *, led: bool) -> Iterator[Message]:
     """Yield the item's text or refusal as a message. Besides the text, only data that cannot be
-    sent in another form is kept: citations, the phase, and the ID if reasoning came before the
+    sent in another form is stored: citations, the phase, and the ID if reasoning preceded the
     item."""
     content = objects_in(item.get("content"))
     texts = [part for part in content if part.get("type") == "output_text"]
@@ -256,7 +259,7 @@ def _native(item: JsonObject, call_id: str, name: str) -> RequestedCall:
 
 
 def merge_items(streamed_items: list[Frame], final_items: Iterable[Any]) -> list[Frame]:
-    """Return every item once, in the order of `final_items`. If an item is in both lists, the
+    """Return every item once, in the order of `final_items`. If both lists contain an item, the
     streamed one is used. Entries of `final_items` that are not objects are dropped."""
     at_end = [cast(Frame, item) for item in final_items if isinstance(item, dict)]
     pairs = _pairs(streamed_items, at_end)
@@ -272,8 +275,8 @@ def merge_items(streamed_items: list[Frame], final_items: Iterable[Any]) -> list
 
 
 def _pairs(streamed: list[Frame], listed: list[Frame]) -> dict[int, int]:
-    """Map the position of each final item to the position of the same streamed item: the one with
-    its ID, or else the next one of its type."""
+    """Return the index of the streamed item for the index of each final item: the item with the
+    same ID, or else the next one of the same type."""
     pairs: dict[int, int] = {}
     for name in (_id, _type):
         taken = {*pairs.values()}

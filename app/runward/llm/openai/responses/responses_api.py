@@ -1,7 +1,7 @@
-"""Models behind the Responses API, at OpenAI or any compatible server (`openai.types.responses` has
-the shapes).
+"""Models that OpenAI or a compatible server provides through the Responses API.
+`openai.types.responses` contains the types.
 
-Nothing is stored at OpenAI unless the settings contain `store`. Each request sends the whole
+OpenAI stores nothing unless the settings contain `store`. Each request sends the complete
 conversation, with the model's encrypted reasoning, and no response continues another one.
 """
 
@@ -38,7 +38,7 @@ ABILITIES: Final = Abilities(
     executors=frozenset({"shell", "apply_patch", "computer"}),
 )
 NO_ENCRYPTION_ERROR: Final = "Encrypted content is not supported"
-"""OpenAI's error if encrypted reasoning is requested from a model that does not reason."""
+"""OpenAI's error if a request asks a model without reasoning for encrypted reasoning."""
 MAX_PLAIN_MODELS: Final = 256
 """Maximum number of cached names of models that returned this error."""
 

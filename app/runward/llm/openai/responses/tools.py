@@ -1,4 +1,4 @@
-"""The tools of a Responses request, and the tool that an item of a response belongs to."""
+"""The tools of a Responses request, and the tool to which an item of a response belongs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -72,11 +72,13 @@ class DeclaredTools:
         return {"type": "function", "name": named.name}
 
     def executor_name(self, kind: ExecutorKind) -> str:
-        """Return the name of the registered tool, or the kind if there is none."""
+        """Return the name of the registered tool that executes this kind. If there is none, return
+        the kind."""
         return self._native.get(kind, kind)
 
     def hosted_name(self, kind: str, server_label: Any = None) -> str:
-        """Return the name of the registered tool, or the kind if there is none."""
+        """Return the name of the registered hosted tool of this kind. If there is none, return the
+        kind."""
         of_kind = [t for t in self._tools if t.hosted is not None and t.hosted.kind == kind]
         for tool in of_kind:
             if self._definition(tool).get("server_label") == server_label:
