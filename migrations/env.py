@@ -1,5 +1,5 @@
-"""Run by Alembic, with the connection of `runward.store.migration_scripts` or, as a command, with
-its own."""
+"""The environment of Alembic. It uses the connection of `runward.store.migration_scripts` or, as a
+command, its own connection."""
 
 import asyncio
 import os
@@ -36,7 +36,8 @@ async def migrate_from_command_line(url: str) -> None:
 
 
 def main() -> None:
-    """A developer's `alembic revision --autogenerate`, on DATABASE_URL or the embedded database."""
+    """Run a developer's `alembic revision --autogenerate` on DATABASE_URL or the embedded
+    database."""
     if url := os.environ.get("DATABASE_URL"):
         asyncio.run(migrate_from_command_line(url))
         return

@@ -1,6 +1,6 @@
 """Agents that work together, sessions, policies of a project
 
-Expands only: the version before must still run on the schema that this leaves.
+This migration only expands the schema, so that the previous version still runs on it.
 """
 
 import sqlalchemy as sa

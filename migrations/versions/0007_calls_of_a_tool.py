@@ -1,6 +1,6 @@
 """The calls of one tool, in all runs
 
-Expands only: the version before must still run on the schema that this leaves.
+This migration only expands the schema, so that the previous version still runs on it.
 """
 
 from runward.store.migration_scripts import add_index

@@ -1,6 +1,6 @@
-"""How often workers that live have lost the lease of a run
+"""How often live workers have lost the lease of a run
 
-Expands only: the version before must still run on the schema that this leaves.
+This migration only expands the schema, so that the previous version still runs on it.
 """
 
 import sqlalchemy as sa

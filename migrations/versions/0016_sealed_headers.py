@@ -1,7 +1,7 @@
 """Encrypt the header values of webhook tools and MCP servers
 
-The schema stays. A process of the version before cannot read a tool whose header values are
-encrypted, so stop such processes first if any tool or MCP server has headers.
+The schema does not change. A process of the previous version cannot read a tool whose header values
+are encrypted. If any tool or MCP server has headers, stop such processes first.
 """
 
 import json
@@ -43,7 +43,7 @@ def upgrade() -> None:
     vault = _vault(connection)
     for row in tools:
         fields = json.loads(row.spec)
-        if kind := fields.pop("executes", None):  # its name until revision 0020
+        if kind := fields.pop("executes", None):  # The field had this name until revision 0020.
             fields["implements"] = kind
         spec = ToolSpec.model_validate(fields, strict=False)
         sealed = seal_headers(vault, row.project_id, spec).model_dump(

@@ -1,7 +1,7 @@
 """Allow the approval statuses `cancelled` and `superseded`, which replace `withdrawn` and `void`
 
-The next migration renames the stored values. Processes of the version before write the former
-names, which the constraint refuses. Stop them first.
+The next migration renames the stored values. Processes of the previous version write the former
+names, which the constraint rejects. Stop these processes first.
 """
 
 from alembic import op

@@ -34,7 +34,7 @@ def upgrade() -> None:
     )
     for table in ("agents", "agent_versions"):
         _update(table, "spec", _rename_settings("spec"), _SETTINGS.format(json="spec"))
-    # A trigger refuses other changes of runs that have ended.
+    # A trigger rejects all other changes of runs that have ended.
     op.execute("SELECT set_config('runward.erasing', 'on', true)")
     _update("runs", "config", _rename_settings("config"), _SETTINGS.format(json="config"))
     _update("runs", "team", _rename_settings_of_team(), "CAST(team AS text) <> '{}'")
@@ -54,7 +54,7 @@ def _update(table: str, column: str, query: str, condition: str) -> None:
 
 
 def _rename_settings_of_team() -> str:
-    """Return a query for the agents that a run may be handed over to, by name."""
+    """Return SQL for the agents to which a run can be handed over, by name."""
     settings = _rename_settings("member.value -> 'config'")
     return (
         f"SELECT json_object_agg(member.key, json_build_object('config', ({settings}),"
@@ -70,7 +70,7 @@ def _rename_settings(json: str) -> str:
 
 
 def _rename(json: str, before: str, after: str, *, each: str = "field", value: str = "") -> str:
-    """Return a query for an object with one key renamed. The order of its keys stays."""
+    """Return SQL for an object with one key renamed. The order of its keys does not change."""
     return (
         f"SELECT coalesce(json_object_agg(CASE {each}.key WHEN '{before}' THEN '{after}'"
         f" ELSE {each}.key END, {value or f'{each}.value'} ORDER BY {each}.ordinality), '{{}}')"

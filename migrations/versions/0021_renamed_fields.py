@@ -33,7 +33,7 @@ def upgrade() -> None:
 
 
 def _rename(json: str, names: dict[str, str], *, each: str = "field", value: str = "") -> str:
-    """Return a query for an object with some keys renamed. The order of its keys stays."""
+    """Return SQL for an object with some keys renamed. The order of its keys does not change."""
     cases = " ".join(f"WHEN '{before}' THEN '{after}'" for before, after in names.items())
     return (
         f"SELECT coalesce(json_object_agg(CASE {each}.key {cases} ELSE {each}.key END,"
