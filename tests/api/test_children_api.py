@@ -421,8 +421,12 @@ def test_guardrails_of_a_tool_see_what_a_child_is_asked_and_answers(project: Pro
     run = project.run(calls(asks("clerk")), text("done"), tools=["ask_clerk"])
     assert answered(project, run) == "Not for you."
     keys = {project.tool_key("before"), project.tool_key("after")}
-    asked = [hit.body["stage"] for hit in project.tools.all_hits() if hit.key in keys]
-    assert asked == ["input", "output"]
+    asked = [hit.body for hit in project.tools.all_hits() if hit.key in keys]
+    [clerk] = children(project, run)
+    assert [(one["stage"], one.get("child_run_id")) for one in asked] == [
+        ("input", None),
+        ("output", clerk["id"]),
+    ]
 
 
 def test_a_child_has_the_time_that_its_tool_gives_it(project: Project) -> None:

@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import JsonValue
 
 from runward.domain.events.values import CallReason
+from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import (
     Allow,
@@ -347,8 +349,21 @@ async def test_output_guardrails_see_the_error_that_the_model_would_get(
     result = told(await carried(world, a_run(), ready, policy()))
     assert world.payloads["tool.output"]["output"] == seen
     assert world.payloads["tool.output"]["is_error"] is True
+    assert isinstance(outcome, Failed)
+    assert world.payloads["tool.output"]["detail"] == outcome.detail
     assert (result.output, result.reason) == ("hidden", CallReason.GUARDRAIL)
     assert result.outcome is CallOutcome.FAILED, "rejected is what was never sent"
+
+
+async def test_a_hook_sees_the_error_and_the_child_run_of_a_call(world: World) -> None:
+    world.hooked["agent.after_tool"] = Instead("ask later")
+    one = call("c1", CallPhase.AWAITING_CHILD, child_run_id=RunId(UUID(int=3)))
+    late = Failed(FailureKind.ERROR, "The run of agent 'cashier' ended with status failed.")
+    await carried(world, a_run("after_tool"), armed("output"), policy(), one=one, late=late)
+    seen, replaced = world.payloads["agent.after_tool"], world.payloads["tool.output"]
+    assert seen["detail"] == late.detail
+    assert seen["child_run_id"] == replaced["child_run_id"] == f"run_{3:032x}"
+    assert (replaced["output"], "detail" in replaced) == ("ask later", False)
 
 
 async def test_a_call_that_surely_was_not_sent_has_no_output_to_look_at(world: World) -> None:

@@ -17,21 +17,25 @@ from runward.domain.run.state import Call, Result, RunState
 
 @dataclass(frozen=True, slots=True)
 class VisibleResult:
-    """The current result of a call. It is complete even if the model reads only a part of it."""
+    """The current result of a call. It is complete even if the model reads only a part of it.
+    `detail`: the technical error, which the model does not see."""
 
     output: JsonValue
     is_error: bool = False
     parts: tuple[Part, ...] = ()
+    detail: str | None = None
 
     @classmethod
     def of(cls, result: Result) -> "VisibleResult":
         whole = result.output if result.full is None else result.full
-        return cls(whole, result.is_error, result.parts)
+        return cls(whole, result.is_error, result.parts, result.detail)
 
     def to_json(self) -> JsonObject:
         shown: JsonObject = {"output": self.output, "is_error": self.is_error}
         if self.parts:
             shown["content"] = [part_to_json(part) for part in self.parts]
+        if self.detail is not None:
+            shown["detail"] = self.detail
         return shown
 
 
@@ -60,6 +64,8 @@ def describe_call(call: Call, seen: VisibleResult | None = None) -> JsonObject:
         "tool_version": call.version,
         "arguments": call.arguments,
     }
+    if call.child_run_id is not None:
+        about["child_run_id"] = format_id(Prefix.RUN, call.child_run_id)
     return about if seen is None else about | seen.to_json()
 
 

@@ -2922,6 +2922,16 @@ export interface components {
              *     returned parts.
              */
             content?: components["schemas"]["ItemPart"][];
+            /**
+             * @description Technical details of the error, for operators. The model does not see them. Set only for
+             *     the stage `output` if the call failed.
+             */
+            detail?: string;
+            /**
+             * @description ID of the child run that executed the call. Set only for the stage `output` if the tool is an
+             *     agent.
+             */
+            child_run_id?: string;
         };
         /** @description The verdict of a guardrail. */
         GuardrailResponse: components["schemas"]["GuardrailAllow"] | components["schemas"]["GuardrailReject"] | components["schemas"]["GuardrailFail"];
@@ -3072,6 +3082,16 @@ export interface components {
              *     parts.
              */
             content?: components["schemas"]["ItemPart"][];
+            /**
+             * @description Technical details of the error, for operators. The model does not see them. Set only for
+             *     `after_tool` if the call failed.
+             */
+            detail?: string;
+            /**
+             * @description ID of the child run that executed the call. Set only for `after_tool` if the tool is an
+             *     agent.
+             */
+            child_run_id?: string;
         };
         /** @description The response of a hook. An empty object changes nothing. */
         HookResponse: {

@@ -127,6 +127,12 @@ class GuardrailRequest(TypedDict):
     content: NotRequired[list[ItemPart]]
     """Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
     returned parts."""
+    detail: NotRequired[str]
+    """Technical details of the error, for operators. The model does not see them. Set only for
+    the stage `output` if the call failed."""
+    child_run_id: NotRequired[str]
+    """ID of the child run that executed the call. Set only for the stage `output` if the tool is an
+    agent."""
 
 
 @documented
@@ -182,6 +188,12 @@ class HookRequest(TypedDict):
     content: NotRequired[list[ItemPart]]
     """Parts of the result: texts, images, and files. Set only for `after_tool` if the tool returned
     parts."""
+    detail: NotRequired[str]
+    """Technical details of the error, for operators. The model does not see them. Set only for
+    `after_tool` if the call failed."""
+    child_run_id: NotRequired[str]
+    """ID of the child run that executed the call. Set only for `after_tool` if the tool is an
+    agent."""
 
 
 @documented
