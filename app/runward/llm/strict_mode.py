@@ -229,9 +229,9 @@ def _supports(schema: JsonObject, word: str, mode: StrictMode) -> bool:
     return True
 
 
-def _extend_description(description: JsonValue, told: JsonObject) -> str:
+def _extend_description(description: JsonValue, limits: JsonObject) -> str:
     notes = "; ".join(
-        f"{word}: {compact(value)[:MAX_DESCRIBED_CHARS]}" for word, value in told.items()
+        f"{word}: {compact(value)[:MAX_DESCRIBED_CHARS]}" for word, value in limits.items()
     )
     return f"{description} ({notes})" if isinstance(description, str) else f"({notes})"
 

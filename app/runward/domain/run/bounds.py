@@ -208,37 +208,37 @@ def _bounded_done(done: Done) -> Done:
     return kept
 
 
-def _bounded_output(one: Output) -> Output:
-    match one:
+def _bounded_output(output: Output) -> Output:
+    match output:
         case RequestedCall():
             return replace(
-                one,
-                call_id=clean_text(one.call_id),
-                name=bounded_name(one.name),
-                arguments=clean_text(one.arguments),
-                native=_native(one.native),
+                output,
+                call_id=clean_text(output.call_id),
+                name=bounded_name(output.name),
+                arguments=clean_text(output.arguments),
+                native=_native(output.native),
             )
         case Message():
-            return replace(one, content=_content(one.content), native=_native(one.native))
+            return replace(output, content=_content(output.content), native=_native(output.native))
         case HostedCall():
             return replace(
-                one,
-                call_id=clean_text(one.call_id)[:MAX_CALL_ID],
-                name=bounded_name(one.name),
-                kind=bounded_name(one.kind),
-                arguments=_object(one.arguments),
-                output=clean_json(one.output)[0],
-                data=_object(one.data),
+                output,
+                call_id=clean_text(output.call_id)[:MAX_CALL_ID],
+                name=bounded_name(output.name),
+                kind=bounded_name(output.kind),
+                arguments=_object(output.arguments),
+                output=clean_json(output.output)[0],
+                data=_object(output.data),
             )
         case _:
-            return replace(one, data=_object(one.data))
+            return replace(output, data=_object(output.data))
 
 
-def _list_native_values(one: Output) -> list[JsonValue]:
+def _list_native_values(output: Output) -> list[JsonValue]:
     """Return the values of an output that contain the provider's own JSON."""
-    if isinstance(one, RequestedCall | Message):
-        return [] if one.native is None else [one.native.data]
-    return [one.data]
+    if isinstance(output, RequestedCall | Message):
+        return [] if output.native is None else [output.native.data]
+    return [output.data]
 
 
 def _content(content: MessageContent) -> MessageContent:

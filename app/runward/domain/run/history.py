@@ -244,12 +244,12 @@ def _read_searchable(item: Item) -> tuple[str, str]:
             assert_never(item)
 
 
-def _excerpt(found: _Match) -> str:
+def _excerpt(match: _Match) -> str:
     """Return at most MAX_EXCERPT characters that contain the matches."""
-    if len(found.text) <= MAX_EXCERPT:
-        return found.text
-    begin = max(0, min(found.at - _BEFORE, len(found.text) - MAX_EXCERPT + 1))
+    if len(match.text) <= MAX_EXCERPT:
+        return match.text
+    begin = max(0, min(match.at - _BEFORE, len(match.text) - MAX_EXCERPT + 1))
     head = "…" if begin else ""
     room = MAX_EXCERPT - len(head)
-    rest = found.text[begin:]
+    rest = match.text[begin:]
     return head + (rest if len(rest) <= room else rest[: room - 1] + "…")

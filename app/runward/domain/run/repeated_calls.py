@@ -18,10 +18,10 @@ def count_identical_before(state: RunState, call: Call) -> int:
     )
 
 
-def _same_arguments(one: Call, other: Call) -> bool:
+def _same_arguments(call: Call, other: Call) -> bool:
     """Compare the arguments that the model requested. For two calls of one tool version that nobody
     edited, equal digests mean equal arguments, so large arguments need not be compared."""
-    edited = one.original is not None or other.original is not None
-    if one.version == other.version and not edited:
-        return one.digest == other.digest
-    return is_same_json(one.requested_arguments, other.requested_arguments)
+    edited = call.original is not None or other.original is not None
+    if call.version == other.version and not edited:
+        return call.digest == other.digest
+    return is_same_json(call.requested_arguments, other.requested_arguments)

@@ -71,20 +71,20 @@ def add_response_events(
         )
 
 
-def _add_hosted_events(changes: Changes, state: RunState, one: HostedCall, turn: int) -> None:
+def _add_hosted_events(changes: Changes, state: RunState, call: HostedCall, turn: int) -> None:
     """Add the first and the last event of a hosted call, which is not in the tool-call log."""
     created: ToolCallCreatedData = {
-        "call_id": one.call_id,
-        "tool": one.name,
-        "hosted": one.kind,
+        "call_id": call.call_id,
+        "tool": call.name,
+        "hosted": call.kind,
         "turn": turn,
         "agent": state.agent,
-        **bounded_field("arguments", one.arguments),
+        **bounded_field("arguments", call.arguments),
     }
     changes.add(ToolCallCreatedEvent(created))
-    ending = ToolCallFailedEvent if one.is_error else ToolCallCompletedEvent
-    output = bounded_field("output", one.output)
-    changes.add(ending({"call_id": one.call_id, "tool": one.name, "hosted": one.kind, **output}))
+    ending = ToolCallFailedEvent if call.is_error else ToolCallCompletedEvent
+    output = bounded_field("output", call.output)
+    changes.add(ending({"call_id": call.call_id, "tool": call.name, "hosted": call.kind, **output}))
 
 
 def add_usage(

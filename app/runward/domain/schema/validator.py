@@ -271,8 +271,8 @@ def _compile_problems(schema: JsonObject) -> Iterator[tuple[Pointer, str]]:
         yield error.pointer, f"cannot be used: {error}"
 
 
-def _field_errors(at: str, found: Iterator[tuple[Pointer, str]]) -> Iterator[FieldError]:
-    for pointer, message in islice(found, MAX_PROBLEMS):
+def _field_errors(at: str, problems: Iterator[tuple[Pointer, str]]) -> Iterator[FieldError]:
+    for pointer, message in islice(problems, MAX_PROBLEMS):
         yield FieldError(".".join((at, *(_shortened(step) for step in pointer))), message)
 
 

@@ -61,14 +61,14 @@ def _since_user(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def _choose_calls(
-    request: ModelRequest, said: str, made: Sequence[ToolCall]
+    request: ModelRequest, message: str, made: Sequence[ToolCall]
 ) -> list[tuple[str, JsonObject]]:
     """Return the calls to make now. If there are none, the model writes an answer."""
     choice = request.tool_choice
     if choice == "none" or not request.tools:
         return []
     tools = {spec.name: spec for spec in request.tools}
-    written = _calls_in(said, tools)
+    written = _calls_in(message, tools)
     if not isinstance(choice, str):
         tools = {name: spec for name, spec in tools.items() if name == choice.get("name")}
         written = [call for call in written if call[0] in tools]
@@ -76,16 +76,16 @@ def _choose_calls(
     if left:
         return left
     if choice == "auto":
-        guess = None if written or made else guess_call(said, list(tools.values()))
+        guess = None if written or made else guess_call(message, list(tools.values()))
         return [guess] if guess else []
-    return [force_call(said, list(tools.values()))] if tools else []
+    return [force_call(message, list(tools.values()))] if tools else []
 
 
-def _calls_in(said: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
+def _calls_in(message: str, tools: dict[str, ToolSpec]) -> list[tuple[str, JsonObject]]:
     """Return the calls of registered tools. If a message consists only of calls, return all of
     them, so that a user can try a tool that does not exist."""
-    calls = written_calls(said)
-    literal = only_calls(said, calls)
+    calls = written_calls(message)
+    literal = only_calls(message, calls)
     return [(call.name, call.arguments) for call in calls if literal or call.name in tools]
 
 
@@ -120,7 +120,7 @@ def _call(
 
 
 def _answer(
-    request: ModelRequest, said: str, since: Sequence[Item], on_delta: OnDelta
+    request: ModelRequest, message: str, since: Sequence[Item], on_delta: OnDelta
 ) -> ModelResponse:
     names = {item.call_id: item.name for item in since if isinstance(item, ToolCall)}
     results = [item for item in since if isinstance(item, ToolResult)]
@@ -128,7 +128,7 @@ def _answer(
         lines = [quote_result(names.get(result.call_id, "a tool"), result) for result in results]
         text = f"{LABEL} " + (lines[0] if len(lines) == 1 else "\n- ".join(["Results:", *lines]))
     else:
-        text = introduce(said, request.tools)
+        text = introduce(message, request.tools)
     if request.output_schema is not None:
         text = fill_schema(request.output_schema, text)
     for piece in _PIECE.findall(text):

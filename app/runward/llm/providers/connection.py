@@ -134,12 +134,12 @@ _AskOnce = Callable[[Model, list[ModelMessage], Plan, DeltaStream], Awaitable[Mo
 
 
 async def _ask_until_complete(
-    once: _AskOnce, model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
+    once: _AskOnce, model: Model, messages: list[ModelMessage], plan: Plan, deltas: DeltaStream
 ) -> list[ModelResponse]:
     """Return the response, and its continuations if the provider paused it."""
     answers: list[ModelResponse] = []
     for _ in range(MAX_PAUSES):
-        answer = await once(model, [*messages, *answers], plan, shown)
+        answer = await once(model, [*messages, *answers], plan, deltas)
         answers.append(answer)
         if answer.state != "suspended":
             return answers
@@ -147,7 +147,7 @@ async def _ask_until_complete(
 
 
 async def _ask_streaming(
-    model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
+    model: Model, messages: list[ModelMessage], plan: Plan, deltas: DeltaStream
 ) -> ModelResponse:
     async with model_request_stream(
         model,
@@ -157,7 +157,7 @@ async def _ask_streaming(
         instrument=False,
     ) as stream:
         async for event in stream:
-            shown.feed(event)  # pyright: ignore[reportArgumentType]
+            deltas.feed(event)  # pyright: ignore[reportArgumentType]
         answer = stream.get()
     if not has_ended(answer):
         raise broken_stream()
@@ -165,7 +165,7 @@ async def _ask_streaming(
 
 
 async def _ask_whole(
-    model: Model, messages: list[ModelMessage], plan: Plan, shown: DeltaStream
+    model: Model, messages: list[ModelMessage], plan: Plan, deltas: DeltaStream
 ) -> ModelResponse:
     answer = await model_request(
         model,

@@ -278,8 +278,8 @@ class _PlanBuilder:
     def _is(self, flag: str) -> bool:
         return self._profile.get(flag, False) is True
 
-    def _lose(self, what: str, why: str) -> None:
-        self._plan.losses.append(Loss(what, f"{self._name} {why}."))
+    def _lose(self, part: str, why: str) -> None:
+        self._plan.losses.append(Loss(part, f"{self._name} {why}."))
 
 
 def _native_tool(hosted: HostedTool, provider: ProviderName) -> AbstractNativeTool:

@@ -151,8 +151,8 @@ class Draft:
         elif self._timer is not None:
             self._timer.cancel()
 
-    def _piece(self, strand: DeltaKey, said: _DraftText, offset: int, text: str) -> Delta:
-        return Delta(self._run_id, self._stamp, strand, offset, text, said.context)
+    def _piece(self, strand: DeltaKey, draft_text: _DraftText, offset: int, text: str) -> Delta:
+        return Delta(self._run_id, self._stamp, strand, offset, text, draft_text.context)
 
 
 class DeltaCursor:

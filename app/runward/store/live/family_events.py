@@ -121,14 +121,14 @@ async def read_family_after(
 
 
 def _drop_gaps(
-    run_id: RunId, found: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
+    run_id: RunId, all_events: list[StoredEvent], seen: Mapping[UUID, int], *, whole: bool
 ) -> list[StoredEvent]:
     """Return the events without those after a gap. The last event of `run_id` comes last, because
     readers stop after it."""
     given = dict(seen)
     events: list[StoredEvent] = []
     last: list[StoredEvent] = []
-    for event in found:
+    for event in all_events:
         if event.sequence != given.get(event.run_id, 0) + 1:
             continue  # The next page contains it.
         if event.run_id == run_id and event.is_last:

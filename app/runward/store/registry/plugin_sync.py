@@ -153,9 +153,9 @@ def spec_to_json(spec: ToolSpec) -> JsonObject:
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 
-def _find_changes(code: Mapping[str, JsonObject], found: Sequence[Any]) -> Iterable[ToolRow]:
+def _find_changes(code: Mapping[str, JsonObject], rows: Sequence[Any]) -> Iterable[ToolRow]:
     hidden: dict[str, int] = {}
-    for row in found:
+    for row in rows:
         if row.version is None or row.deleted:
             yield ToolRow(row.project_id, row.name, code[row.name], row.version)
         elif row.spec.get("type") != "plugin":

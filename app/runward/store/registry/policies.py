@@ -97,8 +97,8 @@ async def rotate_guard_secret(tx: Tx, project_id: ProjectId) -> int:
     return generation.scalar_one()
 
 
-def _to_json(one: BaseModel) -> Any:
-    return one.model_dump(mode="json")
+def _to_json(model: BaseModel) -> Any:
+    return model.model_dump(mode="json")
 
 
 def _policy_from_row(row: Any) -> StoredPolicy:

@@ -81,18 +81,20 @@ def is_abandoned(asked: Approval, state: RunState) -> bool:
     return call is None or (call.phase, call.approval_id) != waits
 
 
-def _answer_repeated(asked: Approval, decision: Decision) -> Approval:
+def _answer_repeated(approval: Approval, decision: Decision) -> Approval:
     """Return the approval if its decision was the same. Otherwise raise ApprovalAlreadyDecidedError
     with the decision that was applied."""
     again = encode_decision(decision)
-    if asked.decision is not None and is_same_json(asked.decision, again):
-        return asked
-    status = asked.status if asked.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
+    if approval.decision is not None and is_same_json(approval.decision, again):
+        return approval
+    status = (
+        approval.status if approval.status is not ApprovalStatus.PENDING else ApprovalStatus.EXPIRED
+    )
     won: JsonObject = {
-        "id": format_id(Prefix.APPROVAL, asked.id),
+        "id": format_id(Prefix.APPROVAL, approval.id),
         "status": status,
-        "decision": asked.decision,
-        "decided_by": asked.decided_by,
+        "decision": approval.decision,
+        "decided_by": approval.decided_by,
     }
     raise e.ApprovalAlreadyDecidedError(
         f"This approval already has the status {status}.", extra={"approval": won}

@@ -228,13 +228,13 @@ def _patch_output(notes: str, output: JsonValue, result: ToolResult) -> JsonObje
 
 
 def _screenshot(
-    said: JsonObject, item: JsonObject, result: ToolResult
+    output_item: JsonObject, item: JsonObject, result: ToolResult
 ) -> tuple[JsonObject, tuple[Part, ...]]:
     """Return the output item with the image, and the parts for a message after it. The provider's
     safety checks are acknowledged, because the approver has seen them."""
     checks = item.get("pending_safety_checks")
     if checks:
-        said["acknowledged_safety_checks"] = checks
+        output_item["acknowledged_safety_checks"] = checks
     pictures = [p for p in result.parts if isinstance(p, MediaPart) and p.type == "image"]
     rest = [part for part in result.parts if part not in pictures[:1]]
     notes, output = _without_notes(result)
@@ -243,12 +243,12 @@ def _screenshot(
         rest = [TextPart(notes.strip())]
     elif shown is None and not rest:
         rest = [TextPart(result.text)]
-    said["output"] = {"type": SCREENSHOT, **(shown or {"image_url": EMPTY_PICTURE})}
+    output_item["output"] = {"type": SCREENSHOT, **(shown or {"image_url": EMPTY_PICTURE})}
     if not rest:
-        return said, ()
+        return output_item, ()
     label = f"About the computer call {result.call_id}"
     label += ":" if shown is not None else " (there is no picture, the one above is empty):"
-    return said, (TextPart(label), *rest)
+    return output_item, (TextPart(label), *rest)
 
 
 def _first_picture(pictures: list[MediaPart], output: JsonValue) -> JsonObject | None:
@@ -328,8 +328,8 @@ def _unknown(item: JsonObject) -> tuple[JsonObject, JsonValue]:
     return {}, _without_nulls({"status": item.get("status")})
 
 
-def _without_nulls(said: JsonObject) -> JsonObject:
-    return {key: value for key, value in said.items() if value is not None}
+def _without_nulls(fields: JsonObject) -> JsonObject:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 _HOSTED: Final[Mapping[str, tuple[str, Callable[[JsonObject], tuple[JsonObject, JsonValue]]]]] = {
