@@ -191,7 +191,7 @@ def test_a_sentence_takes_the_place_of_a_part_that_cannot_be_shown(part: MediaPa
     [text, kept] = bounded_parts([TextPart("seen"), part])
     assert text == TextPart("seen")
     assert isinstance(kept, TextPart)
-    assert kept.text.startswith(f"(One {part.type} was removed from this result: its ")
+    assert kept.text.startswith(f"(One {part.type} was removed from this result: the ")
 
 
 @pytest.mark.parametrize(
