@@ -311,7 +311,7 @@ def test_only_the_issuer_that_is_trusted_gets_the_credentials(
     project: Project, auth: AuthServer, server: ProtectedServer
 ) -> None:
     said = refused(project, server, {"client_secret": SECRET, "issuer": "https://auth.example.com"})
-    assert "does not list the issuer" in said
+    assert f"The metadata of the MCP server names: {auth.url}" in said
     assert auth.asked == []
     register(project, server, {"client_secret": SECRET, "issuer": auth.url})
 

@@ -128,7 +128,7 @@ def decide(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide approvals. Without --decision, show each approval and prompt for a decision.
+    """Decide approvals. Without --decision, show each one and prompt for a decision.
 
     The decision `edit` opens $VISUAL or $EDITOR, shows the changes and asks for confirmation.
     """

@@ -66,7 +66,7 @@ def register(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register an MCP server. Runward connects to it immediately and reads its list of tools."""
+    """Register an MCP server. Runward connects to it and reads its list of tools."""
     body = read_fields(file, name=name, url=to, prefix=prefix, approval=parse_approval(approval))
     with connect(url, key) as runward, show_spinner("Connecting …"):
         made = runward.post("/v1/mcp_servers", body)
@@ -80,7 +80,7 @@ def refresh(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Update the list of tools of an MCP server. Runward reads the list from the server."""
+    """Read the list of tools of an MCP server again, and update the tools."""
     with connect(url, key) as runward, show_spinner("Connecting …"):
         found = runward.post(build_path("mcp_servers", name, "refresh"))
     _report_server(found, as_json=as_json)

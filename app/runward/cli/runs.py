@@ -269,7 +269,7 @@ def continue_run(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a run that a limit stopped. The command starts a new run and prints its ID."""
+    """Continue a run that a limit stopped: start a new run and print its ID."""
     body = read_fields(None, max_turns=max_turns, input=read_text(said) if said else None)
     with connect(url, key) as runward:
         run = runward.post(build_path("runs", run_id, "continue"), body)

@@ -153,7 +153,8 @@ class Approval(TypedDict):
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     run: RootRun | None
-    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
+    """The run that a client started. If a child run requested the call, this is the topmost
+    ancestor of that child run."""
     model_message: str | None
     """Text of the model response that requested the call, up to 2,000 characters. Null if the
     response has no text."""
@@ -459,7 +460,7 @@ class CompactResponse(TypedDict):
     model: str
     """Name of a registered agent, or a model as `provider:model`."""
     input: NotRequired[str | list[ResponseInputItem]]
-    """Conversation to compact: a text, or items of a conversation."""
+    """Conversation to compact: a string, or items of a conversation."""
     previous_response_id: NotRequired[str | None]
     """ID of a response. Runward compacts its conversation together with the input. Null: Runward
     compacts only the input."""
@@ -543,7 +544,7 @@ class CreateResponse(TypedDict):
     model: str
     """Name of a registered agent, or a model as `provider:model`."""
     input: NotRequired[str | list[ResponseInputItem]]
-    """Input of the response: a text, or items of a conversation."""
+    """Input of the response: a string, or items of a conversation."""
     instructions: NotRequired[str | None]
     """Instructions that the model reads before the input. Not allowed if `model` is a registered
     agent, because agents have instructions."""
@@ -839,7 +840,7 @@ class GuardrailRequest(TypedDict):
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error. Set only for the stage `output`."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
+    """Parts of the result: text, images, and files. Set only for the stage `output` if the tool
     returned parts."""
     detail: NotRequired[str]
     """Technical details of the error, for operators. The model does not see them. Set only for
@@ -928,7 +929,7 @@ class HookRequest(TypedDict):
     calls: NotRequired[list[RequestedCall]]
     """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
-    """Refusal of the model. Null if the model did not refuse. Set only for `after_model`."""
+    """The model's refusal. Null if the model did not refuse. Set only for `after_model`."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`."""
     tool: NotRequired[str]
@@ -942,7 +943,7 @@ class HookRequest(TypedDict):
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error. Set only for `after_tool`."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only for `after_tool` if the tool
+    """Parts of the result: text, images, and files. Set only for `after_tool` if the tool
     returned parts."""
     detail: NotRequired[str]
     """Technical details of the error, for operators. The model does not see them. Set only for
@@ -1054,7 +1055,7 @@ class InputMessage(TypedDict):
     role: MessageRole
     """Role of the author of the message."""
     content: str | list[InputPart]
-    """Content of the message: a text, or a list of texts, images, and files."""
+    """Content of the message: a string, or a list of text, image, and file parts."""
 
 
 class InputReceivedData(TypedDict):
@@ -1343,7 +1344,7 @@ class MessageCompletedData(TypedDict):
     text: str
     """Complete text that the model generated in this turn."""
     refusal: bool
-    """Whether the text is a refusal of the model."""
+    """Whether the text is a refusal by the model."""
 
 
 class MessageCompletedEvent(TypedDict):
@@ -1374,15 +1375,15 @@ class MessageDeltaEvent(TypedDict):
 
 
 class MessageItem(TypedDict):
-    """A message of a user, a model, or the system."""
+    """A message from a user, a model, or the system."""
     type: Literal['message']
     """Always `message`."""
     role: MessageRole
     """Role of the author of the message."""
     content: str | list[ItemPart]
-    """Content of the message: a text, or a list of texts, images, and files."""
+    """Content of the message: a string, or a list of text, image, and file parts."""
     refusal: NotRequired[Literal[True]]
-    """True if the message is a refusal of the model."""
+    """True if the message is a refusal by the model."""
     native: NotRequired[ProviderData]
     """Data of the message in the provider's format. Missing if the provider returned no such
     data."""
@@ -2055,7 +2056,7 @@ class RegisterAgent(TypedDict):
     """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
     Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
-    """Instructions that the model reads before the input. Default: an empty text."""
+    """Instructions that the model reads before the input. Default: an empty string."""
     tools: NotRequired[list[str]]
     """Names of registered tools that the model may call. If there are more than 64 tools,
     Runward gives the model a tool that searches them. Default: an empty list."""
@@ -2157,7 +2158,7 @@ class RegisterTool(TypedDict):
     """Name of the tool that models use to call it. Unique in the project."""
     description: NotRequired[str]
     """Description of the tool for the model: what the tool does and when to use it. Default: an
-    empty text."""
+    empty string."""
     parameters: NotRequired[JsonObject]
     """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
     match the schema, Runward does not send the call."""
@@ -2392,7 +2393,7 @@ class ResponseFormatJsonSchema(TypedDict):
     """Always `json_schema`."""
     name: NotRequired[str]
     """Name of the schema. Runward returns the name unchanged and does not use it. Default: an
-    empty text."""
+    empty string."""
     schema: JsonObject
     """JSON Schema that the output must match."""
     description: NotRequired[str | None]
@@ -2445,7 +2446,7 @@ class ResponseFunctionTool(TypedDict):
     """Name of the function. The model uses this name to call the function."""
     description: NotRequired[str]
     """Description of the function for the model: what the function does and when to use it.
-    Default: an empty text."""
+    Default: an empty string."""
     parameters: NotRequired[JsonObject | None]
     """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
     arguments."""
@@ -2528,7 +2529,7 @@ class ResponseInputFunctionCallOutput(TypedDict):
     call_id: str
     """ID of the function call that the result belongs to."""
     output: str | list[ResponseInputPart]
-    """Result of the call: a text, or a list of parts."""
+    """Result of the call: a string, or a list of parts."""
 
 
 class ResponseInputImage(TypedDict):
@@ -2622,7 +2623,7 @@ class ResponseInputMessage(TypedDict):
     role: ItemRole
     """Role of the author of the message. `developer` has the same meaning as `system`."""
     content: str | list[ResponseInputPart]
-    """Content of the message: a text, or a list of parts."""
+    """Content of the message: a string, or a list of parts."""
     phase: NotRequired[MessagePhase | None]
     """Phase of an assistant message in an earlier response. Accepted but ignored."""
 
@@ -2644,7 +2645,7 @@ class ResponseInputReasoning(TypedDict):
 
 
 class ResponseInputRefusal(TypedDict):
-    """A refusal of the assistant."""
+    """A refusal by the assistant."""
     type: Literal['refusal']
     """Always `refusal`."""
     refusal: str
@@ -2654,7 +2655,7 @@ class ResponseInputRefusal(TypedDict):
 class ResponseInputText(TypedDict):
     """A text part of a message or a result."""
     type: ResponseTextPartType
-    """Kind of the text part: `output_text` for messages of the assistant, `input_text`
+    """Kind of the text part: `output_text` for messages from the assistant, `input_text`
     otherwise."""
     text: str
     """Text of the part."""
@@ -2892,7 +2893,7 @@ class ResponseOutputMcpCall(TypedDict):
 
 
 class ResponseOutputMessage(TypedDict):
-    """A message of the model."""
+    """A message from the model."""
     type: Literal['message']
     """Always `message`."""
     id: str
@@ -2902,7 +2903,7 @@ class ResponseOutputMessage(TypedDict):
     role: Literal['assistant']
     """Role of the author of the message."""
     content: list[ResponseOutputPart]
-    """Parts of the message: texts and refusals."""
+    """Parts of the message: text and refusals."""
 
 
 class ResponseOutputReasoning(TypedDict):
@@ -2916,7 +2917,7 @@ class ResponseOutputReasoning(TypedDict):
 
 
 class ResponseOutputRefusal(TypedDict):
-    """A refusal of the model."""
+    """A refusal by the model."""
     type: Literal['refusal']
     """Always `refusal`."""
     refusal: str
@@ -3140,7 +3141,8 @@ class RetryResolution(TypedDict):
 
 
 class RootRun(TypedDict):
-    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
+    """The run that a client started. If a child run requested the call, this is the topmost
+    ancestor of that child run."""
     id: str
     """ID of the run."""
     agent: str | None
@@ -3433,7 +3435,7 @@ class RunList(TypedDict):
 
 
 class RunMessageItem(TypedDict):
-    """A message of a user, a model, or the system."""
+    """A message from a user, a model, or the system."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
     agent: str | None
@@ -3445,9 +3447,9 @@ class RunMessageItem(TypedDict):
     role: MessageRole
     """Role of the author of the message."""
     content: str | list[ItemPart]
-    """Content of the message: a text, or a list of texts, images, and files."""
+    """Content of the message: a string, or a list of text, image, and file parts."""
     refusal: NotRequired[Literal[True]]
-    """True if the message is a refusal of the model."""
+    """True if the message is a refusal by the model."""
     native: NotRequired[ProviderData]
     """Data of the message in the provider's format. Missing if the provider returned no such
     data."""
@@ -3542,15 +3544,15 @@ class RunToolResultItem(TypedDict):
     is_error: bool
     """Whether the model reads the output as an error."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+    """Parts of the result: text, images, and files. Set only if the tool returned parts."""
 
 
 class RunWaitingCall(TypedDict):
     """A tool call that the run waits for."""
     type: WaitingKind
-    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
-    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
-    `child_run`: a child run."""
+    """What the call waits for. `approval`: a decision. `callback`: a callback from the tool.
+    `tool_result`: a result or input from the client. `resolve`: a person who records the
+    outcome. `child_run`: a child run."""
     call_id: str
     """ID of the tool call. Unique within its run."""
     tool: str
@@ -3625,7 +3627,7 @@ class SecretReference(TypedDict):
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: NotRequired[str]
-    """Text to put before the secret's value, such as `Bearer ` with a trailing space."""
+    """String to put before the secret's value, such as `Bearer ` with a trailing space."""
 
 
 class SecretReferenceInput(TypedDict):
@@ -3633,14 +3635,14 @@ class SecretReferenceInput(TypedDict):
     secret: str
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: NotRequired[str]
-    """Text to put before the secret's value, such as `Bearer ` with a trailing space. Default:
-    an empty text."""
+    """String to put before the secret's value, such as `Bearer ` with a trailing space. Default:
+    an empty string."""
 
 
 class SendInput(TypedDict):
     """A message for a run that has not ended."""
     input: Input
-    """Input for the model: a text, or a list of messages. The model reads it in its next turn,
+    """Input for the model: a string, or a list of messages. The model reads it in its next turn,
     after all open tool calls have results."""
 
 
@@ -3729,7 +3731,7 @@ class SessionList(TypedDict):
 
 
 class SessionMessageItem(TypedDict):
-    """A message of a user, a model, or the system."""
+    """A message from a user, a model, or the system."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
     run_id: str
@@ -3739,9 +3741,9 @@ class SessionMessageItem(TypedDict):
     role: MessageRole
     """Role of the author of the message."""
     content: str | list[ItemPart]
-    """Content of the message: a text, or a list of texts, images, and files."""
+    """Content of the message: a string, or a list of text, image, and file parts."""
     refusal: NotRequired[Literal[True]]
-    """True if the message is a refusal of the model."""
+    """True if the message is a refusal by the model."""
     native: NotRequired[ProviderData]
     """Data of the message in the provider's format. Missing if the provider returned no such
     data."""
@@ -3796,7 +3798,7 @@ class SessionToolResultItem(TypedDict):
     is_error: bool
     """Whether the model reads the output as an error."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+    """Parts of the result: text, images, and files. Set only if the tool returned parts."""
 
 
 class SkippedTool(TypedDict):
@@ -3810,7 +3812,7 @@ class SkippedTool(TypedDict):
 class StartRun(TypedDict):
     """A run to start: either with a registered `agent`, or with a `model` and its configuration."""
     input: Input
-    """Input of the run: a text, or the messages of a conversation."""
+    """Input of the run: a string, or the messages of a conversation."""
     agent: NotRequired[str | None]
     """Name of a registered agent. If `agent` is set, the request must not set fields that
     configure an agent, such as `model` or `tools`. Null: the request itself contains the
@@ -3819,7 +3821,7 @@ class StartRun(TypedDict):
     """Model as `provider:model`, such as `openai:gpt-5.2` or `offline:rules`. If this is a list,
     Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
-    """Instructions that the model reads before the input. Default: an empty text."""
+    """Instructions that the model reads before the input. Default: an empty string."""
     kind: NotRequired[AgentKind]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model. Default: `llm`."""
@@ -3956,7 +3958,7 @@ class TestTool(TypedDict):
 
 
 class TextDeltaData(TypedDict):
-    """Data of a piece of a streamed text."""
+    """Data of an event that contains a piece of streamed text."""
     turn: int
     """Number of the current turn, counted from 1 in each run."""
     agent: str | None
@@ -4402,7 +4404,7 @@ class ToolCallProgressData(TypedDict):
     progress: NotRequired[float | None]
     """Progress from 0 to 1, as the tool reported it."""
     message: NotRequired[str | None]
-    """Progress message of the tool. The model does not see it."""
+    """Progress message from the tool. The model does not see it."""
     requests: NotRequired[JsonValue]
     """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
     requests_bytes: NotRequired[int]
@@ -4479,7 +4481,7 @@ class ToolCallRequest(TypedDict):
     callback: CallbackAddress
     """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """Input that the client submitted for an `input_required` request of the tool. It contains
+    """Input that the client submitted for an `input_required` request from the tool. It contains
     the client's `responses` and the tool's `state`. Set only if the tool requested input."""
 
 
@@ -4605,7 +4607,7 @@ class ToolResultItem(TypedDict):
     is_error: bool
     """Whether the model reads the output as an error."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+    """Parts of the result: text, images, and files. Set only if the tool returned parts."""
 
 
 class ToolSecret(TypedDict):
@@ -5340,7 +5342,7 @@ HostedToolKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpre
 """Kind of tool that model providers run. Later versions may add values."""
 
 Input: TypeAlias = 'str | list[InputMessage]'
-"""A text, or the messages of a conversation."""
+"""A string, or the messages of a conversation."""
 
 InputPart: TypeAlias = 'InputText | InputImage | InputFile'
 """A part of a message: text, an image, or a file."""
@@ -5494,6 +5496,6 @@ Verbosity: TypeAlias = "Literal['low', 'medium', 'high']"
 """How detailed the model's answer should be."""
 
 WaitingKind: TypeAlias = "Literal['approval', 'callback', 'tool_result', 'resolve', 'child_run']"
-"""What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool.
-`tool_result`: a result or input from the client. `resolve`: a record of the outcome.
-`child_run`: a child run. Later versions may add values."""
+"""What a tool call waits for. `approval`: a decision. `callback`: a callback from the tool.
+`tool_result`: a result or input from the client. `resolve`: a person who records the
+outcome. `child_run`: a child run. Later versions may add values."""

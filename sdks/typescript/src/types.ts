@@ -1671,7 +1671,10 @@ export interface components {
             path: string[];
             /** @description Name of the agent that requested the call. Null if the run uses no registered agent. */
             agent: string | null;
-            /** @description The run that a client started. For a call of a child run, this is its topmost ancestor. */
+            /**
+             * @description The run that a client started. If a child run requested the call, this is the topmost
+             *     ancestor of that child run.
+             */
             run: components["schemas"]["RootRun"] | null;
             /**
              * @description Text of the model response that requested the call, up to 2,000 characters. Null if the
@@ -2222,7 +2225,7 @@ export interface components {
         CompactResponse: {
             /** @description Name of a registered agent, or a model as `provider:model`. */
             model: string;
-            /** @description Conversation to compact: a text, or items of a conversation. */
+            /** @description Conversation to compact: a string, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
              * @description ID of a response. Runward compacts its conversation together with the input. Null: Runward
@@ -2381,7 +2384,7 @@ export interface components {
         CreateResponse: {
             /** @description Name of a registered agent, or a model as `provider:model`. */
             model: string;
-            /** @description Input of the response: a text, or items of a conversation. */
+            /** @description Input of the response: a string, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
              * @description Instructions that the model reads before the input. Not allowed if `model` is a registered
@@ -2918,7 +2921,7 @@ export interface components {
             /** @description Whether the model reads the output as an error. Set only for the stage `output`. */
             is_error?: boolean;
             /**
-             * @description Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
+             * @description Parts of the result: text, images, and files. Set only for the stage `output` if the tool
              *     returned parts.
              */
             content?: components["schemas"]["ItemPart"][];
@@ -3063,7 +3066,7 @@ export interface components {
             message?: string;
             /** @description Tool calls that the model requests. Set only for `after_model`. */
             calls?: components["schemas"]["RequestedCall"][];
-            /** @description Refusal of the model. Null if the model did not refuse. Set only for `after_model`. */
+            /** @description The model's refusal. Null if the model did not refuse. Set only for `after_model`. */
             refusal?: string | null;
             /** @description ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`. */
             call_id?: string;
@@ -3078,7 +3081,7 @@ export interface components {
             /** @description Whether the model reads the output as an error. Set only for `after_tool`. */
             is_error?: boolean;
             /**
-             * @description Parts of the result: texts, images, and files. Set only for `after_tool` if the tool returned
+             * @description Parts of the result: text, images, and files. Set only for `after_tool` if the tool returned
              *     parts.
              */
             content?: components["schemas"]["ItemPart"][];
@@ -3191,7 +3194,7 @@ export interface components {
             /** @description Description of the limit, for people. */
             message: string | null;
         };
-        /** @description A text, or the messages of a conversation. */
+        /** @description A string, or the messages of a conversation. */
         Input: string | components["schemas"]["InputMessage"][];
         /** @description A file, as a URL or as base64 data. */
         InputFile: {
@@ -3233,7 +3236,7 @@ export interface components {
         InputMessage: {
             /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
-            /** @description Content of the message: a text, or a list of texts, images, and files. */
+            /** @description Content of the message: a string, or a list of text, image, and file parts. */
             content: string | components["schemas"]["InputPart"][];
         };
         /** @description A part of a message: text, an image, or a file. */
@@ -3731,7 +3734,7 @@ export interface components {
             agent: string | null;
             /** @description Complete text that the model generated in this turn. */
             text: string;
-            /** @description Whether the text is a refusal of the model. */
+            /** @description Whether the text is a refusal by the model. */
             refusal: boolean;
         };
         /** @description The model's complete text of one turn. */
@@ -3770,7 +3773,7 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["TextDeltaData"];
         };
-        /** @description A message of a user, a model, or the system. */
+        /** @description A message from a user, a model, or the system. */
         MessageItem: {
             /**
              * @description Always `message`. (enum property replaced by openapi-typescript)
@@ -3779,10 +3782,10 @@ export interface components {
             type: "message";
             /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
-            /** @description Content of the message: a text, or a list of texts, images, and files. */
+            /** @description Content of the message: a string, or a list of text, image, and file parts. */
             content: string | components["schemas"]["ItemPart"][];
             /**
-             * @description True if the message is a refusal of the model.
+             * @description True if the message is a refusal by the model.
              * @constant
              */
             refusal?: true;
@@ -4958,7 +4961,7 @@ export interface components {
              */
             model?: string | string[] | null;
             /**
-             * @description Instructions that the model reads before the input. Default: an empty text.
+             * @description Instructions that the model reads before the input. Default: an empty string.
              * @default
              */
             instructions?: string;
@@ -5177,7 +5180,7 @@ export interface components {
             /** @description Name of the tool that models use to call it. Unique in the project. */
             name: string;
             /**
-             * @description Description of the tool for the model: what the tool does and when to use it. Default: an empty text.
+             * @description Description of the tool for the model: what the tool does and when to use it. Default: an empty string.
              * @default
              */
             description?: string;
@@ -5555,7 +5558,7 @@ export interface components {
              */
             type: "json_schema";
             /**
-             * @description Name of the schema. Runward returns the name unchanged and does not use it. Default: an empty text.
+             * @description Name of the schema. Runward returns the name unchanged and does not use it. Default: an empty string.
              * @default
              */
             name?: string;
@@ -5620,7 +5623,7 @@ export interface components {
             /** @description Name of the function. The model uses this name to call the function. */
             name: string;
             /**
-             * @description Description of the function for the model: what the function does and when to use it. Default: an empty text.
+             * @description Description of the function for the model: what the function does and when to use it. Default: an empty string.
              * @default
              */
             description?: string;
@@ -5726,7 +5729,7 @@ export interface components {
             type: "function_call_output";
             /** @description ID of the function call that the result belongs to. */
             call_id: string;
-            /** @description Result of the call: a text, or a list of parts. */
+            /** @description Result of the call: a string, or a list of parts. */
             output: string | components["schemas"]["ResponseInputPart"][];
         };
         /** @description An image, as a URL or as a data URL. */
@@ -5865,7 +5868,7 @@ export interface components {
             type: "message";
             /** @description Role of the author of the message. `developer` has the same meaning as `system`. */
             role: components["schemas"]["ItemRole"];
-            /** @description Content of the message: a text, or a list of parts. */
+            /** @description Content of the message: a string, or a list of parts. */
             content: string | components["schemas"]["ResponseInputPart"][];
             /** @description Phase of an assistant message in an earlier response. Accepted but ignored. */
             phase?: components["schemas"]["MessagePhase"] | null;
@@ -5890,7 +5893,7 @@ export interface components {
             /** @description Encrypted reasoning of the earlier response. Accepted but ignored. */
             encrypted_content?: string | null;
         };
-        /** @description A refusal of the assistant. */
+        /** @description A refusal by the assistant. */
         ResponseInputRefusal: {
             /**
              * @description Always `refusal`. (enum property replaced by openapi-typescript)
@@ -5903,7 +5906,7 @@ export interface components {
         /** @description A text part of a message or a result. */
         ResponseInputText: {
             /**
-             * @description Kind of the text part: `output_text` for messages of the assistant, `input_text`
+             * @description Kind of the text part: `output_text` for messages from the assistant, `input_text`
              *     otherwise. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
@@ -6235,7 +6238,7 @@ export interface components {
             /** @description Status of the item. */
             status: components["schemas"]["ResponseItemStatus"];
         };
-        /** @description A message of the model. */
+        /** @description A message from the model. */
         ResponseOutputMessage: {
             /**
              * @description Always `message`. (enum property replaced by openapi-typescript)
@@ -6251,7 +6254,7 @@ export interface components {
              * @constant
              */
             role: "assistant";
-            /** @description Parts of the message: texts and refusals. */
+            /** @description Parts of the message: text and refusals. */
             content: components["schemas"]["ResponseOutputPart"][];
         };
         /** @description A part of a message of a response. Later versions may add types. Clients must ignore unknown types. */
@@ -6268,7 +6271,7 @@ export interface components {
             /** @description Text parts of the reasoning. */
             summary: components["schemas"]["ResponseSummaryText"][];
         };
-        /** @description A refusal of the model. */
+        /** @description A refusal by the model. */
         ResponseOutputRefusal: {
             /**
              * @description Always `refusal`. (enum property replaced by openapi-typescript)
@@ -6568,7 +6571,10 @@ export interface components {
              */
             resolution: "retry";
         };
-        /** @description The run that a client started. For a call of a child run, this is its topmost ancestor. */
+        /**
+         * @description The run that a client started. If a child run requested the call, this is the topmost
+         *     ancestor of that child run.
+         */
         RootRun: {
             /** @description ID of the run. */
             id: string;
@@ -7095,7 +7101,7 @@ export interface components {
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description A message of a user, a model, or the system. */
+        /** @description A message from a user, a model, or the system. */
         RunMessageItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
@@ -7110,10 +7116,10 @@ export interface components {
             type: "message";
             /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
-            /** @description Content of the message: a text, or a list of texts, images, and files. */
+            /** @description Content of the message: a string, or a list of text, image, and file parts. */
             content: string | components["schemas"]["ItemPart"][];
             /**
-             * @description True if the message is a refusal of the model.
+             * @description True if the message is a refusal by the model.
              * @constant
              */
             refusal?: true;
@@ -7241,14 +7247,14 @@ export interface components {
             output: components["schemas"]["JsonValue"];
             /** @description Whether the model reads the output as an error. */
             is_error: boolean;
-            /** @description Parts of the result: texts, images, and files. Set only if the tool returned parts. */
+            /** @description Parts of the result: text, images, and files. Set only if the tool returned parts. */
             content?: components["schemas"]["ItemPart"][];
         };
         /** @description A tool call that the run waits for. */
         RunWaitingCall: {
             /**
-             * @description What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
-             *     `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+             * @description What the call waits for. `approval`: a decision. `callback`: a callback from the tool.
+             *     `tool_result`: a result or input from the client. `resolve`: a person who records the outcome.
              *     `child_run`: a child run.
              */
             type: components["schemas"]["WaitingKind"];
@@ -7373,7 +7379,7 @@ export interface components {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
-             * @description Text to put before the secret's value, such as `Bearer ` with a trailing space.
+             * @description String to put before the secret's value, such as `Bearer ` with a trailing space.
              * @default
              */
             prefix?: string;
@@ -7383,7 +7389,7 @@ export interface components {
             /** @description Name of the secret, as created with `PUT /v1/secrets/{name}`. */
             secret: string;
             /**
-             * @description Text to put before the secret's value, such as `Bearer ` with a trailing space. Default: an empty text.
+             * @description String to put before the secret's value, such as `Bearer ` with a trailing space. Default: an empty string.
              * @default
              */
             prefix?: string;
@@ -7396,7 +7402,7 @@ export interface components {
          */
         SendInput: {
             /**
-             * @description Input for the model: a text, or a list of messages. The model reads it in its next turn,
+             * @description Input for the model: a string, or a list of messages. The model reads it in its next turn,
              *     after all open tool calls have results.
              */
             input: components["schemas"]["Input"];
@@ -7560,7 +7566,7 @@ export interface components {
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /** @description A message of a user, a model, or the system. */
+        /** @description A message from a user, a model, or the system. */
         SessionMessageItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
@@ -7573,10 +7579,10 @@ export interface components {
             type: "message";
             /** @description Role of the author of the message. */
             role: components["schemas"]["MessageRole"];
-            /** @description Content of the message: a text, or a list of texts, images, and files. */
+            /** @description Content of the message: a string, or a list of text, image, and file parts. */
             content: string | components["schemas"]["ItemPart"][];
             /**
-             * @description True if the message is a refusal of the model.
+             * @description True if the message is a refusal by the model.
              * @constant
              */
             refusal?: true;
@@ -7641,7 +7647,7 @@ export interface components {
             output: components["schemas"]["JsonValue"];
             /** @description Whether the model reads the output as an error. */
             is_error: boolean;
-            /** @description Parts of the result: texts, images, and files. Set only if the tool returned parts. */
+            /** @description Parts of the result: text, images, and files. Set only if the tool returned parts. */
             content?: components["schemas"]["ItemPart"][];
         };
         /** @description A tool of an MCP server that cannot become a tool of the project. */
@@ -7674,7 +7680,7 @@ export interface components {
          *     }
          */
         StartRun: {
-            /** @description Input of the run: a text, or the messages of a conversation. */
+            /** @description Input of the run: a string, or the messages of a conversation. */
             input: components["schemas"]["Input"];
             /**
              * @description Name of a registered agent. If `agent` is set, the request must not set fields that configure
@@ -7687,7 +7693,7 @@ export interface components {
              */
             model?: string | string[] | null;
             /**
-             * @description Instructions that the model reads before the input. Default: an empty text.
+             * @description Instructions that the model reads before the input. Default: an empty string.
              * @default
              */
             instructions?: string;
@@ -7916,7 +7922,7 @@ export interface components {
             /** @description Context of the test call, which replaces the `context` of a run. Null: no context. */
             context?: components["schemas"]["JsonObject"] | null;
         };
-        /** @description Data of a piece of a streamed text. */
+        /** @description Data of an event that contains a piece of streamed text. */
         TextDeltaData: {
             /** @description Number of the current turn, counted from 1 in each run. */
             turn: number;
@@ -8668,7 +8674,7 @@ export interface components {
             status: components["schemas"]["CallProgress"];
             /** @description Progress from 0 to 1, as the tool reported it. */
             progress?: number | null;
-            /** @description Progress message of the tool. The model does not see it. */
+            /** @description Progress message from the tool. The model does not see it. */
             message?: string | null;
             /** @description Input that the tool requests from the client. Null if it is larger than 32 KiB. */
             requests?: components["schemas"]["JsonValue"];
@@ -8766,8 +8772,8 @@ export interface components {
             /** @description Callback address for tools that return 202 and submit the result later. */
             callback: components["schemas"]["CallbackAddress"];
             /**
-             * @description Input that the client submitted for an `input_required` request of the tool. It contains the
-             *     client's `responses` and the tool's `state`. Set only if the tool requested input.
+             * @description Input that the client submitted for an `input_required` request from the tool. It contains
+             *     the client's `responses` and the tool's `state`. Set only if the tool requested input.
              */
             input?: components["schemas"]["JsonObject"];
         };
@@ -8997,7 +9003,7 @@ export interface components {
             output: components["schemas"]["JsonValue"];
             /** @description Whether the model reads the output as an error. */
             is_error: boolean;
-            /** @description Parts of the result: texts, images, and files. Set only if the tool returned parts. */
+            /** @description Parts of the result: text, images, and files. Set only if the tool returned parts. */
             content?: components["schemas"]["ItemPart"][];
         };
         /**
@@ -9442,7 +9448,7 @@ export interface components {
          */
         Verbosity: "low" | "medium" | "high";
         /**
-         * @description What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. `tool_result`: a result or input from the client. `resolve`: a record of the outcome. `child_run`: a child run. Later versions may add values.
+         * @description What a tool call waits for. `approval`: a decision. `callback`: a callback from the tool. `tool_result`: a result or input from the client. `resolve`: a person who records the outcome. `child_run`: a child run. Later versions may add values.
          * @enum {string}
          */
         WaitingKind: "approval" | "callback" | "tool_result" | "resolve" | "child_run";
@@ -13205,7 +13211,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The result of the call: any JSON value or text. If it is an object, Runward reads `content`, `metadata`, and `is_error` as described in docs/reference/webhook-requests.md. */
+            /** @description The result of the call: any JSON value or string. If it is an object, Runward reads `content`, `metadata`, and `is_error` as described in docs/reference/webhook-requests.md. */
             200: {
                 headers: {
                     [name: string]: unknown;

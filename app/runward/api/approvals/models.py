@@ -24,7 +24,8 @@ from runward.store.runs import approvals
 
 
 class RootRun(ResponseModel):
-    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
+    """The run that a client started. If a child run requested the call, this is the topmost
+    ancestor of that child run."""
 
     id: str
     """ID of the run."""
@@ -108,7 +109,8 @@ class Approval(ResponseModel):
     agent: str | None
     """Name of the agent that requested the call. Null if the run uses no registered agent."""
     run: RootRun | None = None
-    """The run that a client started. For a call of a child run, this is its topmost ancestor."""
+    """The run that a client started. If a child run requested the call, this is the topmost
+    ancestor of that child run."""
     model_message: str | None = None
     """Text of the model response that requested the call, up to 2,000 characters. Null if the
     response has no text."""

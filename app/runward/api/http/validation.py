@@ -19,7 +19,7 @@ _DEPTH: Final = 2
 
 
 def suggest_field(adapter: TypeAdapter[Any], location: Sequence[str | int]) -> str:
-    """Return the suggestion for an unknown field, or an empty text. `location`: Pydantic's path to
+    """Return the suggestion for an unknown field, or an empty string. `location`: the path to
     the field, in the body that `adapter` validates."""
     name = FIELD_NAMES_BY_SYNONYM.get(str(location[-1]))
     path = None if name is None else _find_field_paths(adapter).get(name)

@@ -68,7 +68,7 @@ def add_links(document: Json) -> None:
 
 
 def _get_schema_name(response: Json) -> str:
-    """Return the schema's name of a JSON response, or an empty text."""
+    """Return the schema's name of a JSON response, or an empty string."""
     media: Json = response.get("content", {}).get("application/json", {})
     return media.get("schema", {}).get("$ref", "").rpartition("/")[2]
 

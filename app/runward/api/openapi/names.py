@@ -89,7 +89,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Annotated[ResponseFormatText | ResponseFormatJsonSchema, Field(discriminator="type")],
         "Format of the model's output: text, or JSON that matches a schema.",
     ),
-    "Input": (Input, "A text, or the messages of a conversation."),
+    "Input": (Input, "A string, or the messages of a conversation."),
     "InputPart": (InputPart, "A part of a message: text, an image, or a file."),
     "Item": (Item, "An item of a conversation."),
     "ResponseInputItem": (ResponseInputItem, "An item of a conversation, in OpenAI's format."),
@@ -195,9 +195,9 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "Verbosity": (Literal["low", "medium", "high"], "How detailed the model's answer should be."),
     "WaitingKind": (
         Literal["approval", "callback", "tool_result", "resolve", "child_run"],
-        "What a tool call waits for. `approval`: a decision. `callback`: a callback of the tool. "
-        "`tool_result`: a result or input from the client. `resolve`: a record of the outcome. "
-        "`child_run`: a child run.",
+        "What a tool call waits for. `approval`: a decision. `callback`: a callback from the tool. "
+        "`tool_result`: a result or input from the client. `resolve`: a person who records the "
+        "outcome. `child_run`: a child run.",
     ),
 }
 """Name -> the type in the code, and its description."""

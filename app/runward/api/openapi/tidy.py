@@ -55,7 +55,7 @@ def _describe_default(described: Json, default: Any) -> None:
 
 def _format_default(default: Any) -> str:
     if isinstance(default, str):
-        return f"`{default}`" if default else "an empty text"
+        return f"`{default}`" if default else "an empty string"
     if isinstance(default, float) and default.is_integer():
         return str(int(default))
     return json.dumps(default) if default != [] else "an empty list"

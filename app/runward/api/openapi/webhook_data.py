@@ -62,8 +62,8 @@ class ToolCallRequest(TypedDict):
     callback: CallbackAddress
     """Callback address for tools that return 202 and submit the result later."""
     input: NotRequired[JsonObject]
-    """Input that the client submitted for an `input_required` request of the tool. It contains the
-    client's `responses` and the tool's `state`. Set only if the tool requested input."""
+    """Input that the client submitted for an `input_required` request from the tool. It contains
+    the client's `responses` and the tool's `state`. Set only if the tool requested input."""
 
 
 @documented
@@ -125,7 +125,7 @@ class GuardrailRequest(TypedDict):
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error. Set only for the stage `output`."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only for the stage `output` if the tool
+    """Parts of the result: text, images, and files. Set only for the stage `output` if the tool
     returned parts."""
     detail: NotRequired[str]
     """Technical details of the error, for operators. The model does not see them. Set only for
@@ -172,7 +172,7 @@ class HookRequest(TypedDict):
     calls: NotRequired[list[RequestedCall]]
     """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
-    """Refusal of the model. Null if the model did not refuse. Set only for `after_model`."""
+    """The model's refusal. Null if the model did not refuse. Set only for `after_model`."""
     call_id: NotRequired[str]
     """ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`."""
     tool: NotRequired[str]
@@ -186,7 +186,7 @@ class HookRequest(TypedDict):
     is_error: NotRequired[bool]
     """Whether the model reads the output as an error. Set only for `after_tool`."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only for `after_tool` if the tool returned
+    """Parts of the result: text, images, and files. Set only for `after_tool` if the tool returned
     parts."""
     detail: NotRequired[str]
     """Technical details of the error, for operators. The model does not see them. Set only for

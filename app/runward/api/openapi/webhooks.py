@@ -110,7 +110,7 @@ def build_webhooks() -> Json:
         "description": "The tool accepted the call and will submit its result to the callback URL."
     }
     result = {
-        "description": "The result of the call: any JSON value or text. If it is an object, "
+        "description": "The result of the call: any JSON value or string. If it is an object, "
         "Runward reads `content`, `metadata`, and `is_error` as described in "
         "docs/reference/webhook-requests.md.",
         "content": {

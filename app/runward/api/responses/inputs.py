@@ -49,7 +49,7 @@ class ResponseInputText(OpenAIRequestModel):
     """A text part of a message or a result."""
 
     type: Literal["input_text", "output_text"]
-    """Kind of the text part: `output_text` for messages of the assistant, `input_text`
+    """Kind of the text part: `output_text` for messages from the assistant, `input_text`
     otherwise."""
     text: str
     """Text of the part."""
@@ -60,7 +60,7 @@ class ResponseInputText(OpenAIRequestModel):
 
 
 class ResponseInputRefusal(OpenAIRequestModel):
-    """A refusal of the assistant."""
+    """A refusal by the assistant."""
 
     type: Literal["refusal"]
     refusal: str
@@ -109,7 +109,7 @@ class ResponseInputMessage(_Item):
     role: Literal["user", "assistant", "system", "developer"]
     """Role of the author of the message. `developer` has the same meaning as `system`."""
     content: InputContent
-    """Content of the message: a text, or a list of parts."""
+    """Content of the message: a string, or a list of parts."""
     phase: Literal["commentary", "final_answer"] | None = None
     """Phase of an assistant message in an earlier response. Accepted but ignored."""
 
@@ -133,7 +133,7 @@ class ResponseInputFunctionCallOutput(_Item):
     call_id: Annotated[str, Field(min_length=1, max_length=512)]
     """ID of the function call that the result belongs to."""
     output: InputContent
-    """Result of the call: a text, or a list of parts."""
+    """Result of the call: a string, or a list of parts."""
 
 
 class ResponseInputReasoning(_Item):

@@ -134,7 +134,7 @@ class CreateResponse(OpenAIRequestModel):
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """Name of a registered agent, or a model as `provider:model`."""
     input: InputIn = Field(default_factory=list[ResponseInputItem])
-    """Input of the response: a text, or items of a conversation."""
+    """Input of the response: a string, or items of a conversation."""
     instructions: Annotated[str, Field(max_length=262_144)] | None = None
     """Instructions that the model reads before the input. Not allowed if `model` is a registered
     agent, because agents have instructions."""
@@ -207,7 +207,7 @@ class CompactResponse(OpenAIRequestModel):
     model: Annotated[str, Field(min_length=1, max_length=256)]
     """Name of a registered agent, or a model as `provider:model`."""
     input: InputIn = Field(default_factory=list[ResponseInputItem])
-    """Conversation to compact: a text, or items of a conversation."""
+    """Conversation to compact: a string, or items of a conversation."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of a response. Runward compacts its conversation together with the input. Null: Runward
     compacts only the input."""

@@ -25,7 +25,7 @@ class ResponseOutputText(TypedDict):
 
 @documented
 class ResponseOutputRefusal(TypedDict):
-    """A refusal of the model."""
+    """A refusal by the model."""
 
     type: Literal["refusal"]
     refusal: str
@@ -48,7 +48,7 @@ ResponseOutputPart: TypeAlias = Annotated[
 
 @documented
 class ResponseOutputMessage(TypedDict):
-    """A message of the model."""
+    """A message from the model."""
 
     type: Literal["message"]
     id: str
@@ -58,7 +58,7 @@ class ResponseOutputMessage(TypedDict):
     role: Literal["assistant"]
     """Role of the author of the message."""
     content: list[ResponseOutputPart]
-    """Parts of the message: texts and refusals."""
+    """Parts of the message: text and refusals."""
 
 
 @documented

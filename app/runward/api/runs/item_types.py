@@ -64,15 +64,15 @@ class ProviderData(TypedDict):
 
 @documented
 class MessageItem(TypedDict):
-    """A message of a user, a model, or the system."""
+    """A message from a user, a model, or the system."""
 
     type: Literal["message"]
     role: MessageRole
     """Role of the author of the message."""
     content: str | list[ItemPart]
-    """Content of the message: a text, or a list of texts, images, and files."""
+    """Content of the message: a string, or a list of text, image, and file parts."""
     refusal: NotRequired[Literal[True]]
-    """True if the message is a refusal of the model."""
+    """True if the message is a refusal by the model."""
     native: NotRequired[ProviderData]
     """Data of the message in the provider's format. Missing if the provider returned no such
     data."""
@@ -107,7 +107,7 @@ class ToolResultItem(TypedDict):
     is_error: bool
     """Whether the model reads the output as an error."""
     content: NotRequired[list[ItemPart]]
-    """Parts of the result: texts, images, and files. Set only if the tool returned parts."""
+    """Parts of the result: text, images, and files. Set only if the tool returned parts."""
 
 
 @documented

@@ -74,7 +74,7 @@ class InputMessage(RequestModel):
     role: Literal["user", "assistant", "system"]
     """Role of the author of the message."""
     content: str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=256)]
-    """Content of the message: a text, or a list of texts, images, and files."""
+    """Content of the message: a string, or a list of text, image, and file parts."""
 
     def to_message(self) -> Message:
         if isinstance(self.content, str):
@@ -109,7 +109,7 @@ class _RunFields(RequestModel):
     """The fields that are first in openapi.json. `AgentFields` describes the last two."""
 
     input: Input
-    """Input of the run: a text, or the messages of a conversation."""
+    """Input of the run: a string, or the messages of a conversation."""
     agent: ToolName | None = None
     """Name of a registered agent. If `agent` is set, the request must not set fields that configure
     an agent, such as `model` or `tools`. Null: the request itself contains the configuration."""
@@ -159,7 +159,7 @@ class SendInput(RequestModel):
     model_config = with_example(input="And send me the receipt.")
 
     input: Input
-    """Input for the model: a text, or a list of messages. The model reads it in its next turn,
+    """Input for the model: a string, or a list of messages. The model reads it in its next turn,
     after all open tool calls have results."""
 
 

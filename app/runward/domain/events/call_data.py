@@ -129,7 +129,7 @@ class ToolCallProgressData(TypedDict):
     progress: NotRequired[float | None]
     """Progress from 0 to 1, as the tool reported it."""
     message: NotRequired[str | None]
-    """Progress message of the tool. The model does not see it."""
+    """Progress message from the tool. The model does not see it."""
     requests: NotRequired[JsonValue]
     """Input that the tool requests from the client. Null if it is larger than 32 KiB."""
     requests_bytes: NotRequired[int]

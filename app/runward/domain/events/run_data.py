@@ -50,8 +50,8 @@ class RunWaitingCall(TypedDict):
     """A tool call that the run waits for."""
 
     type: Literal["approval", "callback", "tool_result", "resolve", "child_run"]
-    """What the call waits for. `approval`: a decision. `callback`: a callback of the tool.
-    `tool_result`: a result or input from the client. `resolve`: a record of the outcome.
+    """What the call waits for. `approval`: a decision. `callback`: a callback from the tool.
+    `tool_result`: a result or input from the client. `resolve`: a person who records the outcome.
     `child_run`: a child run."""
     call_id: RunCallId
     tool: CalledTool
@@ -113,7 +113,7 @@ class MessageCompletedData(TypedDict):
     text: str
     """Complete text that the model generated in this turn."""
     refusal: bool
-    """Whether the text is a refusal of the model."""
+    """Whether the text is a refusal by the model."""
 
 
 @documented
@@ -227,7 +227,7 @@ class ModelSettingDroppedData(TypedDict):
 
 @documented
 class TextDeltaData(TypedDict):
-    """Data of a piece of a streamed text."""
+    """Data of an event that contains a piece of streamed text."""
 
     turn: EventTurn
     agent: Owner

@@ -62,7 +62,7 @@ class SecretReference(Frozen):
     secret: ToolName
     """Name of the secret, as created with `PUT /v1/secrets/{name}`."""
     prefix: Annotated[str, Field(max_length=64, pattern=r"^[\x20-\x7e]*$")] = ""
-    """Text to put before the secret's value, such as `Bearer ` with a trailing space."""
+    """String to put before the secret's value, such as `Bearer ` with a trailing space."""
 
     def resolve(self, secrets: Mapping[str, str]) -> str:
         """Return the prefix and the secret's value. Raises KeyError if the value is missing."""

@@ -218,7 +218,7 @@ class RunState:
 
     @property
     def last_text(self) -> str:
-        """Return the text of the last response, or an empty text if there is none."""
+        """Return the text of the last response, or an empty string if there is none."""
         texts = [
             item.content
             for item in (self.last_response.items if self.last_response else ())

@@ -39,7 +39,7 @@ REPEATED_WARNING: Final = (
     "(This is the third identical call. The result will not change. Try something else.)"
 )
 REPEATED: Final = "This call was not run, because identical calls were made too often."
-STORED: Final = "(This call was already run. This is its stored result.)"
+STORED: Final = "(This call has already run. This is its stored result.)"
 OTHER_HANDOFF: Final = "Multiple handoffs detected, ignoring this one."
 TOO_DEEP: Final = (
     "This agent was not started, because the maximum depth of nested agents is reached."

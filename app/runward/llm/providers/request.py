@@ -126,7 +126,7 @@ def _decoded(data: str) -> bytes:
 
 
 EMPTY: Final = "(empty)"
-"""Replaces an empty text if the provider does not accept empty texts."""
+"""Replaces an empty string if the provider does not accept empty texts."""
 
 
 def messages(

@@ -167,8 +167,8 @@ async def _server_metadata(
             except ValidationError:
                 continue
     raise NotAuthorizedError(
-        "Runward found no token endpoint, because there is no valid OAuth metadata at {', "
-        "'.join(tried)[:600]}. Set `oauth.token_url`.",
+        "Runward found no token endpoint, because there is no valid OAuth metadata at "
+        f"{', '.join(tried)[:600]}. Set `oauth.token_url`.",
         permanent=True,
     )
 
@@ -179,8 +179,8 @@ def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
         if client.issuer is None or issuers_match(one, client.issuer):
             return one
     raise NotAuthorizedError(
-        "The server's metadata does not list the issuer in `oauth.issuer`. It lists these "
-        "authorization servers: {', '.join(advertised)[:600]}.",
+        "The issuer in `oauth.issuer` is not an authorization server of this MCP server. The "
+        f"metadata of the MCP server names: {', '.join(advertised)[:600]}.",
         permanent=True,
     )
 
