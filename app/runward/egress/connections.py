@@ -1,5 +1,5 @@
-"""Connections of the egress: only to checked addresses, one for each attempt, and never one that
-the server has closed."""
+"""Connections of the egress. They lead only to checked addresses. Each attempt uses one connection,
+which the server has not closed."""
 
 import asyncio
 import select

@@ -87,8 +87,8 @@ def inflate(body: bytes, encoding: str, limit: int) -> tuple[bytes, bool] | None
 def _inflate_member(
     body: bytes, at: int, window: int, limit: int, *, into: bytearray
 ) -> int | None:
-    """Return the end of the member that begins at `start`. Returns None if the member is incomplete
-    or larger than `limit` allows."""
+    """Return the end of the member that begins at `at`, after adding its content to `into`. Returns
+    None if the member is invalid, incomplete or larger than `limit` allows."""
     inflater = zlib.decompressobj(window)
     while not inflater.eof:
         piece = body[at : at + PIECE_BYTES]

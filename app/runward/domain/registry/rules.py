@@ -66,7 +66,7 @@ class Rule:
 
 
 def compile_rule(text: str) -> Rule:
-    """Compile a rule. Raises RuleError."""
+    """Return a compiled rule. Raises RuleError."""
     if len(text) > MAX_RULE:
         raise RuleError(f"The rule is longer than {MAX_RULE} characters.")
     cel = _load_cel()

@@ -128,8 +128,8 @@ def visible_tools(
 ) -> dict[str, CompiledTool]:
     """Return all tools that a model sees in this turn: the loaded ones of the `enabled` registered
     tools, the `unregistered` tools that Runward created for the agent, and the built-in tools. An
-    agent that searches tools sees MAX_SHOWN tools in total, or more if there are more unregistered
-    and built-in tools."""
+    agent that searches tools sees at most MAX_VISIBLE_TOOLS tools in total, unless there are more
+    unregistered and built-in tools."""
     extra = {**(unregistered or {}), **builtin_tools(state, enabled)}
     room = max(0, MAX_VISIBLE_TOOLS - len(extra))
     return {**tool_search.visible_registered_tools(state, enabled, room), **extra}

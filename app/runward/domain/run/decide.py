@@ -1,7 +1,8 @@
-"""Decide the next step of a run: the complete control flow of the agent loop, without I/O.
+"""The choice of a run's next step. This module contains the complete control flow of the agent
+loop, without I/O.
 
-Starting a run, resuming it after an approval and recovering it after a crash use the same path. The
-loop loads the state, calls `next_action`, executes the action, commits the result, and repeats.
+Starting a run, resuming it after an approval, and recovering it after a crash use the same path.
+The loop loads the state, calls `next_action`, executes the action, commits the result, and repeats.
 """
 
 from collections.abc import Mapping
@@ -148,7 +149,7 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
 
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
-    """Decide after all calls have results: stop, finish, or ask the model again."""
+    """Return the action after all calls have results: stop, finish, or ask the model again."""
     if _was_refused(state, calls, CallReason.REPEATED):
         return _incomplete("repeated_calls", "The model repeated the same tool call five times.")
     if state.config.kind != "llm":
@@ -157,7 +158,7 @@ def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator |
 
 
 def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
-    """Decide for an agent with a model."""
+    """Return the next action of an agent with a model."""
     own = calls if _has_last_word(state) else ()
     if (escalated := find_escalation(own)) is not None:
         return _finish_or_repair(state, state.last_text or escalated.whole, schema)
@@ -173,7 +174,7 @@ def _decide_for_agent(state: RunState, calls: tuple[Call, ...], schema: Validato
 
 
 def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
-    """Decide for a workflow."""
+    """Return the next action of a workflow."""
     if any(_has_reason(call, CallReason.LIMIT) for call in state.turn_calls):
         return _incomplete("max_tool_calls", "The run reached its maximum number of tool calls.")
     step = next_step(state)
@@ -189,7 +190,7 @@ def _decide_for_workflow(state: RunState, schema: Validator | None) -> Action:
 
 
 def _finish_workflow(over: WorkflowEnd, schema: Validator | None) -> Finish:
-    """Finish a workflow. No model can correct its output."""
+    """Return the end of a workflow. No model can correct its output."""
     parsed, problems = parse_output(over.output, schema)
     if problems:
         return _fail_schema(over.output, problems)
@@ -197,7 +198,7 @@ def _finish_workflow(over: WorkflowEnd, schema: Validator | None) -> Finish:
 
 
 def _finish_with_answer(state: RunState, schema: Validator | None) -> Action:
-    """Finish with the response of a model that requested no calls."""
+    """Return the action after a response that requested no calls."""
     text = state.last_text
     if any(isinstance(item, Message) and item.refusal for item in state.segments[-1].items):
         return Finish(
@@ -209,8 +210,8 @@ def _finish_with_answer(state: RunState, schema: Validator | None) -> Action:
 
 
 def _finish_or_repair(state: RunState, output: JsonValue, schema: Validator | None) -> Action:
-    """Finish with `output`, or ask the model for a correction if the output does not match the
-    schema."""
+    """Return the end of the run with `output`. If the output does not match the schema, return a
+    request for a correction, or the end of the run if no correction is allowed."""
     if schema is None:
         return Finish(RunStatus.COMPLETED, output)
     parsed, problems = parse_output(output, schema)

@@ -105,7 +105,8 @@ def classify_timeout(spec: ToolSpec, call: Call, detail: str) -> Result | AwaitR
 
 
 def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResolution:
-    """Classify a call that was sent and has no complete response. It may have taken effect."""
+    """Return the disposition of a call that was sent and has no complete response. The call may
+    have taken effect."""
     result = Result(CallOutcome.OUTCOME_UNKNOWN, texts.INTERRUPTED, detail=detail)
     match spec.on_unknown:
         case "ask":

@@ -101,7 +101,8 @@ def _has_role(item: Item, role: str) -> bool:
 
 
 def _pair_calls(items: Iterable[Item]) -> Iterator[Item]:
-    """Remove calls without a result in their turn, and all but one result of each call."""
+    """Yield the items, without calls that have no result in their turn. Only one result of each
+    call is kept."""
     whole = tuple(items)
     waiting: dict[CallId, int] = {}
     kept: set[int] = set()
@@ -125,8 +126,8 @@ def _pair_calls(items: Iterable[Item]) -> Iterator[Item]:
 def _make_ids_distinct(
     history: Iterable[Iterable[Item]], used_ids: Iterable[CallId]
 ) -> Iterator[Item]:
-    """Make call IDs unique. An ID is unique only within its run, so a later run's duplicate is
-    replaced."""
+    """Yield the items with unique call IDs. An ID is unique only within its run, so duplicates in
+    later runs are replaced."""
     used = set(used_ids)
     counts: Counter[CallId] = Counter()
     for run in history:
@@ -163,7 +164,7 @@ def _trim(item: Item, max_bytes: int) -> Item:
 
 
 def _estimate_bytes(item: Item) -> int:
-    """Estimate the size of an item in a request to a provider."""
+    """Return an estimate of an item's size in bytes in a request to a provider."""
     match item:
         case Message(content=content):
             size = _content_bytes(content)

@@ -19,8 +19,9 @@ def count_identical_before(state: RunState, call: Call) -> int:
 
 
 def _same_arguments(call: Call, other: Call) -> bool:
-    """Compare the arguments that the model requested. For two calls of one tool version that nobody
-    edited, equal digests mean equal arguments, so large arguments need not be compared."""
+    """Return whether the model requested the same arguments in both calls. For two calls of one
+    tool version that no approver edited, equal digests mean equal arguments, so large arguments
+    need not be compared."""
     edited = call.original is not None or other.original is not None
     if call.version == other.version and not edited:
         return call.digest == other.digest

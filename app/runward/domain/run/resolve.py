@@ -279,5 +279,6 @@ def _read_answer(answer: Answer) -> Done | Failed:
 
 
 def _classify_answer(call: Call, tool: CompiledTool, answer: Answer) -> Disposition:
-    """Classify the answer. `seconds_left` is 0, so a failed call is never retried."""
+    """Return the disposition that follows from the answer. `seconds_left` is 0, so a failed call is
+    never retried."""
     return classify_outcome(tool, call, _read_answer(answer), seconds_left=0, jitter=0)

@@ -103,8 +103,8 @@ def _build_step_tool(agent: str) -> CompiledTool:
 
 
 def accept_handoff(state: RunState, agent: str) -> Result:
-    """Accept a handoff. Only the first one of a response counts. It takes effect when all calls of
-    the response have results."""
+    """Return the result of a handoff. Only the first handoff of a response is accepted. It takes
+    effect when all calls of the response have results."""
     taken = any(call.result and call.result.transfer_to for call in state.turn_calls)
     if taken:
         return Result(CallOutcome.COMPLETED, texts.OTHER_HANDOFF)

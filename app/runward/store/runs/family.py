@@ -1,10 +1,10 @@
-"""The effects of one run's change on the runs above it, and on its session.
+"""The effects of a run's change on its ancestors and on its session.
 
-A run that waits for child runs is `queued` and never becomes available, like a run that waits only
-for callbacks. If all its open child runs wait for a person or a client, it becomes
-`requires_action` itself. The same applies to the runs above it. Before a call of these functions,
-the caller has locked the run and all runs above it. The functions run in the transaction of the
-change.
+A run that waits for child runs is `queued`, and its `available_at` is infinity, like that of a run
+that waits only for callbacks. If its open child runs wait for people, clients or callbacks, and at
+least one of them is `requires_action`, the run becomes `requires_action` too. The same applies to
+its ancestors. The caller of these functions has locked the run and all its ancestors, and calls
+them in the transaction of the change.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) ->
 
 
 async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:
-    """Queue idle runs again, because a run below them can continue."""
+    """Requeue idle ancestors, because a run below them can continue."""
     if ancestors:
         await tx.execute(_REQUEUE_ANCESTORS, {"project_id": project_id, "ids": list(ancestors)})
 
