@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.project import Project, call
+from tests.api.project import Project, call, of_type
 from tests.api.test_open_responses import MODEL, WEATHER, create, message, parsed, stream
 from tests.api.test_tools_api import call_back
 from tests.support.models import responses_shapes as shapes
@@ -166,8 +166,6 @@ def test_what_is_asked_reaches_the_model(project: Project) -> None:
     ("fields", "param"),
     [
         ({"store": False}, "store"),
-        ({"truncation": "auto"}, "truncation"),
-        ({"include": ["reasoning.encrypted_content"]}, "include"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"background_options": {}}, "background_options"),
@@ -186,6 +184,7 @@ def test_what_cannot_be_done_is_refused_by_name(fields: Json, param: str, projec
         ({}, "missing_required_parameter", "input"),
         ({"input": "x", "surprise": 1}, "unknown_parameter", "surprise"),
         ({"input": "x", "temperature": "hot"}, "invalid_value", "temperature"),
+        ({"input": "x", "include": ["surprise"]}, "invalid_value", "include.0"),
         ({"input": "x", "temperature": 9}, "invalid_value", "model_settings"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "invalid_value", "input.0.type"),
         ({"input": [output_of("c", "x")]}, "invalid_value", "input"),
@@ -483,6 +482,29 @@ def test_a_conversation_goes_on_from_a_response_that_has_ended(project: Project)
     heard = [one["content"] for one in project.asked()[-1].messages]
     assert heard == ["I am Alice.", "Hello Alice.", "Who am I?"]
     assert project.client.get_run(run_of(second))["continued_from"] == run_of(first)
+
+
+def test_the_oldest_items_are_dropped_if_the_client_asks_for_truncation(project: Project) -> None:
+    """The window of this model has 8,192 tokens."""
+    project.model.script("gpt-4", text("Alice."), text("Alice."))
+    items = [
+        message("system", "Be brief."),
+        message("user", "x" * 30_000),
+        message("assistant", "Noted."),
+        message("user", "Who am I?"),
+    ]
+    cut = create(project, *items, model="openai:gpt-4", truncation="auto")
+    whole = create(project, *items, model="openai:gpt-4")
+    first, second = project.model.requests("gpt-4")
+    assert [one["content"] for one in first.messages] == ["Be brief.", "Who am I?"]
+    assert len(second.messages) == 4
+    assert (cut["truncation"], whole["truncation"]) == ("auto", "disabled")
+    [dropped] = of_type(project.client.events(run_of(cut)), "model.setting_dropped")
+    assert dropped["setting"] == "input"
+    assert "2 oldest items" in dropped["reason"]
+    unknown = project.script(text("Hi."))
+    create(project, *items, model=unknown, truncation="auto")
+    assert len(project.asked()[0].messages) == 4
 
 
 def test_input_items_are_what_the_response_was_given(project: Project) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.api.project import Project, Running, of_type, types_of
 from tests.support.models import chat_server
+from tests.support.models import responses_shapes as shapes
 from tests.support.models.responses_items import (
     Call,
     Computer,
@@ -154,6 +155,18 @@ def test_reasoning_goes_back_sealed_in_the_run_and_in_the_next_one(
     ]  # fmt: skip
     assert last[1]["encrypted_content"].startswith("sealed-")
     assert last[7]["phase"] == "final_answer"
+
+
+def test_a_client_can_ask_for_the_sealed_reasoning(project: Project, model: Model) -> None:
+    name = model.script(answer(Reasoning(("Hm.",)), Text("done")), answer(Text("again")))
+    include = ["reasoning.encrypted_content", "message.output_text.logprobs"]
+    body = {"model": name, "input": "x", "include": include}
+    made = shapes.response(project.client.call("POST", "/v1/responses", body))
+    [thought] = [item for item in made["output"] if item["type"] == "reasoning"]
+    assert thought["encrypted_content"].startswith("sealed-")
+    assert project.client.call("GET", f"/v1/responses/{made['id']}") == made
+    body = {"model": name, "input": [*made["output"], {"role": "user", "content": "And?"}]}
+    assert project.client.call("POST", "/v1/responses", body)["status"] == "completed"
 
 
 def test_a_refusal_is_told_as_one(project: Project, model: Model) -> None:

@@ -65,6 +65,19 @@ class Prices:
         provider = _PROVIDERS.get(provider)
         return None if provider is None else self._listed(provider, name, usage)
 
+    def find_context_window(self, model: str) -> int | None:
+        """Return the number of tokens that `provider:model` can read, or None if the table does not
+        contain it."""
+        provider, _, name = model.partition(":")
+        listed = _PROVIDERS.get(provider)
+        if listed is None or (listed, name) in self._unlisted:
+            return None
+        try:
+            return self._load().find_provider_model(name, None, listed, None)[1].context_window
+        except LookupError:
+            self._add_unlisted(listed, name)
+            return None
+
     def find_problem(self, model: str) -> str | None:
         """Return why `max_cost_usd` cannot limit a run of this model, or None if it can."""
         if self.cost_usd(model, Usage()) is not None:
@@ -92,10 +105,13 @@ class Prices:
         try:
             price = self._load().calc(tokens, name, provider, None, None)
         except LookupError:
-            if len(self._unlisted) < MAX_UNLISTED:
-                self._unlisted.add((provider, name))
+            self._add_unlisted(provider, name)
             return None
         return float(price.total_price)
+
+    def _add_unlisted(self, provider: str, name: str) -> None:
+        if len(self._unlisted) < MAX_UNLISTED:
+            self._unlisted.add((provider, name))
 
     def _load(self) -> "DataSnapshot":
         """Return a private snapshot of the table, because the library can update its shared

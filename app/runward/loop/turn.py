@@ -10,7 +10,7 @@ from typing import Final
 from pydantic_core import PydanticSerializationError
 
 from runward.domain.events.values import RunErrorCode
-from runward.domain.json import UnstorableError
+from runward.domain.json import UnstorableError, compact
 from runward.domain.registry.guards import (
     Allow,
     HookFailure,
@@ -19,13 +19,14 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.run import texts
 from runward.domain.run.bounds import bounded_response
+from runward.domain.run.config import truncates_input
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish
-from runward.domain.run.history import trimmed_history
+from runward.domain.run.history import BYTES_A_TOKEN, drop_oldest_items, trimmed_history
 from runward.domain.run.items import Message
 from runward.domain.run.parsed_calls import ParsedResponse, Turn
 from runward.domain.run.plan import UnusableResponseError, parse_response
-from runward.domain.run.response import ModelResponse
+from runward.domain.run.response import Loss, ModelResponse
 from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
@@ -55,6 +56,9 @@ from runward.loop.tool_rules import choose_tool_choice
 MODEL_TIMEOUT: Final = 600.0
 """Default timeout of one model request in seconds. `timeout_seconds` in `model_settings` overrides
 it."""
+OUTPUT_SHARE: Final = 8
+"""One part in this many of a context window is reserved for the output, if the run sets no
+`max_output_tokens` and `truncation` is `auto`."""
 FIRST_TOKEN_TIMEOUT: Final = 180.0
 """Default seconds until the first delta of a response. `first_token_timeout_seconds` overrides
 it."""
@@ -212,9 +216,10 @@ async def _ask_one(
         raise ModelError(
             RunErrorCode.UNKNOWN_PRICE, f"The limit max_cost_usd {wrong}.", transient=False
         )
+    request, dropped = _fit_context_window(access, state, name, request)
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
-    observer.lost(name, (*losses, *ready.losses))
+    observer.lost(name, (*dropped, *losses, *ready.losses))
     key = (state.project_id, name)
     attempt = 1
     while True:
@@ -240,6 +245,28 @@ async def _ask_one(
         attempt += not waits
         observer.retried(name, error, after=delay)
         await asyncio.sleep(delay)
+
+
+def _fit_context_window(
+    access: ModelAccess, state: RunState, name: str, request: ModelRequest
+) -> tuple[ModelRequest, tuple[Loss, ...]]:
+    """Drop the oldest items if the run allows it and the model's context window is known. Runward
+    estimates one token for every four bytes."""
+    window = access.prices.find_context_window(name) if truncates_input(state.config) else None
+    if window is None:
+        return request, ()
+    asked = request.settings.get("max_output_tokens")
+    output = asked if isinstance(asked, int) else window // OUTPUT_SHARE
+    fixed = len(request.instructions.encode()) + sum(
+        len(compact([tool.name, tool.description, tool.parameters]).encode())
+        for tool in request.tools
+    )
+    kept = drop_oldest_items(request.items, max(0, window - output) * BYTES_A_TOKEN - fixed)
+    count = len(request.items) - len(kept)
+    if count == 0:
+        return request, ()
+    why = f"The {count} oldest items do not fit into the context window of {window} tokens."
+    return replace(request, items=kept), (Loss("input", why),)
 
 
 async def _attempt(

@@ -600,9 +600,12 @@ class CreateResponse(TypedDict):
     """Whether to store the response. Runward supports only true, because all runs are stored.
     Default: true."""
     truncation: NotRequired[Truncation]
-    """Truncation of long inputs. Runward supports only `disabled`. Default: `disabled`."""
-    include: NotRequired[list[str]]
-    """Additional output data. Runward supports only an empty list."""
+    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
+    oldest items. `disabled`: the model's provider refuses the request, and the run fails.
+    Default: `disabled`."""
+    include: NotRequired[list[Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']]]
+    """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
+    provider returned it. Runward accepts the other values but has no such data."""
     top_logprobs: NotRequired[int]
     """Number of log probabilities. Runward supports only 0. Default: 0."""
     stream_options: NotRequired[StreamOptions]
@@ -1456,7 +1459,8 @@ class ModelSettingDroppedData(TypedDict):
 
 
 class ModelSettingDroppedEvent(TypedDict):
-    """The model does not support a part of the request, so Runward omitted that part."""
+    """Runward omitted a part of the request, because the model does not support it or because it
+    exceeds the model's context window."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['model.setting_dropped']
@@ -2763,8 +2767,8 @@ class ResponseObject(TypedDict):
     """Functions and registered tools, as in the request."""
     tool_choice: JsonValue
     """Tool choice, as in the request."""
-    truncation: Literal['disabled']
-    """Always `disabled`."""
+    truncation: Truncation
+    """Truncation of long inputs, as in the request."""
     parallel_tool_calls: bool
     """Whether the model may request several tool calls in one turn, as in the request."""
     text: JsonObject
@@ -2914,6 +2918,9 @@ class ResponseOutputReasoning(TypedDict):
     """ID of the output item that the event is about."""
     summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
+    encrypted_content: str | None
+    """Encrypted reasoning from the provider. Set only if the request includes
+    `reasoning.encrypted_content`. Null if the provider returned none."""
 
 
 class ResponseOutputRefusal(TypedDict):
@@ -5487,7 +5494,8 @@ ToolUseMode: TypeAlias = "Literal['run_llm_again', 'stop_on_first_tool']"
 versions may add values."""
 
 Truncation: TypeAlias = "Literal['auto', 'disabled']"
-"""Truncation setting of OpenAI's API. Runward supports only `disabled`."""
+"""Truncation setting of OpenAI's API. Runward supports only `disabled`. Later versions may
+add values."""
 
 UnknownOutcomeMode: TypeAlias = "Literal['return_error', 'ask', 'fail_run']"
 """What happens if it is unknown whether a call took effect. Later versions may add values."""

@@ -2469,12 +2469,16 @@ export interface components {
              */
             store?: boolean;
             /**
-             * @description Truncation of long inputs. Runward supports only `disabled`. Default: `disabled`.
+             * @description What happens if the input exceeds the model's context window. `auto`: Runward drops the
+             *     oldest items. `disabled`: the model's provider refuses the request, and the run fails. Default: `disabled`.
              * @default disabled
              */
             truncation?: components["schemas"]["Truncation"];
-            /** @description Additional output data. Runward supports only an empty list. */
-            include?: string[];
+            /**
+             * @description Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
+             *     provider returned it. Runward accepts the other values but has no such data.
+             */
+            include?: ("code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results")[];
             /**
              * @description Number of log probabilities. Runward supports only 0. Default: 0.
              * @default 0
@@ -3875,7 +3879,7 @@ export interface components {
             /** @description Why Runward omitted this part of the request, for people. */
             reason: string;
         };
-        /** @description The model does not support a part of the request, so Runward omitted that part. */
+        /** @description Runward omitted a part of the request, because the model does not support it or because it exceeds the model's context window. */
         ModelSettingDroppedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -6083,11 +6087,8 @@ export interface components {
             tools: components["schemas"]["JsonObject"][];
             /** @description Tool choice, as in the request. */
             tool_choice: components["schemas"]["JsonValue"];
-            /**
-             * @description Always `disabled`.
-             * @constant
-             */
-            truncation: "disabled";
+            /** @description Truncation of long inputs, as in the request. */
+            truncation: components["schemas"]["Truncation"];
             /** @description Whether the model may request several tool calls in one turn, as in the request. */
             parallel_tool_calls: boolean;
             /** @description Settings of the model's text output, as in the request. */
@@ -6270,6 +6271,11 @@ export interface components {
             id: string;
             /** @description Text parts of the reasoning. */
             summary: components["schemas"]["ResponseSummaryText"][];
+            /**
+             * @description Encrypted reasoning from the provider. Set only if the request includes
+             *     `reasoning.encrypted_content`. Null if the provider returned none.
+             */
+            encrypted_content: string | null;
         };
         /** @description A refusal by the model. */
         ResponseOutputRefusal: {
@@ -9062,7 +9068,7 @@ export interface components {
          */
         ToolUseMode: "run_llm_again" | "stop_on_first_tool";
         /**
-         * @description Truncation setting of OpenAI's API. Runward supports only `disabled`.
+         * @description Truncation setting of OpenAI's API. Runward supports only `disabled`. Later versions may add values.
          * @enum {string}
          */
         Truncation: "auto" | "disabled";

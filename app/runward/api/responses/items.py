@@ -16,6 +16,8 @@ from runward.domain.json import JsonObject, as_text, compact
 JsonItem: TypeAlias = dict[str, Any]
 ContentPart: TypeAlias = dict[str, Any]
 
+ENCRYPTED: Final = "reasoning.encrypted_content"
+"""The value of `include` that adds encrypted reasoning."""
 _TEXTS: Final = ("summary_text", "reasoning_text", "text", "thinking", "reasoning_content")
 _REASONS: Final[Mapping[str, str]] = {"guardrail": "content_filter", "max_turns": "max_messages"}
 """The reasons that OpenAI's clients know. All other limits become `max_output_tokens`, the nearest
@@ -100,11 +102,22 @@ def ends_with(output: Sequence[JsonItem], final: JsonValue) -> bool:
 # Reasoning and calls.
 
 
-def reasoning(run: str, number: int, data: Mapping[str, Any]) -> JsonItem:
-    """Return the item of the reasoning, with the text that the provider returns."""
+def reasoning(
+    run: str, number: int, data: Mapping[str, Any], include: Sequence[str] = ()
+) -> JsonItem:
+    """Return the item of the reasoning, with the text that the provider returns. `include`:
+    additional output data that the client requested."""
     texts = _find_texts(data["reasoning"])
     said = [{"type": "summary_text", "text": text} for text in texts if text]
-    return {"type": "reasoning", "id": f"rs_{run}_{number}", "summary": said}
+    item: JsonItem = {"type": "reasoning", "id": f"rs_{run}_{number}", "summary": said}
+    if ENCRYPTED in include:
+        item["encrypted_content"] = _find_encrypted(data["reasoning"])
+    return item
+
+
+def _find_encrypted(value: JsonValue) -> str | None:
+    found = value.get("encrypted_content") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _find_texts(value: JsonValue) -> Iterator[str]:

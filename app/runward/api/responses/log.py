@@ -10,7 +10,7 @@ numbers are between those of two stored events and contain the number of charact
 a client reconnects with such a number, it receives exactly the rest of the text.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ LIVE: Final = 2**16
 class ResponseLog:
     """Builds one response from the log. `shape`: builds the response's JSON. `after`: the number of
     the last event before the response. `starting_after`: the number of the last event that the
-    client has."""
+    client has. `include`: the additional output data."""
 
     run: str
     """The hexadecimal digits of the run's ID."""
@@ -44,6 +44,7 @@ class ResponseLog:
     background: bool
     shape: Callable[[ResponseSnapshot], JsonObject]
     starting_after: int = -1
+    include: Sequence[str] = ()
     ended: bool = False
     begins_at_wait: bool = False
     """Whether the run waited for the client at the position where the response begins."""
@@ -101,7 +102,8 @@ class ResponseLog:
             return []
         if self.event_count == 1:
             self._begin(event)
-        self._dispatch(event)
+        if event.type in _HANDLERS:
+            _HANDLERS[event.type](self, event)
         self._resume()
         new, self._new = self._new, []
         return new
@@ -184,10 +186,6 @@ class ResponseLog:
         self._status = "queued"
         self._new = [one for one in self._new if one.number > self.starting_after]
 
-    def _dispatch(self, event: LoggedEvent) -> None:
-        if event.type in _HANDLERS:
-            _HANDLERS[event.type](self, event)
-
     def on_started(self, event: LoggedEvent) -> None:
         del event
         if self._status == "queued":
@@ -195,7 +193,7 @@ class ResponseLog:
             self._send("response.in_progress", response=self.shape(self.snapshot))
 
     def on_reasoning(self, event: LoggedEvent) -> None:
-        self._early.append(items.reasoning(self.run, event.sequence, event.data))
+        self._early.append(items.reasoning(self.run, event.sequence, event.data, self.include))
 
     def on_message(self, event: LoggedEvent) -> None:
         self._send_message(event.data)

@@ -32,6 +32,7 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
         run=id_.run_id.hex,
         after=id_.after,
         background=bool(request.get("background")),
+        include=request.get("include", ()),
         shape=make_shape(view, id_),
         starting_after=starting_after,
     )

@@ -10,6 +10,17 @@ from runward.api.responses.inputs import InputIn, OpenAIRequestModel, ResponseIn
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
 
+Includable: TypeAlias = Literal[
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+]
+"""Additional output data that OpenAI's clients can request."""
 SERVER: Final = "runward"
 """The `server_label` of tools that Runward runs."""
 
@@ -192,9 +203,13 @@ class CreateResponse(OpenAIRequestModel):
     store: bool = True
     """Whether to store the response. Runward supports only true, because all runs are stored."""
     truncation: Literal["auto", "disabled"] = "disabled"
-    """Truncation of long inputs. Runward supports only `disabled`."""
-    include: list[str] = Field(default_factory=list[str])
-    """Additional output data. Runward supports only an empty list."""
+    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
+    oldest items. `disabled`: the model's provider refuses the request, and the run fails."""
+    include: Annotated[list[Includable], Field(max_length=16)] = Field(
+        default_factory=list[Includable]
+    )
+    """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
+    provider returned it. Runward accepts the other values but has no such data."""
     top_logprobs: int = 0
     """Number of log probabilities. Runward supports only 0."""
     stream_options: StreamOptions = StreamOptions()

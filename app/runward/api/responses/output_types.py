@@ -1,6 +1,6 @@
 """Types of the output items of a response. `runward.api.responses.items` builds the values."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NotRequired, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -70,6 +70,9 @@ class ResponseOutputReasoning(TypedDict):
     """ID of the output item that the event is about."""
     summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
+    encrypted_content: NotRequired[str | None]
+    """Encrypted reasoning from the provider. Set only if the request includes
+    `reasoning.encrypted_content`. Null if the provider returned none."""
 
 
 @documented

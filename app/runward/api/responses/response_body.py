@@ -13,6 +13,7 @@ from runward.store.runs.views import RunView
 _ECHOED_DEFAULTS: Final[JsonObject] = {
     "previous_response_id": None,
     "tool_choice": "auto",
+    "truncation": "disabled",
     "temperature": 1.0,
     "top_p": 1.0,
     "presence_penalty": 0.0,
@@ -27,7 +28,14 @@ _ECHOED_DEFAULTS: Final[JsonObject] = {
 }
 """The fields that a response repeats from its request, with the values for fields that the request
 did not set."""
-_KEPT_FIELDS: Final = {*_ECHOED_DEFAULTS, "model", "parallel_tool_calls", "reasoning", "text"}
+_KEPT_FIELDS: Final = {
+    *_ECHOED_DEFAULTS,
+    "include",
+    "model",
+    "parallel_tool_calls",
+    "reasoning",
+    "text",
+}
 """The fields of the request that a run stores only for its responses."""
 
 
@@ -77,7 +85,6 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
         "model": asked.get("model") or view.agent or (model if isinstance(model, str) else ""),
         "instructions": config.get("instructions") if inline else None,
         "tools": list(_tools(config, inline=inline)),
-        "truncation": "disabled",
         "parallel_tool_calls": config.get("parallel_tool_calls", True),
         "text": {"format": {"type": "text"}, **asked.get("text", {})},
         "top_logprobs": 0,

@@ -95,7 +95,8 @@ class ResponseObject(ResponseModel):
     """Functions and registered tools, as in the request."""
     tool_choice: JsonValue
     """Tool choice, as in the request."""
-    truncation: Literal["disabled"]
+    truncation: Literal["auto", "disabled"]
+    """Truncation of long inputs, as in the request."""
     parallel_tool_calls: bool
     """Whether the model may request several tool calls in one turn, as in the request."""
     text: JsonObject

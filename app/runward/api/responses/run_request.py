@@ -63,16 +63,6 @@ def check_supported(body: CreateResponse) -> None:
     if not body.store:
         why = "Runward stores each response as a durable run. Omit `store`."
         raise e.UnsupportedParameterError("store", why)
-    if body.truncation != "disabled":
-        why = (
-            "Runward does not truncate a conversation. Summarize the conversation, or "
-            "use a session."
-        )
-        raise e.UnsupportedParameterError("truncation", why)
-    if body.include:
-        raise e.UnsupportedParameterError(
-            "include", "Runward does not support additional output data. Omit `include`."
-        )
     if body.top_logprobs:
         raise e.UnsupportedParameterError(
             "top_logprobs", "Runward does not return log probabilities."

@@ -149,7 +149,8 @@ class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
 
 
 class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.setting_dropped"):
-    """The model does not support a part of the request, so Runward omitted that part."""
+    """Runward omitted a part of the request, because the model does not support it or because it
+    exceeds the model's context window."""
 
 
 class MessageDeltaEvent(TransientEvent[TextDeltaData], type="message.delta"):

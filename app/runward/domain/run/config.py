@@ -240,5 +240,11 @@ class RunConfig(AgentConfig):
     repeat."""
 
 
+def truncates_input(config: AgentConfig) -> bool:
+    """Return whether the oldest items are dropped if the input exceeds the model's context
+    window."""
+    return isinstance(config, RunConfig) and (config.request or {}).get("truncation") == "auto"
+
+
 def get_functions(config: AgentConfig) -> tuple[ToolSpec, ...]:
     return config.functions if isinstance(config, RunConfig) else ()

@@ -96,6 +96,14 @@ def _find_first_fitting(items: Sequence[Item], begins: Sequence[int], budget: in
     return first
 
 
+def drop_oldest_items(items: Sequence[Item], budget: int) -> tuple[Item, ...]:
+    """Return the newest exchanges that fit into `budget` bytes, and all system messages. The newest
+    exchange is always included, even if it does not fit."""
+    begins = [n for n, item in enumerate(items) if _has_role(item, "user")]
+    first = min(_find_first_fitting(items, begins, budget), begins[-1] if begins else 0)
+    return tuple(item for n, item in enumerate(items) if n >= first or _has_role(item, "system"))
+
+
 def _has_role(item: Item, role: str) -> bool:
     return isinstance(item, Message) and item.role == role
 
