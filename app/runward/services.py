@@ -11,6 +11,7 @@ from typing import Protocol
 from uuid import UUID
 
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.registry.mcp_auth import Login, OAuthClient, PendingLogin
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import HostedToolKind, ToolSpec
@@ -30,7 +31,9 @@ from runward.store.postgres.db import Database, Tx, open_database
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tools.base import ToolInvoker
+from runward.tools.mcp import login
 from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.login import LoginReturn, LoginStart
 from runward.tools.mcp.session import ConnectableServer
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
@@ -118,6 +121,24 @@ class Registry:
 
     async def list_mcp_tools(self, server: ConnectableServer) -> tuple[ListedTool, ...]:
         return await self.mcp.list_tools(server)
+
+    async def begin_mcp_login(
+        self,
+        url: str,
+        client: OAuthClient,
+        *,
+        public_url: str,
+        scope: str | None,
+        make_state: Callable[[str], str],
+    ) -> LoginStart:
+        return await login.begin(
+            url, client, self.egress, public_url=public_url, scope=scope, make_state=make_state
+        )
+
+    async def finish_mcp_login(
+        self, pending: PendingLogin, returned: LoginReturn, private_key: str | None
+    ) -> Login:
+        return await login.finish(pending, returned, private_key, self.egress)
 
     def find_command_problem(self, spec: McpServerSpec) -> str | None:
         return self.mcp.refusal(spec)

@@ -75,13 +75,16 @@ def test_a_client_s_own_credentials_open_a_server_that_says_where_tokens_come_fr
     made = register(project, server, {"client_secret": {"secret": "client"}, "scope": "read write"})
     assert made["tool_names"] == ["box_whoami"]
     assert made["oauth"] == {
+        "grant_type": "client_credentials",
         "client_id": CLIENT,
         "client_secret": {"secret": "client", "prefix": ""},
+        "private_key": None,
         "refresh_token": None,
         "token_url": None,
         "issuer": None,
         "scope": "read write",
         "token_endpoint_auth_method": None,
+        "logged_in_at": None,
     }
     assert project.client.call("GET", BOX) == made
     done = whoami(project)
@@ -294,7 +297,7 @@ def test_what_is_no_token_is_told(
         ({"issuer": "http://127.0.0.1:1"}, "has the issuer http://127.0.0.1:1"),
         (
             {"grant_types_supported": ["authorization_code"]},
-            "does not support login with a browser",
+            "let a person log in",
         ),
         ({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "private_key_jwt"),
     ],

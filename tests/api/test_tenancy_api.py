@@ -61,6 +61,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "get_mcp_server": frozenset({READ, TOOLS}),
     "update_mcp_server": frozenset({TOOLS}),
     "refresh_mcp_server": frozenset({TOOLS}),
+    "start_mcp_login": frozenset({TOOLS}),
     "delete_mcp_server": frozenset({TOOLS}),
     "put_secret": frozenset({TOOLS}),
     "list_secrets": frozenset({READ, TOOLS}),

@@ -9,7 +9,16 @@ from runward.api.approvals import routes as approvals
 from runward.api.events import routes as events
 from runward.api.mcp import endpoint
 from runward.api.openapi import document
-from runward.api.registry import agents, keys, mcp_servers, policy, secrets, tool_history, tools
+from runward.api.registry import (
+    agents,
+    keys,
+    mcp_login,
+    mcp_servers,
+    policy,
+    secrets,
+    tool_history,
+    tools,
+)
 from runward.api.responses import routes as responses
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
@@ -29,6 +38,7 @@ ROUTERS: Final = (
     tools.routes,
     tool_history.routes,
     mcp_servers.routes,
+    mcp_login.routes,
     secrets.routes,
     agents.routes,
     policy.routes,
@@ -36,6 +46,7 @@ ROUTERS: Final = (
     keys.projects,
     service.routes,
     service.probes,
+    mcp_login.pages,
     endpoint.routes,
 )
 

@@ -1244,13 +1244,31 @@ class McpCapabilities(TypedDict):
     """Commands that the operator allows for starting MCP servers."""
 
 
+class McpLogin(TypedDict):
+    """A login to an MCP server. It is complete when a person has logged in at `url`."""
+    object: Literal['mcp_login']
+    """Always `mcp_login`."""
+    server: str
+    """Name of the MCP server."""
+    url: str
+    """URL of the login page. A person opens it in a browser."""
+    expires_at: str
+    """When the URL expires. A new login replaces an earlier one."""
+
+
 class McpOAuth(TypedDict):
     """OAuth credentials of an MCP server. Runward hides the values of secrets and shows
     references to secrets."""
-    client_id: str
-    """Client ID of Runward at the authorization server."""
+    grant_type: GrantType
+    """How Runward gets access tokens. `authorization_code`: a person logs in with a browser."""
+    client_id: str | None
+    """Client ID of Runward at the authorization server. Null: Runward registers itself when a
+    person logs in."""
     client_secret: str | SecretReference | None
     """Client secret, or a reference to a secret of the project. Null if no client secret is set."""
+    private_key: str | SecretReference | None
+    """Private key that Runward uses to authenticate at the token endpoint, or a reference to a
+    secret of the project. Null if no private key is set."""
     refresh_token: str | SecretReference | None
     """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
     project. Null if no refresh token is set."""
@@ -1265,6 +1283,8 @@ class McpOAuth(TypedDict):
     token_endpoint_auth_method: str | None
     """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
     that the authorization server supports."""
+    logged_in_at: str | None
+    """When a person last logged in to the MCP server. Null if nobody has logged in."""
 
 
 class McpServer(TypedDict):
@@ -1680,14 +1700,19 @@ class NewTool(TypedDict):
 
 
 class OAuth(TypedDict):
-    """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The
-    grant type is `refresh_token` if a refresh token is set, and `client_credentials`
-    otherwise."""
-    client_id: str
-    """Client ID of Runward at the authorization server."""
+    """OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server."""
+    grant_type: NotRequired[GrantType | None]
+    """How Runward gets access tokens. `authorization_code`: a person logs in with a browser.
+    Null: `refresh_token` if a refresh token is set, and `client_credentials` otherwise."""
+    client_id: NotRequired[str | None]
+    """Client ID of Runward at the authorization server. Required unless `grant_type` is
+    `authorization_code`. Null: Runward registers itself when a person logs in."""
     client_secret: NotRequired[str | SecretReferenceInput | None]
-    """Client secret, or a reference to a secret of the project. Required if no refresh token is
-    set."""
+    """Client secret, or a reference to a secret of the project. Required for the grant
+    `client_credentials` unless `private_key` is set."""
+    private_key: NotRequired[str | SecretReferenceInput | None]
+    """Private key in PEM format, or a reference to a secret of the project. Runward signs a JWT
+    with it to authenticate at the token endpoint (`private_key_jwt`)."""
     refresh_token: NotRequired[str | SecretReferenceInput | None]
     """Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
     `client_credentials`."""
@@ -3816,6 +3841,13 @@ class SkippedTool(TypedDict):
     """Reason why the tool cannot be used."""
 
 
+class StartMcpLogin(TypedDict):
+    """Options for a login to an MCP server."""
+    scope: NotRequired[str | None]
+    """Scopes to request in addition to the scopes of the registration and of the last login,
+    separated by spaces. Null: no additional scopes."""
+
+
 class StartRun(TypedDict):
     """A run to start: either with a registered `agent`, or with a `model` and its configuration."""
     input: Input
@@ -5319,6 +5351,9 @@ Later versions may add values."""
 FailureMode: TypeAlias = "Literal['return_error', 'fail_run']"
 """What happens after a failure: the model reads an error, or the run fails. Later versions
 may add values."""
+
+GrantType: TypeAlias = "Literal['client_credentials', 'refresh_token', 'authorization_code']"
+"""An OAuth grant with which Runward gets access tokens. Later versions may add values."""
 
 Guardrail: TypeAlias = 'WebhookGuardrail | PluginGuardrail'
 """A check that may reject a tool call, a run's input, or a run's output. Later versions may

@@ -769,7 +769,8 @@ export interface paths {
         /**
          * Register an MCP server
          * @description Register an MCP server. Runward connects to the server and adds its tools to the project. If
-         *     the server cannot be reached, nothing is stored.
+         *     the server cannot be reached, nothing is stored. If a person must log in (`oauth.grant_type` is
+         *     `authorization_code`), Runward connects when the login is complete.
          *
          *     Requires the scope `tools:write`.
          */
@@ -832,6 +833,29 @@ export interface paths {
          *     Requires the scope `tools:write`.
          */
         post: operations["refresh_mcp_server"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mcp_servers/{name}/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a login to an MCP server
+         * @description Start a login to an MCP server whose `oauth.grant_type` is `authorization_code`. A person
+         *     opens the returned `url` and logs in. Runward then adds the server's tools to the project.
+         *
+         *     Requires the scope `tools:write`.
+         */
+        post: operations["start_mcp_login"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2857,6 +2881,11 @@ export interface components {
             /** @description Name of the tool that the model must call. */
             name: string;
         };
+        /**
+         * @description An OAuth grant with which Runward gets access tokens. Later versions may add values.
+         * @enum {string}
+         */
+        GrantType: "client_credentials" | "refresh_token" | "authorization_code";
         /** @description A check that may reject a tool call, a run's input, or a run's output. Later versions may add types. Clients must ignore unknown types. */
         Guardrail: components["schemas"]["WebhookGuardrail"] | components["schemas"]["PluginGuardrail"];
         /** @description The guardrail allows the call, input, or output. */
@@ -3533,14 +3562,50 @@ export interface components {
             commands: string[];
         };
         /**
+         * @description A login to an MCP server. It is complete when a person has logged in at `url`.
+         * @example {
+         *       "object": "mcp_login",
+         *       "server": "files",
+         *       "url": "https://auth.example.com/authorize?response_type=code&client_id=runward",
+         *       "expires_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        McpLogin: {
+            /**
+             * @description Always `mcp_login`.
+             * @default mcp_login
+             * @constant
+             */
+            object: "mcp_login";
+            /** @description Name of the MCP server. */
+            server: string;
+            /** @description URL of the login page. A person opens it in a browser. */
+            url: string;
+            /**
+             * Format: date-time
+             * @description When the URL expires. A new login replaces an earlier one.
+             */
+            expires_at: string;
+        };
+        /**
          * @description OAuth credentials of an MCP server. Runward hides the values of secrets and shows references
          *     to secrets.
          */
         McpOAuth: {
-            /** @description Client ID of Runward at the authorization server. */
-            client_id: string;
+            /** @description How Runward gets access tokens. `authorization_code`: a person logs in with a browser. */
+            grant_type: components["schemas"]["GrantType"];
+            /**
+             * @description Client ID of Runward at the authorization server. Null: Runward registers itself when a
+             *     person logs in.
+             */
+            client_id: string | null;
             /** @description Client secret, or a reference to a secret of the project. Null if no client secret is set. */
             client_secret: string | components["schemas"]["SecretReference"] | null;
+            /**
+             * @description Private key that Runward uses to authenticate at the token endpoint, or a reference to a
+             *     secret of the project. Null if no private key is set.
+             */
+            private_key: string | components["schemas"]["SecretReference"] | null;
             /**
              * @description Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
              *     project. Null if no refresh token is set.
@@ -3563,6 +3628,8 @@ export interface components {
              *     that the authorization server supports.
              */
             token_endpoint_auth_method: string | null;
+            /** @description When a person last logged in to the MCP server. Null if nobody has logged in. */
+            logged_in_at: string | null;
         };
         /**
          * @description A registered MCP server. Runward never shows the values of its headers.
@@ -4348,18 +4415,28 @@ export interface components {
             /** @description Signing secret of the tool's calls (`whsec_…`). Runward returns it only once. */
             secret: string;
         };
-        /**
-         * @description OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. The grant
-         *     type is `refresh_token` if a refresh token is set, and `client_credentials` otherwise.
-         */
+        /** @description OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. */
         OAuth: {
-            /** @description Client ID of Runward at the authorization server. */
-            client_id: string;
             /**
-             * @description Client secret, or a reference to a secret of the project. Required if no refresh token is
-             *     set.
+             * @description How Runward gets access tokens. `authorization_code`: a person logs in with a browser. Null:
+             *     `refresh_token` if a refresh token is set, and `client_credentials` otherwise.
+             */
+            grant_type?: components["schemas"]["GrantType"] | null;
+            /**
+             * @description Client ID of Runward at the authorization server. Required unless `grant_type` is
+             *     `authorization_code`. Null: Runward registers itself when a person logs in.
+             */
+            client_id?: string | null;
+            /**
+             * @description Client secret, or a reference to a secret of the project. Required for the grant
+             *     `client_credentials` unless `private_key` is set.
              */
             client_secret?: string | components["schemas"]["SecretReferenceInput"] | null;
+            /**
+             * @description Private key in PEM format, or a reference to a secret of the project. Runward signs a JWT
+             *     with it to authenticate at the token endpoint (`private_key_jwt`).
+             */
+            private_key?: string | components["schemas"]["SecretReferenceInput"] | null;
             /**
              * @description Refresh token, or a reference to a secret of the project. Null: Runward uses the grant
              *     `client_credentials`.
@@ -7669,6 +7746,19 @@ export interface components {
          */
         SortOrder: "asc" | "desc";
         /**
+         * @description Options for a login to an MCP server.
+         * @example {
+         *       "scope": "files:write"
+         *     }
+         */
+        StartMcpLogin: {
+            /**
+             * @description Scopes to request in addition to the scopes of the registration and of the last login,
+             *     separated by spaces. Null: no additional scopes.
+             */
+            scope?: string | null;
+        };
+        /**
          * @description A run to start: either with a registered `agent`, or with a `model` and its configuration.
          * @example {
          *       "input": "Please pay(amount=500)",
@@ -9902,6 +9992,7 @@ export type FunctionDefinition = components['schemas']['FunctionDefinition'];
 export type FunctionName = components['schemas']['FunctionName'];
 export type FunctionTool = components['schemas']['FunctionTool'];
 export type FunctionToolChoice = components['schemas']['FunctionToolChoice'];
+export type GrantType = components['schemas']['GrantType'];
 export type Guardrail = components['schemas']['Guardrail'];
 export type GuardrailAllow = components['schemas']['GuardrailAllow'];
 export type GuardrailFail = components['schemas']['GuardrailFail'];
@@ -9950,6 +10041,7 @@ export type MaxTurnsMode = components['schemas']['MaxTurnsMode'];
 export type MaxTurnsOutput = components['schemas']['MaxTurnsOutput'];
 export type MaxTurnsOutputInput = components['schemas']['MaxTurnsOutputInput'];
 export type McpCapabilities = components['schemas']['McpCapabilities'];
+export type McpLogin = components['schemas']['McpLogin'];
 export type McpOAuth = components['schemas']['McpOAuth'];
 export type McpServer = components['schemas']['McpServer'];
 export type McpServerList = components['schemas']['McpServerList'];
@@ -10126,6 +10218,7 @@ export type SessionToolCallItem = components['schemas']['SessionToolCallItem'];
 export type SessionToolResultItem = components['schemas']['SessionToolResultItem'];
 export type SkippedTool = components['schemas']['SkippedTool'];
 export type SortOrder = components['schemas']['SortOrder'];
+export type StartMcpLogin = components['schemas']['StartMcpLogin'];
 export type StartRun = components['schemas']['StartRun'];
 export type StateUpdatedData = components['schemas']['StateUpdatedData'];
 export type StateUpdatedEvent = components['schemas']['StateUpdatedEvent'];
@@ -12181,6 +12274,51 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            424: components["responses"]["FailedDependency"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    start_mcp_login: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description Name of the MCP server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["StartMcpLogin"] | null;
+            };
+        };
+        responses: {
+            /** @description A login to an MCP server. */
+            201: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["McpLogin"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             424: components["responses"]["FailedDependency"];
             429: components["responses"]["TooManyRequests"];

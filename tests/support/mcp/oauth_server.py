@@ -2,11 +2,12 @@
 lets in whom it has given a token."""
 
 import base64
+import hashlib
 import secrets
 import threading
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 from aiohttp import web
 
@@ -28,6 +29,11 @@ class AuthServer(Server):
         self.clients = {CLIENT: SECRET}
         self.refresh_tokens: set[str] = set()
         self.rotates = True
+        self.gives_refresh_tokens = True
+        self.issuer: str | None = None
+        """The `iss` with which a person is sent back, instead of its own."""
+        self.registered: list[Json] = []
+        self._codes: dict[str, dict[str, str]] = {}
         self.expires_in: int | None = 3600
         self.metadata: Json = {}
         """Over what it says of itself."""
@@ -45,6 +51,8 @@ class AuthServer(Server):
     def app(self) -> web.Application:
         app = web.Application(middlewares=[self._noted])
         app.router.add_get("/.well-known/oauth-authorization-server", self._about)
+        app.router.add_get("/authorize", self._authorize)
+        app.router.add_post("/register", self._register)
         app.router.add_post("/token", self._token)
         app.router.add_post("/introspect", self._introspect)
         return app
@@ -69,10 +77,35 @@ class AuthServer(Server):
             {
                 "issuer": self.url,
                 "token_endpoint": f"{self.url}/token",
+                "authorization_endpoint": f"{self.url}/authorize",
+                "registration_endpoint": f"{self.url}/register",
+                "code_challenge_methods_supported": ["S256"],
                 "grant_types_supported": ["client_credentials", "refresh_token"],
                 **self.metadata,
             }
         )
+
+    async def _register(self, request: web.Request) -> web.Response:
+        about: Json = await request.json()
+        self.registered.append(about)
+        self.clients["registered"] = ""
+        return web.json_response({"client_id": "registered"}, status=201)
+
+    async def _authorize(self, request: web.Request) -> web.Response:
+        """The person agrees at once."""
+        query = dict(request.query)
+        code = secrets.token_urlsafe(16)
+        self._codes[code] = query
+        back = urlencode({"code": code, "state": query["state"], "iss": self.issuer or self.url})
+        raise web.HTTPFound(f"{query['redirect_uri']}?{back}")
+
+    def _exchanged(self, form: Json) -> Json | None:
+        asked = self._codes.pop(form["code"], None)
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        if asked is None or asked["code_challenge"] != challenge:
+            return None
+        return {"refresh_token": self.new_refresh_token()} if self.gives_refresh_tokens else {}
 
     async def _token(self, request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}
@@ -91,16 +124,22 @@ class AuthServer(Server):
                 said = f"{form.get('client_secret')} is wrong"
                 refusal = {"error": "invalid_client", "error_description": said}
                 return web.json_response(refusal, status=401)
-            given: Json | None = {}
-            if form["grant_type"] == "refresh_token":
-                given = self._refreshed(form["refresh_token"])
-            if given is None:
+            if (given := self._granted(form)) is None:
                 return web.json_response({"error": "invalid_grant"}, status=400)
             token = secrets.token_urlsafe(16)
             self._active[token] = form
             if self.expires_in is not None:
                 given["expires_in"] = self.expires_in
             return web.json_response({"access_token": token, "token_type": "bearer", **given})
+
+    def _granted(self, form: Json) -> Json | None:
+        match form["grant_type"]:
+            case "authorization_code":
+                return self._exchanged(form)
+            case "refresh_token":
+                return self._refreshed(form["refresh_token"])
+            case _:
+                return {}
 
     def _refreshed(self, former: str) -> Json | None:
         if former not in self.refresh_tokens:

@@ -24,7 +24,7 @@ from runward.domain.registry.guards import (
     HookPoint,
     Stage,
 )
-from runward.domain.registry.mcp_auth import AuthMethod
+from runward.domain.registry.mcp_auth import AuthMethod, Grant
 from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolType, UnknownOutcomeMode
 from runward.domain.run.config import AgentKind, ToolChoiceInput
 from runward.domain.run.decisions import Decision
@@ -40,6 +40,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "ApprovalMode": (Literal["never", "always"], "Whether calls of a tool need approval."),
     "AuthMethod": (AuthMethod, "How a client secret is sent to an authorization server."),
+    "GrantType": (Grant, "An OAuth grant with which Runward gets access tokens."),
     "ActionType": (
         Literal["approval", "resolve", "tool_result"],
         "What a tool call waits for: a decision (`approval`), a record of its outcome "

@@ -73,7 +73,7 @@ async def check_server(
                 )
             ]
         )
-    filled = await _fill_credentials(storage, project_id, credentials)
+    filled = await _resolve_credentials(storage, project_id, credentials)
     errors: list[FieldError] = []
     if (spec.url is None) == (spec.command is None):
         errors.append(
@@ -95,7 +95,13 @@ async def check_server(
 async def read_credentials(storage: Storage, server: RegisteredServer) -> ResolvedCredentials:
     """Return the credentials of a registered server. Raises McpUnreachableError if a secret is
     missing or cannot be sent. The error names the secret."""
-    given = server.credentials(storage.vault)
+    return await fill_credentials(storage, server, server.credentials(storage.vault))
+
+
+async def fill_credentials(
+    storage: Storage, server: RegisteredServer, given: Credentials
+) -> ResolvedCredentials:
+    """Return the credentials with the values of secrets. Raises McpUnreachableError."""
     async with storage.connect() as tx:
         filled = await mcp_credentials.fill_secrets(
             tx, storage.vault, server.project_id, server.spec.name, given
@@ -116,6 +122,20 @@ async def list_tools(
         project_id, mint(), 0, spec, filled.headers, filled.oauth, refresh_tokens=tokens
     )
     return await registry.list_mcp_tools(server)
+
+
+async def list_first_tools(
+    registry: Registry,
+    project_id: ProjectId,
+    spec: McpServerSpec,
+    filled: ResolvedCredentials,
+    tokens: RefreshTokens,
+) -> tuple[ListedTool, ...]:
+    """Return the tools that the server lists, or none if a person must first log in. Raises
+    McpUnreachableError."""
+    if filled.oauth is not None and filled.oauth.needs_login:
+        return ()
+    return await list_tools(registry, project_id, spec, filled, tokens)
 
 
 def make_token_store(storage: Storage, server: RegisteredServer) -> StoredRefreshTokens:
@@ -154,7 +174,7 @@ def seal_newest_token(
     return mcp_credentials.seal_refresh(storage.vault, project_id, spec.name, given, tokens.newest)
 
 
-async def _fill_credentials(
+async def _resolve_credentials(
     storage: Storage, project_id: ProjectId, credentials: Credentials
 ) -> ResolvedCredentials:
     """Replace references by the values of secrets. Raises InvalidRequestError."""

@@ -8,6 +8,7 @@ from pydantic import Field
 from runward.api.http.models import (
     EXAMPLE_TIME,
     MCP_SERVER_ID,
+    RequestModel,
     ResponseModel,
     create_request_model,
     make_optional,
@@ -15,7 +16,14 @@ from runward.api.http.models import (
 )
 from runward.api.registry.tool_models import HIDDEN_VALUE, hide_header_values
 from runward.domain.ids import Prefix, format_id
-from runward.domain.registry.mcp_auth import Credentials, OAuth
+from runward.domain.registry.mcp_auth import (
+    OAUTH_SECRETS,
+    SCOPE_PATTERN,
+    Credentials,
+    Grant,
+    OAuth,
+    StoredOAuth,
+)
 from runward.domain.registry.mcp_servers import (
     McpServerSpec,
     ToolFilter,
@@ -66,14 +74,48 @@ class SkippedTool(ResponseModel):
     """Reason why the tool cannot be used."""
 
 
+class StartMcpLogin(RequestModel):
+    """Options for a login to an MCP server."""
+
+    model_config = with_example(scope="files:write")
+
+    scope: Annotated[str, Field(max_length=4096, pattern=SCOPE_PATTERN)] | None = None
+    """Scopes to request in addition to the scopes of the registration and of the last login,
+    separated by spaces. Null: no additional scopes."""
+
+
+class McpLogin(ResponseModel):
+    """A login to an MCP server. It is complete when a person has logged in at `url`."""
+
+    model_config = with_example(
+        server="files",
+        url="https://auth.example.com/authorize?response_type=code&client_id=runward",
+        expires_at=EXAMPLE_TIME,
+    )
+
+    object: Literal["mcp_login"] = "mcp_login"
+    server: str
+    """Name of the MCP server."""
+    url: str
+    """URL of the login page. A person opens it in a browser."""
+    expires_at: datetime
+    """When the URL expires. A new login replaces an earlier one."""
+
+
 class McpOAuth(ResponseModel):
     """OAuth credentials of an MCP server. Runward hides the values of secrets and shows references
     to secrets."""
 
-    client_id: str
-    """Client ID of Runward at the authorization server."""
+    grant_type: Grant
+    """How Runward gets access tokens. `authorization_code`: a person logs in with a browser."""
+    client_id: str | None
+    """Client ID of Runward at the authorization server. Null: Runward registers itself when a
+    person logs in."""
     client_secret: str | SecretReference | None
     """Client secret, or a reference to a secret of the project. Null if no client secret is set."""
+    private_key: str | SecretReference | None
+    """Private key that Runward uses to authenticate at the token endpoint, or a reference to a
+    secret of the project. Null if no private key is set."""
     refresh_token: str | SecretReference | None
     """Refresh token that Runward uses to fetch access tokens, or a reference to a secret of the
     project. Null if no refresh token is set."""
@@ -88,6 +130,8 @@ class McpOAuth(ResponseModel):
     token_endpoint_auth_method: str | None
     """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
     that the authorization server supports."""
+    logged_in_at: datetime | None
+    """When a person last logged in to the MCP server. Null if nobody has logged in."""
 
 
 class McpServer(ResponseModel):
@@ -172,10 +216,15 @@ class McpServer(ResponseModel):
 
 
 def _render_oauth(credentials: OAuth) -> McpOAuth:
-    hidden = {
-        name: _hide_value(getattr(credentials, name)) for name in ("client_secret", "refresh_token")
-    }
-    return McpOAuth.model_construct(None, **{**dict(credentials), **hidden})
+    hidden = {name: _hide_value(getattr(credentials, name)) for name in OAUTH_SECRETS}
+    kept = {name: getattr(credentials, name) for name in OAuth.model_fields}
+    login = credentials.login if isinstance(credentials, StoredOAuth) else None
+    derived = "client_credentials" if credentials.refresh_token is None else "refresh_token"
+    return McpOAuth.model_construct(
+        None,
+        **{**kept, **hidden, "grant_type": credentials.grant_type or derived},
+        logged_in_at=None if login is None else login.logged_in_at,
+    )
 
 
 def _hide_value(value: str | SecretReference | None) -> str | SecretReference | None:

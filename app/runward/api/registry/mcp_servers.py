@@ -14,6 +14,7 @@ from runward.api.registry.mcp_checks import (
     apply_patch,
     check_server,
     choose_token_store,
+    list_first_tools,
     list_tools,
     make_token_store,
     read_credentials,
@@ -50,13 +51,14 @@ async def register_mcp_server(
     server: RegisterMcpServer,
 ) -> Response:
     """Register an MCP server. Runward connects to the server and adds its tools to the project. If
-    the server cannot be reached, nothing is stored."""
+    the server cannot be reached, nothing is stored. If a person must log in (`oauth.grant_type` is
+    `authorization_code`), Runward connects when the login is complete."""
     spec, given = server.to_spec(), server.to_credentials()
     filled = await check_server(storage, registry, principal.project_id, spec, given)
     listed: tuple[ListedTool, ...] = ()
     tokens = UnstoredRefreshTokens()
     if not await has_stored_response(storage, request_key):
-        listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
+        listed = await list_first_tools(registry, principal.project_id, spec, filled, tokens)
 
     async def register(tx: Tx) -> McpServer:
         sealed = mcp_credentials.seal_credentials(
@@ -65,11 +67,11 @@ async def register_mcp_server(
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
-        return _render_server(storage, made)
+        return render_server(storage, made)
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
     shown = await respond_once(storage, request_key, register, status=201, headers=headers)
-    _forget_caches(registry, principal.project_id)
+    forget_caches(registry, principal.project_id)
     return shown
 
 
@@ -81,7 +83,7 @@ async def list_mcp_servers(
     async with storage.connect() as tx:
         found = await mcp_servers.list_servers(tx, principal.project_id, **pagination.by_name)
     return pagination.page(
-        found, lambda one: _render_server(storage, one), lambda server: server.name
+        found, lambda one: render_server(storage, one), lambda server: server.name
     )
 
 
@@ -90,7 +92,7 @@ async def get_mcp_server(
     principal: ToolsReader, storage: StorageDep, name: McpServerPath
 ) -> McpServer:
     """Get an MCP server and the names of its tools."""
-    return _render_server(storage, await _get_server(storage, principal.project_id, name))
+    return render_server(storage, await find_server(storage, principal.project_id, name))
 
 
 @routes.patch("/mcp_servers/{name}", responses=_UNREACHABLE_RESPONSE)
@@ -103,19 +105,19 @@ async def update_mcp_server(
 ) -> McpServer:
     """Update an MCP server. Runward connects to the server with the new configuration. If the
     server cannot be reached, nothing changes. Tools that change get a new version."""
-    before = await _get_server(storage, principal.project_id, name)
+    before = await find_server(storage, principal.project_id, name)
     spec, given = apply_patch(storage, before, patch)
     filled = await check_server(storage, registry, principal.project_id, spec, given)
     tokens = await choose_token_store(storage, before, filled)
-    listed = await list_tools(registry, principal.project_id, spec, filled, tokens)
+    listed = await list_first_tools(registry, principal.project_id, spec, filled, tokens)
     async with storage.begin() as tx:
-        former = await _lock_unchanged(tx, before)
+        former = await lock_unchanged(tx, before)
         sealed = mcp_credentials.seal_credentials(storage.vault, principal.project_id, name, given)
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
-    _forget_caches(registry, principal.project_id)
-    return _render_server(storage, changed)
+    forget_caches(registry, principal.project_id)
+    return render_server(storage, changed)
 
 
 @routes.post(
@@ -133,7 +135,7 @@ async def refresh_mcp_server(
 ) -> Response:
     """List the tools of an MCP server again. Tools that have changed get a new version, and tools
     that no longer exist are disabled."""
-    before = await _get_server(storage, principal.project_id, name)
+    before = await find_server(storage, principal.project_id, name)
     listed: tuple[ListedTool, ...] = ()
     if not await has_stored_response(storage, request_key):
         filled = await read_credentials(storage, before)
@@ -141,13 +143,13 @@ async def refresh_mcp_server(
         listed = await list_tools(registry, principal.project_id, before.spec, filled, tokens)
 
     async def refresh(tx: Tx) -> McpServer:
-        former = await _lock_unchanged(tx, before)
+        former = await lock_unchanged(tx, before)
         made = await mcp_servers.store_list(tx, former, listed)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
-        return _render_server(storage, made)
+        return render_server(storage, made)
 
     shown = await respond_once(storage, request_key, refresh)
-    _forget_caches(registry, principal.project_id)
+    forget_caches(registry, principal.project_id)
     return shown
 
 
@@ -159,10 +161,10 @@ async def delete_mcp_server(
     async with storage.begin() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
             raise e.McpServerNotFoundError
-    _forget_caches(registry, principal.project_id)
+    forget_caches(registry, principal.project_id)
 
 
-async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> RegisteredServer:
+async def find_server(storage: Storage, project_id: ProjectId, name: str) -> RegisteredServer:
     async with storage.connect() as tx:
         found = await mcp_servers.get_server(tx, project_id, name)
     if found is None:
@@ -170,7 +172,7 @@ async def _get_server(storage: Storage, project_id: ProjectId, name: str) -> Reg
     return found
 
 
-async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
+async def lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     """Lock the server. Raises ConflictError if its registration differs from `before`."""
     name = before.spec.name
     former = await mcp_servers.get_server(tx, before.project_id, name, lock=True)
@@ -184,10 +186,10 @@ async def _lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     return former
 
 
-def _render_server(storage: Storage, server: RegisteredServer) -> McpServer:
+def render_server(storage: Storage, server: RegisteredServer) -> McpServer:
     return McpServer.from_row(server, server.credentials(storage.vault))
 
 
-def _forget_caches(registry: Registry, project_id: ProjectId) -> None:
+def forget_caches(registry: Registry, project_id: ProjectId) -> None:
     registry.forget_tools(project_id)
     registry.forget_mcp_servers(project_id)

@@ -15,7 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.registry.mcp_auth import Credentials, OAuth, RefreshClaim, ResolvedCredentials
+from runward.domain.registry.mcp_auth import (
+    Credentials,
+    RefreshClaim,
+    ResolvedCredentials,
+    StoredOAuth,
+)
 from runward.domain.registry.tools import SecretReference
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import Vault
@@ -41,13 +46,13 @@ class SealedCredentials:
 
     def open(self, vault: Vault, project_id: ProjectId, name: str) -> Credentials:
         headers: dict[str, str | SecretReference] = {}
-        oauth: OAuth | None = None
+        oauth: StoredOAuth | None = None
         if self.headers is not None:
             text = vault.open(self.headers, column=HEADERS_COLUMN, project_id=project_id, row=name)
             headers = _HEADERS.validate_json(text, strict=False)
         if self.oauth is not None:
             text = vault.open(self.oauth, column=OAUTH_COLUMN, project_id=project_id, row=name)
-            oauth = OAuth.model_validate_json(text)
+            oauth = StoredOAuth.model_validate_json(text, strict=False)
         return Credentials(headers, oauth)
 
 
@@ -59,7 +64,7 @@ def seal_credentials(
         text = compact(_HEADERS.dump_python(dict(credentials.headers), exclude_defaults=True))
         headers = vault.seal(text, column=HEADERS_COLUMN, project_id=project_id, row=name)
     if credentials.oauth is not None:
-        text = compact(credentials.oauth.model_dump(exclude_defaults=True))
+        text = compact(credentials.oauth.model_dump(mode="json", exclude_defaults=True))
         oauth = vault.seal(text, column=OAUTH_COLUMN, project_id=project_id, row=name)
     return SealedCredentials(headers, oauth)
 

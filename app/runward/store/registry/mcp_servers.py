@@ -139,6 +139,12 @@ async def update_server(
     )
 
 
+async def store_oauth(tx: Tx, former: RegisteredServer, sealed: SealedCredentials) -> None:
+    """Store the state of a login. The caller has locked the server. Its version stays, because the
+    registration does not change."""
+    await _update(tx, former, oauth=sealed.oauth)
+
+
 async def store_list(
     tx: Tx, former: RegisteredServer, listed: Sequence[ListedTool]
 ) -> RegisteredServer:

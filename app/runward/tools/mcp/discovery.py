@@ -1,6 +1,6 @@
-"""Discover the token endpoint of an MCP server (MCP specification, Authorization). The server's 401
-response contains the URL of its metadata (RFC 9728). They name the authorization server. The
-metadata of that server (RFC 8414, OpenID Connect Discovery) name the token endpoint."""
+"""Discovery of an MCP server's authorization server, as in the MCP specification on authorization:
+the server's 401 leads to its metadata (RFC 9728), these to the authorization server, and its
+metadata (RFC 8414, OpenID Connect Discovery) to the token endpoint."""
 
 import asyncio
 from dataclasses import dataclass
@@ -32,21 +32,23 @@ MAX_ANSWER_BYTES: Final = 262_144
 
 _BASIC: Final[AuthMethod] = "client_secret_basic"
 _METHODS: Final[tuple[AuthMethod, ...]] = (_BASIC, "client_secret_post")
-_NO_BROWSER: Final = (
-    "Runward does not support login with a browser. Get a refresh token elsewhere, "
-    "and set it as `oauth.refresh_token`."
+_LOGIN_HINT: Final = (
+    'Set `oauth.grant_type` to "authorization_code" to let a person log in, or set '
+    "`oauth.refresh_token`."
 )
+_JWT: Final = "private_key_jwt"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
     """An endpoint that issues tokens. `resource`: the server that the tokens are for (RFC 8707).
-    `scope`: the scope that the server asks for."""
+    `scope`: the scope that the server asks for. `audience`: the audience of signed assertions."""
 
     token_url: str
     resource: str
     scope: str | None
     auth_method: AuthMethod
+    audience: str
 
 
 class ServerMetadata(BaseModel):
@@ -55,8 +57,25 @@ class ServerMetadata(BaseModel):
 
     issuer: str
     token_endpoint: str
+    authorization_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    scopes_supported: list[str] | None = None
     grant_types_supported: list[str] | None = None
+    code_challenge_methods_supported: list[str] | None = None
+    client_id_metadata_document_supported: bool = False
+    authorization_response_iss_parameter_supported: bool = False
     token_endpoint_auth_methods_supported: Annotated[list[str], Field(min_length=1)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationServer:
+    """The authorization server of an MCP server. `metadata`: None if it publishes none. `scope`:
+    the scope that the MCP server asks for."""
+
+    origin: str
+    metadata: ServerMetadata | None
+    resource: str
+    scope: str | None
 
 
 class AuthorizationClient:
@@ -111,8 +130,9 @@ def known_endpoint(url: str, client: OAuthClient) -> TokenEndpoint | None:
     """Return the endpoint if the project configured its URL. `url` is the MCP server's."""
     if client.token_url is None:
         return None
-    resource = resource_url_from_server_url(url)
-    return TokenEndpoint(client.token_url, resource, None, client.auth_method or _BASIC)
+    resource = client.resource or resource_url_from_server_url(url)
+    method = client.auth_method or _BASIC
+    return TokenEndpoint(client.token_url, resource, None, method, client.token_url)
 
 
 async def discover_endpoint(
@@ -120,6 +140,26 @@ async def discover_endpoint(
 ) -> TokenEndpoint:
     """Return the endpoint that the server's metadata names. `response` is the MCP server's 401.
     Raises NotAuthorizedError."""
+    server = await discover_server(url, response, client, asking)
+    metadata = server.metadata
+    if metadata is None:
+        raise NotAuthorizedError(
+            "Runward found no token endpoint, because neither the MCP server nor its origin has "
+            "valid OAuth metadata. Set `oauth.token_url`.",
+            permanent=True,
+        )
+    _check_grant(metadata, client)
+    method = _method(metadata, client)
+    return TokenEndpoint(
+        metadata.token_endpoint, server.resource, server.scope, method, metadata.issuer
+    )
+
+
+async def discover_server(
+    url: str, response: httpx2.Response, client: OAuthClient, asking: AuthorizationClient
+) -> AuthorizationServer:
+    """Return the authorization server of the MCP server at `url`. `response` is the MCP server's
+    401. Raises NotAuthorizedError."""
     secure = url.lower().startswith("https://")
     about = await _resource_metadata(url, response, asking, secure=secure)
     resource, scope, named = resource_url_from_server_url(url), None, None
@@ -129,10 +169,18 @@ async def discover_endpoint(
         named = _choose_issuer([str(one) for one in about.authorization_servers], client)
     tried = build_oauth_authorization_server_metadata_discovery_urls(named, url)
     metadata = await _server_metadata(tried, asking, secure=secure)
-    _check_issuer(metadata, named or _origin(url), client)
-    _check_grant(metadata, client)
+    if metadata is not None:
+        # Before June 2025, a server could itself publish the metadata of an issuer with a path.
+        legacy = _origin(metadata.issuer) if named is None else metadata.issuer
+        _check_issuer(metadata, legacy, named or _origin(url), client)
+    elif named is not None:
+        raise NotAuthorizedError(
+            "Runward found no token endpoint, because there is no valid OAuth metadata at "
+            f"{', '.join(tried)[:600]}. Set `oauth.token_url`.",
+            permanent=True,
+        )
     scope = extract_scope_from_www_auth(response) or scope
-    return TokenEndpoint(metadata.token_endpoint, resource, scope, _method(metadata, client))
+    return AuthorizationServer(_origin(url), metadata, resource, scope)
 
 
 async def _resource_metadata(
@@ -158,7 +206,7 @@ async def _resource_metadata(
 
 async def _server_metadata(
     tried: list[str], asking: AuthorizationClient, *, secure: bool
-) -> ServerMetadata:
+) -> ServerMetadata | None:
     for place in tried:
         answer = await asking.get_metadata(place, secure=secure)
         if answer.status_code == 200:
@@ -166,11 +214,7 @@ async def _server_metadata(
                 return ServerMetadata.model_validate_json(answer.content)
             except ValidationError:
                 continue
-    raise NotAuthorizedError(
-        "Runward found no token endpoint, because there is no valid OAuth metadata at "
-        f"{', '.join(tried)[:600]}. Set `oauth.token_url`.",
-        permanent=True,
-    )
+    return None
 
 
 def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
@@ -185,11 +229,15 @@ def _choose_issuer(advertised: list[str], client: OAuthClient) -> str:
     )
 
 
-def _check_issuer(metadata: ServerMetadata, expected: str, client: OAuthClient) -> None:
-    """Check that the metadata come from the expected issuer (RFC 8414, section 3.3). Raises
+def _check_issuer(
+    metadata: ServerMetadata, compared: str, expected: str, client: OAuthClient
+) -> None:
+    """Check that the metadata come from the expected issuer (RFC 8414, section 3.3), and from the
+    one that the project trusts. `compared`: the issuer, or its origin. Raises
     NotAuthorizedError."""
-    for wanted in (expected, client.issuer or expected):
-        if not issuers_match(metadata.issuer, wanted):
+    pairs = ((compared, expected), (metadata.issuer, client.issuer or metadata.issuer))
+    for found, wanted in pairs:
+        if not issuers_match(found, wanted):
             raise NotAuthorizedError(
                 f"The authorization server's metadata has the issuer {metadata.issuer[:300]}, but "
                 f"Runward expected the issuer {wanted[:300]}.",
@@ -203,7 +251,7 @@ def _check_grant(metadata: ServerMetadata, client: OAuthClient) -> None:
         raise NotAuthorizedError(
             f"The authorization server {metadata.issuer[:300]} does not support the grant type "
             f"client_credentials. It supports: {', '.join(offered)[:300]}. "
-            f"{_NO_BROWSER}",
+            f"{_LOGIN_HINT}",
             permanent=True,
         )
 
@@ -211,17 +259,23 @@ def _check_grant(metadata: ServerMetadata, client: OAuthClient) -> None:
 def _method(metadata: ServerMetadata, client: OAuthClient) -> AuthMethod:
     """Return how the client authenticates. RFC 8414: the default is client_secret_basic."""
     offered = metadata.token_endpoint_auth_methods_supported
+    if client.private_key is not None and (offered is None or _JWT in offered):
+        return _BASIC
     if client.auth_method is not None or client.client_secret is None or offered is None:
         return client.auth_method or _BASIC
-    for method in _METHODS:
-        if method in offered:
-            return method
+    if (method := choose_method(offered)) is not None:
+        return method
     raise NotAuthorizedError(
         f"The authorization server {metadata.issuer[:300]} accepts only these "
         f"client authentication methods: {', '.join(offered)[:300]}. Runward "
         f"supports {' and '.join(_METHODS)}.",
         permanent=True,
     )
+
+
+def choose_method(offered: list[str]) -> AuthMethod | None:
+    """Return the first of Runward's methods for client secrets that is among `offered`."""
+    return next((method for method in _METHODS if method in offered), None)
 
 
 async def _read_response(response: httpx2.Response) -> httpx2.Response:

@@ -1,4 +1,4 @@
-"""Access tokens for MCP servers (OAuth 2.1 without a person), and the transport that sends them.
+"""Access tokens for MCP servers (OAuth 2.1), and the transport that sends them.
 
 The SDK's authorization provider holds a lock until each response arrives, so the calls of one
 session would wait for each other. Runward uses its parts in `runward.tools.mcp.discovery` and
@@ -10,11 +10,21 @@ them.
 
 import asyncio
 import base64
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
 import httpx2
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from mcp.client.auth.utils import (
+    extract_field_from_www_auth,
+    extract_scope_from_www_auth,
+    union_scopes,
+)
 from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -40,6 +50,14 @@ CLAIM_SECONDS: Final = 25.0
 """Maximum seconds for which another process can hold the refresh token."""
 MAX_LIFETIME: Final = 365 * 86_400
 """The largest lifetime in seconds. `expires_in` may be a number that no float can hold."""
+ASSERTION_SECONDS: Final = 60
+"""The lifetime of a signed assertion."""
+LOGIN_REQUIRED: Final = (
+    "A person must log in to the MCP server. To get the address of the login page, call "
+    "POST /v1/mcp_servers/{name}/login."
+)
+_SECRET_FIELDS: Final = ("refresh_token", "client_assertion", "code", "code_verifier")
+_CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _LOOK_AGAIN_SECONDS: Final = 0.2
 _MAX_SAID: Final = 300
 
@@ -59,8 +77,12 @@ class AccessTokens:
         self._refresh_tokens = refresh_tokens
         self._asking = AuthorizationClient(egress)
         self._endpoint = known_endpoint(url, client)
-        self._token: str | None = None
+        self._scope = client.scope
+        given = client.access_token
+        self._token = None if given is None else given.value
         self._renew_at: float | None = None
+        if given is not None and given.expires_at is not None:
+            self._renew_at = _renewal(given.expires_at - time())
         self._fetching: asyncio.Task[str] | None = None
         self._refusal: NotAuthorizedError | None = None
 
@@ -79,6 +101,19 @@ class AccessTokens:
         if self._token is not None and self._token != token:
             return self._token
         return await self._shared_fetch(response)
+
+    async def step_up(self, token: str | None, response: httpx2.Response) -> str:
+        """Return a token with the scope that `response` demands, a 403 with `insufficient_scope`
+        (RFC 6750, section 3.1). Raises NotAuthorizedError, unless Runward can request the scope
+        without a person."""
+        wanted = union_scopes(self._scope, extract_scope_from_www_auth(response))
+        if self._client.grant != "client_credentials" or wanted in (None, self._scope):
+            raise NotAuthorizedError(
+                f"HTTP 403: the access token has an insufficient scope. {_explain_scope(wanted)}",
+                permanent=True,
+            )
+        self._scope = wanted
+        return await self.replace(token, response)
 
     async def aclose(self) -> None:
         if self._fetching is not None:
@@ -104,6 +139,8 @@ class AccessTokens:
             self._refusal = error
 
     async def _fetch(self, refused: httpx2.Response | None) -> str:
+        if self._client.grant == "authorization_code":
+            raise NotAuthorizedError(LOGIN_REQUIRED, permanent=True)
         if self._endpoint is None:
             assert refused is not None
             self._endpoint = await discover_endpoint(self._url, refused, self._client, self._asking)
@@ -113,12 +150,7 @@ class AccessTokens:
         else:
             token = await self._refresh(self._endpoint, given)
         self._token = token.access_token
-        lifetime = token.expires_in
-        if lifetime is not None:
-            lifetime = min(max(lifetime, 0), MAX_LIFETIME)
-            self._renew_at = monotonic() + lifetime - min(RENEW_SECONDS, lifetime / 2)
-        else:
-            self._renew_at = None
+        self._renew_at = None if token.expires_in is None else _renewal(token.expires_in)
         return token.access_token
 
     async def _refresh(self, endpoint: TokenEndpoint, given: str) -> OAuthToken:
@@ -153,34 +185,53 @@ class AccessTokens:
         """Request a token (RFC 6749, sections 4.4 and 6; RFC 8707). Raises NotAuthorizedError."""
         client = self._client
         form = {"grant_type": client.grant, "resource": endpoint.resource}
-        scope = client.scope or (endpoint.scope if refresh_token is None else None)
-        if scope:
+        scope = self._scope or (endpoint.scope if refresh_token is None else None)
+        if scope and client.resource is None:  # A refresh keeps the scope of a login.
             form["scope"] = scope
         if refresh_token is not None:
             form["refresh_token"] = refresh_token
-        headers: dict[str, str] = {}
-        if client.client_secret is None:
-            form["client_id"] = client.client_id
-        elif endpoint.auth_method == "client_secret_post":
-            form |= {"client_id": client.client_id, "client_secret": client.client_secret}
-        else:
-            headers["Authorization"] = _basic(client.client_id, client.client_secret)
         secure = client.token_url is None and self._url.lower().startswith("https://")
-        answer = await self._asking.request(
-            "POST", endpoint.token_url, secure=secure, data=form, headers=headers
-        )
-        host = urlsplit(endpoint.token_url).netloc
-        if answer.status_code not in (200, 201):
-            raise _refusal(host, answer, [client.client_secret, refresh_token])
-        try:
-            token = OAuthToken.model_validate_json(answer.content)
-        except ValidationError as error:
-            detail = f"The response of {host} is not a bearer token (RFC 6749, section 5.1)."
-            raise NotAuthorizedError(detail, permanent=True) from error
-        if not token.access_token.isascii() or not token.access_token.isprintable():
-            detail = f"{host} returned a token with characters that are not allowed in a header."
-            raise NotAuthorizedError(detail, permanent=True)
-        return token
+        return await request_token(self._asking, endpoint, client, form, secure=secure)
+
+
+async def request_token(
+    asking: AuthorizationClient,
+    endpoint: TokenEndpoint,
+    client: OAuthClient,
+    form: dict[str, str],
+    *,
+    secure: bool,
+) -> OAuthToken:
+    """Authenticate as `client` and request a token. Raises NotAuthorizedError."""
+    headers: dict[str, str] = {}
+    if client.private_key is not None:
+        form |= {
+            "client_id": client.client_id,
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            "client_assertion": await _sign(client.client_id, client.private_key, endpoint),
+        }
+    elif client.client_secret is None:
+        form["client_id"] = client.client_id
+    elif endpoint.auth_method == "client_secret_post":
+        form |= {"client_id": client.client_id, "client_secret": client.client_secret}
+    else:
+        headers["Authorization"] = _basic(client.client_id, client.client_secret)
+    answer = await asking.request(
+        "POST", endpoint.token_url, secure=secure, data=form, headers=headers
+    )
+    host = urlsplit(endpoint.token_url).netloc
+    if answer.status_code not in (200, 201):
+        hidden = [client.client_secret, *(form.get(name) for name in _SECRET_FIELDS)]
+        raise _refusal(host, answer, hidden)
+    try:
+        token = OAuthToken.model_validate_json(answer.content)
+    except ValidationError as error:
+        detail = f"The response of {host} is not a bearer token (RFC 6749, section 5.1)."
+        raise NotAuthorizedError(detail, permanent=True) from error
+    if not token.access_token.isascii() or not token.access_token.isprintable():
+        detail = f"{host} returned a token with characters that are not allowed in a header."
+        raise NotAuthorizedError(detail, permanent=True)
+    return token
 
 
 class AuthorizingTransport(httpx2.AsyncBaseTransport):
@@ -195,6 +246,9 @@ class AuthorizingTransport(httpx2.AsyncBaseTransport):
         """Send the request. Raises NotAuthorizedError, and the errors of the inner transport."""
         token = await self._tokens.current()
         response = await self._send(request, token)
+        if response.status_code == 403 and _demands_scope(response):
+            await response.aclose()
+            return await self._send(request, await self._tokens.step_up(token, response))
         if response.status_code != 401:
             return response
         await response.aclose()
@@ -216,6 +270,58 @@ class AuthorizingTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         await self._tokens.aclose()
         await self._inner.aclose()
+
+
+def _demands_scope(response: httpx2.Response) -> bool:
+    return extract_field_from_www_auth(response, "error") == "insufficient_scope"
+
+
+def _explain_scope(wanted: str | None) -> str:
+    shown = clean_text(wanted or "")[:_MAX_SAID]
+    return (
+        f"The server requires the scope '{shown}'. Set `oauth.scope`, or log in again with this "
+        "scope: POST /v1/mcp_servers/{name}/login."
+    )
+
+
+def _renewal(lifetime: float) -> float:
+    """Return when a token that expires in `lifetime` seconds is replaced, in monotonic time."""
+    lifetime = min(max(lifetime, 0), MAX_LIFETIME)
+    return monotonic() + lifetime - min(RENEW_SECONDS, lifetime / 2)
+
+
+async def _sign(client_id: str, key: str, endpoint: TokenEndpoint) -> str:
+    """Return a signed assertion (RFC 7523, section 2.2). Raises NotAuthorizedError."""
+    from mcp.client.auth.extensions.client_credentials import (  # noqa: PLC0415  # loads PyJWT
+        SignedJWTParameters,
+    )
+
+    try:
+        parameters = SignedJWTParameters(
+            issuer=client_id,
+            subject=client_id,
+            signing_key=key,
+            signing_algorithm=_find_algorithm(key),
+            lifetime_seconds=ASSERTION_SECONDS,
+        )
+        return await parameters.create_assertion_provider()(endpoint.audience)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        detail = "`oauth.private_key` must be an RSA, P-256, P-384, P-521 or Ed25519 key as PEM."
+        raise NotAuthorizedError(detail, permanent=True) from error
+
+
+def _find_algorithm(key: str) -> str:
+    """Return the JWS algorithm of a private key in PEM format. Raises ValueError, TypeError and
+    UnsupportedAlgorithm."""
+    match load_pem_private_key(key.encode(), password=None):
+        case RSAPrivateKey():
+            return "RS256"
+        case EllipticCurvePrivateKey(curve=curve) if curve.name in _CURVES:
+            return _CURVES[curve.name]
+        case Ed25519PrivateKey():
+            return "EdDSA"
+        case _:
+            raise ValueError("the key has another type")
 
 
 def _basic(client_id: str, client_secret: str) -> str:
