@@ -20,7 +20,7 @@ from tests.unit import plugin_samples
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
 TOOLS = [
     *("asleep", "count", "end_badly", "environment", "everything", "foul", "foul_apart"),
-    *("leave_daemon", "pay", "picture", "spawn_and_hang"),
+    *("leave_daemon", "pay", "picture", "refuse", "spawn_and_hang"),
 ]
 STAFF: Json = {"staff": True}
 
@@ -116,6 +116,7 @@ def test_a_project_overrides_settings_and_takes_them_back(project: Project, othe
         ({"agent": "a"}, "agent"),
         ({"approval": {"when": "args.x >"}}, "approval.when"),
         ({"approval": {"callable": "os:getcwd"}}, "approval.callable"),
+        ({"on_error": {"callable": "os:getcwd"}}, "on_error.callable"),
         (
             {"guardrails": [{"stage": "input", "type": "plugin", "name": "nowhere"}]},
             "guardrails.0.name",
@@ -216,6 +217,27 @@ def test_an_error_of_a_function_is_the_operators_to_read(project: Project) -> No
     assert "secret words" not in dict(project.asked()[-1].results)["c1"]
 
 
+def test_a_function_explains_an_error_to_the_model_or_fails_the_run(project: Project) -> None:
+    on_error = tool(project, "refuse")["on_error"]
+    assert on_error == {"callable": f"{plugin_samples.__name__}:explain"}
+    run = project.run(
+        calls(call(1, "refuse", '{"reason": "sold out"}')),
+        calls(call(2, "refuse", '{"reason": "forbidden"}')),
+        tools=["refuse"],
+    )
+    assert dict(project.asked()[-1].results) == {"c1": "Try another order: sold out."}
+    first, last = of_type(project.client.events(run["id"]), "tool_call.failed")
+    assert (first["output"], first["detail"]) == (
+        "Try another order: sold out.",
+        "LookupError: sold out",
+    )
+    assert last["detail"] == "PermissionError: forbidden"
+    assert (run["status"], run["error"]) == (
+        "failed",
+        {"code": "tool_error", "message": "Tool 'refuse': PermissionError: forbidden"},
+    )
+
+
 def test_what_a_function_writes_to_the_state_is_there_for_the_next_call(project: Project) -> None:
     run = project.run(
         calls(call(1, "count", '{"word": "a"}')),
@@ -288,6 +310,7 @@ def test_a_tool_of_type_agent_needs_only_the_agents_name(project: Project) -> No
         ({"type": "webhook", "agent": None}, "parameters"),
         ({"type": "builtin"}, "type"),
         ({"approval": {"callable": "os:getcwd"}}, "approval.callable"),
+        ({"on_error": {"callable": "os:getcwd"}}, "on_error.callable"),
     ],
     ids=lambda value: "" if isinstance(value, str) else str(value)[:40],
 )

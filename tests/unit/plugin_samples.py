@@ -93,6 +93,17 @@ def end_badly(how: str) -> str:
     raise ValueError(how)
 
 
+def explain(error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        raise error
+    return f"Try another order: {error}."
+
+
+@tool(isolation="process", on_error=explain)
+def refuse(reason: str) -> None:
+    raise PermissionError(reason) if reason == "forbidden" else LookupError(reason)
+
+
 @tool(isolation="process")
 def environment() -> dict[str, str]:
     return dict(os.environ)

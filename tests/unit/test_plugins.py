@@ -429,6 +429,60 @@ async def test_secrets_do_not_come_back_in_errors() -> None:
     assert "s3cret" not in found.detail
 
 
+async def say_more(error: Exception) -> str:
+    return f"Ask again: {error}"
+
+
+def say_nothing(error: Exception) -> Any:
+    return None
+
+
+def give_up(error: Exception) -> str:
+    raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("make", [raising, raising_on_the_loop])
+@pytest.mark.parametrize(
+    ("on_error", "detail", "message"),
+    [
+        (say_more, "LookupError: gone", "Ask again: gone"),
+        (give_up, "on_error raised RuntimeError: no text for LookupError: gone", None),
+        (
+            say_nothing,
+            "on_error raised TypeError: the function returned NoneType instead of a text for "
+            "LookupError: gone",
+            None,
+        ),
+    ],
+)
+async def test_a_function_of_the_tool_explains_an_error_or_fails_the_run(
+    make: Callable[[BaseException], Any], on_error: Any, detail: str, message: str | None
+) -> None:
+    found = await failure(tool(make(LookupError("gone")), on_error=on_error))
+    assert (found.detail, found.message, found.fails_run) == (detail, message, message is None)
+
+
+async def test_an_explanation_does_not_tell_the_secrets_that_the_call_read() -> None:
+    def function(ctx: ToolContext) -> None:
+        raise LookupError(ctx.secret("TOKEN"))
+
+    found = await failure(tool(function, on_error=say_more))
+    assert (found.detail, found.message) == ("LookupError: …", "Ask again: …")
+
+
+async def test_an_exit_is_not_explained() -> None:
+    found = await failure(tool(raising(SystemExit(3)), on_error=say_more))
+    assert (found.detail, found.message) == ("SystemExit: 3", None)
+
+
+async def test_a_project_can_replace_the_function_that_explains_errors() -> None:
+    host = PluginHost(collect([tool(raising(LookupError("gone")), on_error=say_more)]))
+    [spec] = host.specs
+    own = spec.model_copy(update={"on_error": "return_error"})
+    found = await host.invoke(replace(invocation(host, spec.name), tool=own))
+    assert found == Failed(FailureKind.ERROR, "LookupError: gone")
+
+
 async def test_a_plugin_that_is_not_loaded_is_not_called() -> None:
     host = PluginHost(collect([]))
     found = await host.invoke(invocation(host, "gone"))

@@ -6,12 +6,14 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runward.domain.registry.tools import ToolSpec
 from runward.tools.plugin.declarations import Options
 from runward.tools.plugin.loader import load_plugins
+from runward.tools.testing import run_tool
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to/plugins.md").read_text("utf-8")
@@ -26,6 +28,7 @@ EXPECTED = [
     ["shop.no_cards", "shop.cached"],
     ["greet"],
     ["plain", "other", "again"],
+    ["order_status"],
     ["stock"],
 ]
 
@@ -48,6 +51,14 @@ def test_an_example_can_be_loaded_and_holds(folder: Path, number: int) -> None:
     (folder / f"plugins_md_{number}.py").write_text(BLOCKS[number], "utf-8")
     loaded = load_plugins([f"plugins_md_{number}"])
     assert [*loaded.tools, *loaded.guardrails, *loaded.hooks] == EXPECTED[number]
+
+
+async def test_the_on_error_function_that_is_shown_explains_an_error() -> None:
+    names: dict[str, Any] = {}
+    exec(next(block for block in BLOCKS if "on_error" in block), names)
+    result = await run_tool(names["order_status"], {"number": 7})
+    assert result.error == "LookupError: 7"
+    assert f"`{result.message}`" in REFERENCE
 
 
 def test_every_option_is_documented() -> None:

@@ -147,6 +147,17 @@ async def test_a_process_that_ends_badly_is_a_failure(how: str) -> None:
     assert detail in found.detail
 
 
+async def test_the_process_explains_its_own_error() -> None:
+    host = PluginHost(collect([samples.refuse]))
+    call = invocation(host, "refuse", arguments={"reason": "sold out"})
+    assert await host.invoke(call) == Failed(
+        FailureKind.ERROR, "LookupError: sold out", message="Try another order: sold out."
+    )
+    call = invocation(host, "refuse", arguments={"reason": "forbidden"})
+    fails = Failed(FailureKind.ERROR, "PermissionError: forbidden", fails_run=True)
+    assert await host.invoke(call) == fails
+
+
 async def test_a_call_does_not_wait_for_a_daemon_that_it_left(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     host = PluginHost(collect([samples.leave_daemon]))

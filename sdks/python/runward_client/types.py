@@ -671,6 +671,13 @@ class FailedResolution(TypedDict):
     """Error message that the model reads."""
 
 
+class FailureFunction(TypedDict):
+    """A plugin function that returns the message for the model, or raises an exception to fail
+    the run. Only the code of a plugin can set it."""
+    callable: str
+    """Path of the plugin's function, as `package.module:function`."""
+
+
 class FailureMessage(TypedDict):
     """A custom message for the model that replaces the built-in one."""
     message: str
@@ -735,8 +742,8 @@ class FunctionTool(TypedDict):
     `return_error`."""
     on_error: NotRequired[FailureMode | FailureMessageInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads the `message` of the object. Default:
-    `return_error`."""
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin. Default: `return_error`."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown. Default: false."""
@@ -1531,8 +1538,8 @@ class NestedFunctionTool(TypedDict):
     `return_error`."""
     on_error: NotRequired[FailureMode | FailureMessageInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads the `message` of the object. Default:
-    `return_error`."""
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin. Default: `return_error`."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown. Default: false."""
@@ -1639,9 +1646,10 @@ class NewTool(TypedDict):
     on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads the `message` of the object."""
-    on_error: FailureMode | FailureMessage
+    on_error: FailureMode | FailureMessage | FailureFunction
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads the `message` of the object."""
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown."""
@@ -2225,8 +2233,8 @@ class RegisterTool(TypedDict):
     `return_error`."""
     on_error: NotRequired[FailureMode | FailureMessageInput]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads the `message` of the object. Default:
-    `return_error`."""
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin. Default: `return_error`."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown. Default: false."""
@@ -4047,9 +4055,10 @@ class Tool(TypedDict):
     on_timeout: FailureMode | FailureMessage
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
     run fails. An object: the model reads the `message` of the object."""
-    on_error: FailureMode | FailureMessage
+    on_error: FailureMode | FailureMessage | FailureFunction
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads the `message` of the object."""
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin."""
     idempotent: bool
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown."""
@@ -4821,7 +4830,8 @@ class UpdateTool(TypedDict):
     run fails. An object: the model reads the `message` of the object."""
     on_error: NotRequired[FailureMode | FailureMessageInput | None]
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
-    run fails. An object: the model reads the `message` of the object."""
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin."""
     idempotent: NotRequired[bool]
     """Whether the tool may safely receive the same call more than once. If true, Runward can
     send a call again when its outcome is unknown."""

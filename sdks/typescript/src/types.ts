@@ -2668,6 +2668,14 @@ export interface components {
             /** @description Error message that the model reads. */
             message: string;
         };
+        /**
+         * @description A plugin function that returns the message for the model, or raises an exception to fail the
+         *     run. Only the code of a plugin can set it.
+         */
+        FailureFunction: {
+            /** @description Path of the plugin's function, as `package.module:function`. */
+            callable: string;
+        };
         /** @description A custom message for the model that replaces the built-in one. */
         FailureMessage: {
             /** @description Message that the model reads. */
@@ -2774,7 +2782,8 @@ export interface components {
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin. Default: `return_error`.
              * @default return_error
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
@@ -4036,7 +4045,8 @@ export interface components {
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin. Default: `return_error`.
              * @default return_error
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
@@ -4298,10 +4308,11 @@ export interface components {
             on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads the `message` of the object.
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin.
              * @default return_error
              */
-            on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
+            on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"] | components["schemas"]["FailureFunction"];
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
              *     call again when its outcome is unknown.
@@ -5324,7 +5335,8 @@ export interface components {
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin. Default: `return_error`.
              * @default return_error
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
@@ -8155,10 +8167,11 @@ export interface components {
             on_timeout: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads the `message` of the object.
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin.
              * @default return_error
              */
-            on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
+            on_error: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"] | components["schemas"]["FailureFunction"];
             /**
              * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
              *     call again when its outcome is unknown.
@@ -9404,7 +9417,8 @@ export interface components {
             on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
             /**
              * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-             *     fails. An object: the model reads the `message` of the object.
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin.
              */
             on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
             /**
@@ -9984,6 +9998,7 @@ export type EventList = components['schemas']['EventList'];
 export type EventStream = components['schemas']['EventStream'];
 export type ExecutorKind = components['schemas']['ExecutorKind'];
 export type FailedResolution = components['schemas']['FailedResolution'];
+export type FailureFunction = components['schemas']['FailureFunction'];
 export type FailureMessage = components['schemas']['FailureMessage'];
 export type FailureMessageInput = components['schemas']['FailureMessageInput'];
 export type FailureMode = components['schemas']['FailureMode'];

@@ -28,6 +28,7 @@ from runward.domain.registry.provider_tools import (
 from runward.domain.registry.tools import (
     CallableRule,
     ExecutorKind,
+    FailureFunction,
     HeaderValue,
     HostedTool,
     SecretReference,
@@ -67,6 +68,10 @@ OVERRIDABLE_FIELDS: Final = frozenset(
 or server defines all other fields."""
 
 
+_CODE_TYPES: Final = (CallableRule, FailureFunction)
+"""The types of fields that refer to a function of a plugin."""
+
+
 def _reject_code_types(value: Any) -> Any:
     if value == "plugin":
         raise ValueError(
@@ -83,8 +88,8 @@ def _convert_field(name: str, field: FieldInfo) -> Any:
     """Return a field of a request, without the types that only code can use."""
     changed = copy(field)
     annotation: Any = field.annotation
-    if name in ("approval", "enabled"):
-        kinds = tuple(one for one in get_args(annotation) if one is not CallableRule)
+    if name in ("approval", "enabled", "on_error"):
+        kinds = tuple(one for one in get_args(annotation) if one not in _CODE_TYPES)
         annotation = Union[kinds]  # noqa: UP007  # of a tuple
     elif name == "headers":
         annotation = dict[str, str | SecretReference]

@@ -120,7 +120,16 @@ class FailureMessage(Frozen):
     """Message that the model reads."""
 
 
+class FailureFunction(Frozen):
+    """A plugin function that returns the message for the model, or raises an exception to fail the
+    run. Only the code of a plugin can set it."""
+
+    callable: Annotated[str, Field(min_length=1, max_length=256)]
+    """Path of the plugin's function, as `package.module:function`."""
+
+
 OnFailure: TypeAlias = Literal["return_error", "fail_run"] | FailureMessage
+OnError: TypeAlias = OnFailure | FailureFunction
 UnknownOutcomeMode: TypeAlias = Literal["return_error", "ask", "fail_run"]
 ApprovalRule: TypeAlias = Literal["never", "always"] | CelRule | CallableRule
 Enabled: TypeAlias = bool | CelRule | CallableRule
@@ -197,9 +206,10 @@ class ToolSpec(Frozen):
     on_timeout: OnFailure = "return_error"
     """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
     fails. An object: the model reads the `message` of the object."""
-    on_error: OnFailure = "return_error"
+    on_error: OnError = "return_error"
     """What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
-    fails. An object: the model reads the `message` of the object."""
+    fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+    function of the plugin."""
     idempotent: bool = False
     """Whether the tool may safely receive the same call more than once. If true, Runward can send a
     call again when its outcome is unknown."""

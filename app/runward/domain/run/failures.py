@@ -5,7 +5,13 @@ from typing import assert_never
 
 from runward.domain.events.values import CallReason
 from runward.domain.registry.guards import Fail, Reject
-from runward.domain.registry.tools import RETRYABLE_STATUSES, FailureMessage, OnFailure, ToolSpec
+from runward.domain.registry.tools import (
+    RETRYABLE_STATUSES,
+    FailureFunction,
+    FailureMessage,
+    OnError,
+    ToolSpec,
+)
 from runward.domain.run import texts
 from runward.domain.run.bounds import truncate
 from runward.domain.run.outcomes import Failed, FailureKind
@@ -70,7 +76,9 @@ def classify_failure(spec: ToolSpec, call: Call, failed: Failed) -> Result | Awa
             result = Result(CallOutcome.FAILED, truncate(text, 4096)[0], CallReason.TOOL_ERROR)
         case _:
             assert_never(failed.reason)
-    return apply_failure_mode(spec.on_error, replace(result, detail=failed.detail))
+    return apply_failure_mode(
+        spec.on_error, replace(result, detail=failed.detail, fails_run=failed.fails_run)
+    )
 
 
 def make_guardrail_failure(verdict: Reject | Fail) -> Failed:
@@ -119,9 +127,11 @@ def classify_unknown_outcome(spec: ToolSpec, detail: str) -> Result | AwaitResol
             assert_never(spec.on_unknown)
 
 
-def apply_failure_mode(mode: OnFailure, result: Result) -> Result:
+def apply_failure_mode(mode: OnError, result: Result) -> Result:
+    """Return the result as the tool's setting defines it. The executor of plugins has already
+    called a `FailureFunction`."""
     match mode:
-        case "return_error":
+        case "return_error" | FailureFunction():
             return result
         case "fail_run":
             return replace(result, fails_run=True)

@@ -49,7 +49,7 @@ class Failed:
     permanent: bool = False
     """Whether a retry cannot succeed, for example because the address is forbidden."""
     fails_run: bool = False
-    """Whether a guardrail decided that the run must fail."""
+    """Whether a guardrail or the tool's `on_error` function decided that the run must fail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ goes to standard error. If the input ends, the service has ended, and the proces
 
 import asyncio
 import importlib
+import inspect
 import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import IO, Any, Final
 
 import structlog
@@ -27,7 +29,7 @@ from runward.tools.plugin.function_call import (
     describe_error,
     run_function,
 )
-from runward.tools.plugin.tool import binder_of, find_tool
+from runward.tools.plugin.tool import find_tool, load_functions
 
 _OUT, _IN = 1, 0
 _CRITICAL: Final = 50
@@ -79,16 +81,25 @@ async def _answer(request: Any, lines: _Lines) -> Outcome:
     reference: str = request["reference"]
     try:
         importlib.import_module(reference.partition(":")[0])
-        begin = binder_of(find_tool(reference))
+        begin, on_error = load_functions(find_tool(reference))
     except Exception as error:  # the plugin's module can raise anything
         detail = f"{reference} cannot be imported: {describe_error(error)}"
         return Failed(FailureKind.NOT_SENT, detail, permanent=True)
     try:
         return await run_function(
-            _serve_call(begin, lines), call_directly, ctx, request["arguments"]
+            _serve_call(begin, lines),
+            call_directly,
+            ctx,
+            request["arguments"],
+            partial(_explain, on_error) if on_error and request["explains"] else None,
         )
     except asyncio.CancelledError:  # the service cancels a call by ending the process
         return Failed(FailureKind.ERROR, NOT_CANCELLED)
+
+
+async def _explain(on_error: Callable[..., Any], error: Exception) -> Any:
+    text = on_error(error)
+    return await text if inspect.isawaitable(text) else text
 
 
 def _serve_call(begin: BindArguments, lines: _Lines) -> BindArguments:

@@ -47,6 +47,10 @@ DeclaredGuards: TypeAlias = Callable[
 Hooks: TypeAlias = Callable[[GuardContext, JsonObject], Instead | Awaitable[Instead | None] | None]
 
 
+ExplainsError: TypeAlias = Callable[[Exception], str | Awaitable[str]]
+"""Returns the text for the model, or raises an exception to fail the run."""
+
+
 class Options(TypedDict, total=False):
     """A tool's settings in code. Durations are in seconds. Projects can override it for themselves.
     `docs/reference/plugin-api.md` describes each option."""
@@ -57,7 +61,7 @@ class Options(TypedDict, total=False):
     enabled: bool | CelRule | Mapping[str, str] | AsksEnabled
     timeout_seconds: float
     on_timeout: OnFailure | Mapping[str, str]
-    on_error: OnFailure | Mapping[str, str]
+    on_error: OnFailure | Mapping[str, str] | ExplainsError
     idempotent: bool
     on_unknown: UnknownOutcomeMode
     retry: Retry | Mapping[str, Any]

@@ -5,6 +5,7 @@ import inspect
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -38,15 +39,23 @@ FunctionRun: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Makes the call on the loop or on a thread."""
 
 
+ExplainError: TypeAlias = Callable[[Exception], Awaitable[Any]]
+"""Calls the tool's `on_error` function."""
+
+
 class LeaseGoneError(Exception):
     """Another worker holds the lease of the run."""
 
 
 async def run_function(
-    begin: BindArguments, run: FunctionRun, ctx: ToolContext, arguments: JsonObject
+    begin: BindArguments,
+    run: FunctionRun,
+    ctx: ToolContext,
+    arguments: JsonObject,
+    explain: ExplainError | None = None,
 ) -> Outcome:
     """Run the function and return its outcome. Every exception except a cancellation becomes an
-    outcome, including `sys.exit()`."""
+    outcome, including `sys.exit()`. `explain`: None if the tool has no `on_error` function."""
     try:
         call = begin(ctx, arguments)
     except (ValidationError, ArgumentsError) as error:
@@ -71,7 +80,27 @@ async def run_function(
             error=type(error).__name__,
             at=raised_at(error),
         )
-        return failure_of(error, ctx)
+        return await _explain_failure(error, ctx, explain)
+
+
+async def _explain_failure(
+    error: BaseException, ctx: ToolContext, explain: ExplainError | None
+) -> Failed:
+    """Return the outcome of the function's exception, with the text of the tool's `on_error`
+    function. If this function raises an exception, the run fails."""
+    failed = failure_of(error, ctx)
+    if explain is None or not isinstance(error, Exception):
+        return failed
+    try:
+        text = await explain(error)
+        if not isinstance(text, str):
+            raise TypeError(f"the function returned {type(text).__name__} instead of a text")
+    except Exception as raised:
+        detail = failed.detail
+        if raised is not error:
+            detail = f"on_error raised {describe_error(raised)} for {detail}"
+        return replace(failed, detail=without_secrets(detail, ctx)[:MAX_DETAIL], fails_run=True)
+    return replace(failed, message=without_secrets(clean_text(text), ctx)[:MAX_MESSAGE])
 
 
 async def call_directly(call: Callable[[], Any]) -> Any:

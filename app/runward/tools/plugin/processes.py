@@ -46,11 +46,13 @@ class Processes:
         facts: CallFacts,
         arguments: JsonObject,
         *,
+        explains: bool,
         secrets: Mapping[str, str],
         report: Report,
         may_send: Callable[[], Awaitable[bool]],
     ) -> Outcome:
-        """Run a call. `reference` is `package.module:name`. If it is cancelled, the process and its
+        """Run a call. `reference` is `package.module:name`. `explains`: whether to call the tool's
+        `on_error` function. If the call is cancelled, the process and its
         children are killed."""
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
@@ -67,6 +69,7 @@ class Processes:
                     "reference": reference,
                     "facts": asdict(facts),
                     "arguments": arguments,
+                    "explains": explains,
                     "secrets": dict(secrets),
                 }
                 if not await may_send():

@@ -6,6 +6,7 @@ import copy
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 import structlog
@@ -50,8 +51,8 @@ from runward.tools.plugin.tool import PluginTool
 log = structlog.get_logger()
 
 RULE_SECONDS: Final = 5.0
-"""Time limit in seconds for a callable that decides whether a call requires approval or whether a
-tool is shown."""
+"""Time limit in seconds for a callable that decides whether a call requires approval, whether a
+tool is shown, or what the model reads about an error."""
 RULE_THREADS: Final = 32
 """Threads for deciding callables, guardrails and hooks, so that busy tools do not delay them."""
 
@@ -91,18 +92,22 @@ class PluginHost:
         facts = _facts(call)
         report = _on_this_loop(call.report)
         ctx = ToolContext(facts, secrets=self._secrets, report=report)
+        explains = tool.on_error is not None and call.tool.on_error == tool.spec.on_error
         busy = [tool.isolation == "thread" and not tool.on_loop]
         if tool.isolation == "process":
             work = self._processes.run(
                 tool.reference,
                 facts,
                 call.arguments,
+                explains=explains,
                 secrets=self._secrets,
                 report=report,
                 may_send=call.may_send,
             )
         else:
-            work = run_function(tool.bind, self._runner(tool, call, busy), ctx, call.arguments)
+            run = self._runner(tool, call, busy)
+            explain = partial(self._explain, tool.on_error) if explains else None
+            work = run_function(tool.bind, run, ctx, call.arguments, explain)
         outcome = await limit_time(work, ctx, seconds=call.seconds, tool_name=tool.spec.name)
         if busy[0] and isinstance(outcome, Failed) and outcome.reason is FailureKind.TIMEOUT:
             detail = (
@@ -163,6 +168,11 @@ class PluginHost:
     def close(self) -> None:
         """End the processes. Threads are daemons and are not waited for."""
         self._processes.close()
+
+    async def _explain(self, on_error: Callable[..., Any] | None, error: Exception) -> Any:
+        assert on_error is not None
+        async with asyncio.timeout(RULE_SECONDS):
+            return await self._call(on_error, error)
 
     def _runner(self, tool: PluginTool, call: Invocation, busy: list[bool]) -> FunctionRun:
         """Return a runner for the tool. `busy[0]` becomes False when a thread is free."""

@@ -12,7 +12,14 @@ from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.guards import ToolGuardrailStage
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.rules import RuleError, compile_rule
-from runward.domain.registry.tools import CallableRule, CelRule, ExecutorKind, ToolSpec, is_reserved
+from runward.domain.registry.tools import (
+    CallableRule,
+    CelRule,
+    ExecutorKind,
+    FailureFunction,
+    ToolSpec,
+    is_reserved,
+)
 from runward.domain.schema.validator import check_schema
 from runward.tools.plugin.context import PluginError, ToolContext, jsonable
 from runward.tools.plugin.declarations import BaseTool, FunctionTool, Isolation, Options
@@ -22,7 +29,7 @@ from runward.tools.plugin.function import name_of, read_signature, return_schema
 TOOL_STAGES: Final = get_args(ToolGuardrailStage)
 _PLUGIN_OPTIONS: Final = frozenset({"isolation", "docstring", "output_schema"})
 _NOT_OF_PLUGINS: Final = frozenset({"url", "agent", "output", "headers", "code", "mcp", "hosted"})
-_CALLABLE: Final = {"approval": 2, "enabled": 1}
+_CALLABLE: Final = {"approval": 2, "enabled": 1, "on_error": 1}
 """Options that can be functions, and the number of their arguments."""
 _CHOICES: Final = {"isolation": ("thread", "process"), "implements": tuple(EXECUTORS)} | {
     "docstring": ("auto", "google", "numpy", "sphinx", "off")
@@ -32,9 +39,9 @@ _CHOICES: Final = {"isolation": ("thread", "process"), "implements": tuple(EXECU
 @dataclass(frozen=True, slots=True)
 class PluginTool:
     """One tool of a plugin. `bind` binds arguments and returns a callable that makes the call; it
-    raises ValidationError or ArgumentsError. `on_loop`: the call is a coroutine. `approval` and
-    `enabled` are the author's callables. `reference` is the name under which another process
-    imports the function."""
+    raises ValidationError or ArgumentsError. `on_loop`: the call is a coroutine. `approval`,
+    `enabled` and `on_error` are the author's callables. `reference` is the name under which another
+    process imports the function."""
 
     spec: ToolSpec
     bind: Callable[[ToolContext, JsonObject], Callable[[], Any]]
@@ -43,6 +50,7 @@ class PluginTool:
     reference: str
     approval: Callable[..., Any] | None
     enabled: Callable[..., Any] | None
+    on_error: Callable[..., Any] | None
 
 
 def make_tool(item: Any) -> PluginTool:
@@ -59,14 +67,20 @@ def make_tool(item: Any) -> PluginTool:
     raise PluginError(f"{item!r:.200} is not a tool, because it is not a function or a BaseTool")
 
 
-def binder_of(item: Any) -> Callable[[ToolContext, JsonObject], Callable[[], Any]]:
-    """Return the `bind` of an item that was already checked, without building its schema."""
+def load_functions(
+    item: Any,
+) -> tuple[Callable[[ToolContext, JsonObject], Callable[[], Any]], Callable[..., Any] | None]:
+    """Return the `bind` and the `on_error` of an item that was already checked, without building
+    its schema."""
     if isinstance(item, type):
         item = item()
     if isinstance(item, BaseTool):
-        return _binder(item)
-    function = item.function if isinstance(item, FunctionTool) else item
-    return read_signature(function, ParsedDocstring()).call
+        return _binder(item), _find_callable(item.options, "on_error")
+    if not isinstance(item, FunctionTool):
+        return read_signature(item, ParsedDocstring()).call, None
+    declared = cast("FunctionTool[..., Any]", item)
+    bind = read_signature(declared.function, ParsedDocstring()).call
+    return bind, _find_callable(declared.options, "on_error")
 
 
 def find_tool(reference: str) -> Any:
@@ -143,16 +157,21 @@ def _tool(
     isolation = options.get("isolation", "thread")
     if isolation == "process":
         _check_reachable(where)
-    approval, enabled = options.get("approval"), options.get("enabled")
     return PluginTool(
         spec=spec,
         bind=bind,
         on_loop=inspect.iscoroutinefunction(function),
         isolation=isolation,
         reference=where,
-        approval=approval if callable(approval) else None,
-        enabled=enabled if callable(enabled) else None,
+        approval=_find_callable(options, "approval"),
+        enabled=_find_callable(options, "enabled"),
+        on_error=_find_callable(options, "on_error"),
     )
+
+
+def _find_callable(options: Options, key: str) -> Callable[..., Any] | None:
+    value = options.get(key)
+    return cast(Callable[..., Any], value) if callable(value) else None
 
 
 def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
@@ -213,7 +232,8 @@ def _named(where: str, key: str, value: Any) -> Any:
     if isinstance(value, type):
         raise PluginError(f"{where}: {key} must be a function, not the class {value.__name__}")
     check_callable(where, key, value, _CALLABLE[key])
-    return CallableRule(callable=name_of(value)[:256])
+    kind = FailureFunction if key == "on_error" else CallableRule
+    return kind(callable=name_of(value)[:256])
 
 
 def check_callable(where: str, option: str, function: Callable[..., Any], count: int) -> None:
