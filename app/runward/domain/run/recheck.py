@@ -36,12 +36,13 @@ def recheck(
     mint: Callable[[], UUID],
     former_tool: CompiledTool | None = None,
 ) -> RunState:
-    """Check a call before its start. `current_tools`: the current versions of the enabled tools.
+    """Check a call before its start, and return the new state of the run. `current_tools`: the
+    current versions of the enabled tools.
 
-    If nothing changed, return the call unchanged. If its tool is gone, the call gets a result. If
-    its approval no longer matches, or the tool's approval rule became stricter, request a new
-    approval. `former_tool`: the version that the model saw. Its settings apply if the tool is gone
-    and an attempt may have taken effect.
+    If nothing changed, the state is returned unchanged. If the tool is gone, the call gets a
+    result. If the approval no longer matches, or the tool's approval rule became stricter, a new
+    approval is requested. `former_tool`: the version that the model saw. Its settings apply if the
+    tool is gone and an attempt may have taken effect.
     """
     tool = current_tools.get(call.tool)
     if tool is None and call.attempt > 0:

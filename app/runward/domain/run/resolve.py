@@ -237,7 +237,7 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
 
 
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
-    """Store the client's result until the loop passes it to guardrails and hooks."""
+    """Store a result until the loop passes it to guardrails and hooks."""
     changes.put_call(replace(call, received=answer.model_dump(mode="json")))
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 

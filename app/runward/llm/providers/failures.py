@@ -134,7 +134,7 @@ def _message(body: object) -> str:
 def remaining_tokens(message: str) -> int | None:
     """Return the number of output tokens for which there is space. It is read from Anthropic's
     error: "input length and `max_tokens` exceed context limit: 190000 + 64000 > 200000". Returns
-    None for other errors."""
+    None for other errors, and if there is no space."""
     if (found := _NO_ROOM.search(message)) is None:
         return None
     room = int(found[2]) - int(found[1])
