@@ -100,7 +100,11 @@ RUNS: tuple[Bad, ...] = (
     run("input of nothing", "input", input=[]),
     run("1001 messages", "input", input=[{"role": "user", "content": "x"}] * 1001),
     run("an unknown role", "input.0.role", input=[{"role": "root", "content": "x"}]),
-    run("a tool's role", "input.0.role", input=[{"role": "tool", "content": "x"}]),
+    run(
+        "a result without a call",
+        "input.0.tool_call_id",
+        input=[{"role": "tool", "tool_call_id": "c1", "content": "x"}],
+    ),
     run("content of null", "input.0.content", input=[{"role": "user", "content": None}]),
     run("no model and no agent", "", model=None),
     run("model and agent", "", agent="clerk"),

@@ -164,7 +164,18 @@ def test_a_conversation_is_run_again_as_the_messages_that_it_was(
 ) -> None:
     said = [
         {"role": "user", "content": "My number is 7."},
-        {"role": "assistant", "content": "Noted."},
+        {
+            "role": "assistant",
+            "content": "I note it.",
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "note", "arguments": '{"number":7}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "noted"},
         {"role": "user", "content": "What is it?"},
     ]
     model = project.script(text("7."), text("Seven."))

@@ -60,6 +60,10 @@ def test_sessions(project: Project, tmp_path: Path) -> None:
             "Where is my order?",
             "And when will it come?",
         ]
+        imported = client.settle(page.http()["id"])
+        kinds = [item.get("role", item["type"]) for item in client.items(imported["id"])]
+        history = ["user", "tool_call", "tool_result", "assistant", "user"]
+        assert kinds == [*history, "assistant"]
         assert page.http()["state"] == {"order": {"id": "A-1017"}}
         fork = page.http()
         assert (fork["forked_from"], fork["name"]) == (last["session_id"], "What if")

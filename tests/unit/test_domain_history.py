@@ -93,11 +93,10 @@ def test_a_call_is_kept_with_one_result_or_not_at_all() -> None:
 
 @pytest.mark.parametrize("kind", ["sequential", "parallel", "loop"])
 def test_of_a_workflow_the_question_and_the_answer_are_kept(kind: AgentKind) -> None:
-    items = [system("s"), user("q"), call("c1"), result("c1"), model("inner")]
-    asked = (system("s"), user("q"))
-    assert select_history(items, "done", kind) == (*asked, model("done"))
-    assert select_history(items, {"a": [1]}, kind) == (*asked, model('{"a":[1]}'))
-    assert select_history(items, None, kind) == select_history(items, "", kind) == asked
+    asked = (system("s"), user("q"), call("c1"), result("c1"), user("and?"))
+    assert select_history(asked, "done", kind) == (*asked, model("done"))
+    assert select_history(asked, {"a": [1]}, kind) == (*asked, model('{"a":[1]}'))
+    assert select_history(asked, None, kind) == select_history(asked, "", kind) == asked
 
 
 # What a model is shown.

@@ -2,7 +2,8 @@
 that JSON."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import takewhile
 from typing import Any, Final
 
 from pydantic import JsonValue, TypeAdapter
@@ -29,7 +30,7 @@ from runward.domain.run.items import (
 from runward.domain.run.outcomes import InputRequest
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import Place
-from runward.domain.run.state import Call, CallOutcome, Result, RunState, Segment
+from runward.domain.run.state import Call, CallOutcome, Result, RunState, Segment, SegmentKind
 from runward.domain.run.team import continue_as
 from runward.store.postgres.columns import RowMapping, read_uuid
 from runward.store.postgres.tables import remembered_decisions, run_items, runs, tool_calls
@@ -115,7 +116,11 @@ def collect_session_items(
     """Return the items of a run that has ended with `output`, as later runs of the session read
     them. `refused`: the stage of a guardrail that ended it. In this case, `output` is the
     guardrail's message."""
-    items = build_conversation(remove_refused(state, refused))
+    read = remove_refused(state, refused)
+    if read.config.kind != "llm":  # Its own calls are child runs. Calls in its input are history.
+        asked = takewhile(lambda segment: segment.kind is SegmentKind.INPUT, read.segments)
+        read = replace(read, segments=tuple(asked))
+    items = build_conversation(read)
     kept = select_history(items, None if refused == "run_input" else output, state.config.kind)
     if refused == "run_output" and state.config.kind == "llm" and isinstance(output, str):
         kept = (*kept, Message("assistant", output))

@@ -1032,6 +1032,28 @@ class IncompleteDetails(TypedDict):
     """Description of the limit, for people."""
 
 
+class InputAssistantMessage(TypedDict):
+    """A message of the assistant: the response of a model, with its tool calls. It must have
+    `content`, `refusal` or `tool_calls`."""
+    role: Literal['assistant']
+    """Always `assistant`."""
+    content: NotRequired[str | list[InputAssistantPart] | None]
+    """Content of the message: a string, or a list of parts. Null: the message has no content."""
+    refusal: NotRequired[str | None]
+    """Refusal of the model. Null: the model did not refuse."""
+    tool_calls: NotRequired[list[InputToolCall] | None]
+    """Tool calls of the response. Each call needs a result, which is a later message of the role
+    `tool`. Null: no tool calls."""
+    name: NotRequired[str | None]
+    """Name of the author. Accepted but ignored."""
+    annotations: NotRequired[list[JsonValue] | None]
+    """Annotations of the text. Accepted but ignored."""
+    audio: NotRequired[None]
+    """Always null. Accepted because OpenAI's SDKs send it."""
+    function_call: NotRequired[None]
+    """Always null. Accepted because OpenAI's SDKs send it."""
+
+
 class InputFile(TypedDict):
     """A file, as a URL or as base64 data."""
     url: NotRequired[str | None]
@@ -1047,6 +1069,14 @@ class InputFile(TypedDict):
     """File name that the model sees."""
 
 
+class InputFunction(TypedDict):
+    """The function of an earlier tool call, in OpenAI's format."""
+    name: str
+    """Name of the function. It does not need to be the name of a tool of the run."""
+    arguments: str
+    """Arguments of the call: a JSON object as text. An empty text means no arguments."""
+
+
 class InputImage(TypedDict):
     """An image, as a URL or as base64 data."""
     url: NotRequired[str | None]
@@ -1060,12 +1090,30 @@ class InputImage(TypedDict):
     """Always `image`."""
 
 
-class InputMessage(TypedDict):
-    """A message of the conversation."""
-    role: MessageRole
-    """Role of the author of the message."""
-    content: str | list[InputPart]
-    """Content of the message: a string, or a list of text, image, and file parts."""
+class InputImagePart(TypedDict):
+    """An image, in the format of OpenAI's Responses API."""
+    type: Literal['input_image']
+    """Always `input_image`."""
+    image_url: str
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    detail: NotRequired[ImageDetail | None]
+    """Level of detail of the image. Accepted but ignored."""
+
+
+class InputImageUrl(TypedDict):
+    """The address of an image, in OpenAI's format."""
+    url: str
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    detail: NotRequired[ImageDetail | None]
+    """Level of detail of the image. Accepted but ignored."""
+
+
+class InputImageUrlPart(TypedDict):
+    """An image, in the format of OpenAI's Chat Completions API."""
+    type: Literal['image_url']
+    """Always `image_url`."""
+    image_url: InputImageUrl
+    """Address of the image."""
 
 
 class InputReceivedData(TypedDict):
@@ -1093,12 +1141,53 @@ class InputReceivedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
+class InputRefusal(TypedDict):
+    """A refusal of the model, in OpenAI's format."""
+    type: Literal['refusal']
+    """Always `refusal`."""
+    refusal: str
+    """Text of the refusal."""
+
+
 class InputText(TypedDict):
     """A text part of a message."""
-    type: Literal['text']
-    """Always `text`."""
+    type: InputTextType
+    """Kind of the part. `input_text` has the same meaning as `text`."""
     text: str
     """Text of the part."""
+
+
+class InputToolCall(TypedDict):
+    """An earlier tool call, in the format of OpenAI's Chat Completions API. Runward does not run
+    it."""
+    id: str
+    """ID of the tool call. A later message of the role `tool` contains its result."""
+    type: NotRequired[Literal['function']]
+    """Always `function`."""
+    function: InputFunction
+    """Function that the model called."""
+
+
+class InputToolMessage(TypedDict):
+    """The result of an earlier tool call, in the format of OpenAI's Chat Completions API."""
+    role: Literal['tool']
+    """Always `tool`."""
+    tool_call_id: str
+    """ID of the tool call that the result belongs to."""
+    content: str | list[InputPart]
+    """Result of the tool call: a string, or a list of text, image, and file parts."""
+    name: NotRequired[str | None]
+    """Name of the function. Accepted but ignored."""
+
+
+class InputUserMessage(TypedDict):
+    """A message of a user or of the system."""
+    role: InputUserRole
+    """Role of the author of the message. `developer` has the same meaning as `system`."""
+    content: str | list[InputPart]
+    """Content of the message: a string, or a list of text, image, and file parts."""
+    name: NotRequired[str | None]
+    """Name of the author. Accepted but ignored."""
 
 
 class ItemFile(TypedDict):
@@ -3295,9 +3384,9 @@ class RunCompletedEvent(TypedDict):
 
 class RunConfig(TypedDict):
     """The input and the configuration that a run was started with."""
-    input: list[MessageItem]
-    """Messages that the run was started with. For a continued run, only the messages that the
-    client added."""
+    input: list[Item]
+    """Items that the run was started with: messages, and earlier tool calls with their results.
+    For a continued run, only the items that the client added."""
     instructions: str
     """Instructions that the model reads before the input."""
     tools: list[str]
@@ -3859,7 +3948,8 @@ class StartMcpLogin(TypedDict):
 class StartRun(TypedDict):
     """A run to start: either with a registered `agent`, or with a `model` and its configuration."""
     input: Input
-    """Input of the run: a string, or the messages of a conversation."""
+    """Input of the run: a string, or a chat history in the format of OpenAI's Chat Completions
+    API. Runward does not run the tool calls of a history."""
     agent: NotRequired[str | None]
     """Name of a registered agent. If `agent` is set, the request must not set fields that
     configure an agent, such as `model` or `tools`. Null: the request itself contains the
@@ -5393,11 +5483,27 @@ tool call. Later versions may add values."""
 HostedToolKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp']"
 """Kind of tool that model providers run. Later versions may add values."""
 
+ImageDetail: TypeAlias = "Literal['auto', 'low', 'high']"
+"""Level of detail of an image, in OpenAI's format."""
+
 Input: TypeAlias = 'str | list[InputMessage]'
 """A string, or the messages of a conversation."""
 
-InputPart: TypeAlias = 'InputText | InputImage | InputFile'
+InputAssistantPart: TypeAlias = 'InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart | InputRefusal'
+"""A part of a message of the assistant: text, an image, a file, or a refusal."""
+
+InputMessage: TypeAlias = 'InputUserMessage | InputAssistantMessage | InputToolMessage'
+"""A message of a conversation, in the format of OpenAI's Chat Completions API."""
+
+InputPart: TypeAlias = 'InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart'
 """A part of a message: text, an image, or a file."""
+
+InputTextType: TypeAlias = "Literal['text', 'input_text']"
+"""Kind of a text part. `input_text` has the same meaning as `text`."""
+
+InputUserRole: TypeAlias = "Literal['user', 'system', 'developer']"
+"""Role of the author of a message that no model wrote. `developer` has the same meaning as
+`system`."""
 
 Item: TypeAlias = 'MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

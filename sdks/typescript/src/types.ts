@@ -3226,6 +3226,11 @@ export interface components {
          * @enum {string}
          */
         HostedToolKind: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "mcp";
+        /**
+         * @description Level of detail of an image, in OpenAI's format.
+         * @enum {string}
+         */
+        ImageDetail: "auto" | "low" | "high";
         /** @description The limit that ended a run. */
         IncompleteDetails: {
             /**
@@ -3238,6 +3243,36 @@ export interface components {
         };
         /** @description A string, or the messages of a conversation. */
         Input: string | components["schemas"]["InputMessage"][];
+        /**
+         * @description A message of the assistant: the response of a model, with its tool calls. It must have
+         *     `content`, `refusal` or `tool_calls`.
+         */
+        InputAssistantMessage: {
+            /**
+             * @description Always `assistant`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            role: "assistant";
+            /** @description Content of the message: a string, or a list of parts. Null: the message has no content. */
+            content?: string | components["schemas"]["InputAssistantPart"][] | null;
+            /** @description Refusal of the model. Null: the model did not refuse. */
+            refusal?: string | null;
+            /**
+             * @description Tool calls of the response. Each call needs a result, which is a later message of the role
+             *     `tool`. Null: no tool calls.
+             */
+            tool_calls?: components["schemas"]["InputToolCall"][] | null;
+            /** @description Name of the author. Accepted but ignored. */
+            name?: string | null;
+            /** @description Annotations of the text. Accepted but ignored. */
+            annotations?: components["schemas"]["JsonValue"][] | null;
+            /** @description Always null. Accepted because OpenAI's SDKs send it. */
+            audio?: null;
+            /** @description Always null. Accepted because OpenAI's SDKs send it. */
+            function_call?: null;
+        };
+        /** @description A part of a message of the assistant: text, an image, a file, or a refusal. */
+        InputAssistantPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"] | components["schemas"]["InputImageUrlPart"] | components["schemas"]["InputImagePart"] | components["schemas"]["InputRefusal"];
         /** @description A file, as a URL or as base64 data. */
         InputFile: {
             /**
@@ -3257,6 +3292,13 @@ export interface components {
             /** @description File name that the model sees. */
             filename?: string | null;
         };
+        /** @description The function of an earlier tool call, in OpenAI's format. */
+        InputFunction: {
+            /** @description Name of the function. It does not need to be the name of a tool of the run. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. An empty text means no arguments. */
+            arguments: string;
+        };
         /** @description An image, as a URL or as base64 data. */
         InputImage: {
             /**
@@ -3274,15 +3316,39 @@ export interface components {
              */
             type: "image";
         };
-        /** @description A message of the conversation. */
-        InputMessage: {
-            /** @description Role of the author of the message. */
-            role: components["schemas"]["MessageRole"];
-            /** @description Content of the message: a string, or a list of text, image, and file parts. */
-            content: string | components["schemas"]["InputPart"][];
+        /** @description An image, in the format of OpenAI's Responses API. */
+        InputImagePart: {
+            /**
+             * @description Always `input_image`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "input_image";
+            /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
+            image_url: string;
+            /** @description Level of detail of the image. Accepted but ignored. */
+            detail?: components["schemas"]["ImageDetail"] | null;
         };
+        /** @description The address of an image, in OpenAI's format. */
+        InputImageUrl: {
+            /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
+            url: string;
+            /** @description Level of detail of the image. Accepted but ignored. */
+            detail?: components["schemas"]["ImageDetail"] | null;
+        };
+        /** @description An image, in the format of OpenAI's Chat Completions API. */
+        InputImageUrlPart: {
+            /**
+             * @description Always `image_url`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "image_url";
+            /** @description Address of the image. */
+            image_url: components["schemas"]["InputImageUrl"];
+        };
+        /** @description A message of a conversation, in the format of OpenAI's Chat Completions API. */
+        InputMessage: components["schemas"]["InputUserMessage"] | components["schemas"]["InputAssistantMessage"] | components["schemas"]["InputToolMessage"];
         /** @description A part of a message: text, an image, or a file. */
-        InputPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"];
+        InputPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"] | components["schemas"]["InputImageUrlPart"] | components["schemas"]["InputImagePart"];
         /** @description Data of an `input.received` event. */
         InputReceivedData: {
             /** @description Number of turns that the run has had so far. */
@@ -3314,16 +3380,78 @@ export interface components {
             /** @description Data of the event. Its fields depend on the event's type. */
             data: components["schemas"]["InputReceivedData"];
         };
+        /** @description A refusal of the model, in OpenAI's format. */
+        InputRefusal: {
+            /**
+             * @description Always `refusal`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "refusal";
+            /** @description Text of the refusal. */
+            refusal: string;
+        };
         /** @description A text part of a message. */
         InputText: {
             /**
-             * @description Always `text`. (enum property replaced by openapi-typescript)
+             * @description Kind of the part. `input_text` has the same meaning as `text`. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
-            type: "text";
+            type: "input_text" | "text";
             /** @description Text of the part. */
             text: string;
         };
+        /**
+         * @description Kind of a text part. `input_text` has the same meaning as `text`.
+         * @enum {string}
+         */
+        InputTextType: "text" | "input_text";
+        /**
+         * @description An earlier tool call, in the format of OpenAI's Chat Completions API. Runward does not run
+         *     it.
+         */
+        InputToolCall: {
+            /** @description ID of the tool call. A later message of the role `tool` contains its result. */
+            id: string;
+            /**
+             * @description Always `function`.
+             * @default function
+             * @constant
+             */
+            type?: "function";
+            /** @description Function that the model called. */
+            function: components["schemas"]["InputFunction"];
+        };
+        /** @description The result of an earlier tool call, in the format of OpenAI's Chat Completions API. */
+        InputToolMessage: {
+            /**
+             * @description Always `tool`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            role: "tool";
+            /** @description ID of the tool call that the result belongs to. */
+            tool_call_id: string;
+            /** @description Result of the tool call: a string, or a list of text, image, and file parts. */
+            content: string | components["schemas"]["InputPart"][];
+            /** @description Name of the function. Accepted but ignored. */
+            name?: string | null;
+        };
+        /** @description A message of a user or of the system. */
+        InputUserMessage: {
+            /**
+             * @description Role of the author of the message. `developer` has the same meaning as `system`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            role: "developer" | "system" | "user";
+            /** @description Content of the message: a string, or a list of text, image, and file parts. */
+            content: string | components["schemas"]["InputPart"][];
+            /** @description Name of the author. Accepted but ignored. */
+            name?: string | null;
+        };
+        /**
+         * @description Role of the author of a message that no model wrote. `developer` has the same meaning as `system`.
+         * @enum {string}
+         */
+        InputUserRole: "user" | "system" | "developer";
         /** @description An item of a conversation. Later versions may add types. Clients must ignore unknown types. */
         Item: components["schemas"]["MessageItem"] | components["schemas"]["ToolCallItem"] | components["schemas"]["ToolResultItem"] | components["schemas"]["ReasoningItem"] | components["schemas"]["HostedCallItem"];
         /** @description A file, as a URL or as base64 data. */
@@ -6887,10 +7015,10 @@ export interface components {
         /** @description The input and the configuration that a run was started with. */
         RunConfig: {
             /**
-             * @description Messages that the run was started with. For a continued run, only the messages that the
-             *     client added.
+             * @description Items that the run was started with: messages, and earlier tool calls with their results. For
+             *     a continued run, only the items that the client added.
              */
-            input: components["schemas"]["MessageItem"][];
+            input: components["schemas"]["Item"][];
             /** @description Instructions that the model reads before the input. */
             instructions: string;
             /** @description Names of the tools that the run may call. */
@@ -7788,7 +7916,10 @@ export interface components {
          *     }
          */
         StartRun: {
-            /** @description Input of the run: a string, or the messages of a conversation. */
+            /**
+             * @description Input of the run: a string, or a chat history in the format of OpenAI's Chat Completions API.
+             *     Runward does not run the tool calls of a history.
+             */
             input: components["schemas"]["Input"];
             /**
              * @description Name of a registered agent. If `agent` is set, the request must not set fields that configure
@@ -10030,15 +10161,28 @@ export type HostedCallItem = components['schemas']['HostedCallItem'];
 export type HostedTool = components['schemas']['HostedTool'];
 export type HostedToolInput = components['schemas']['HostedToolInput'];
 export type HostedToolKind = components['schemas']['HostedToolKind'];
+export type ImageDetail = components['schemas']['ImageDetail'];
 export type IncompleteDetails = components['schemas']['IncompleteDetails'];
 export type Input = components['schemas']['Input'];
+export type InputAssistantMessage = components['schemas']['InputAssistantMessage'];
+export type InputAssistantPart = components['schemas']['InputAssistantPart'];
 export type InputFile = components['schemas']['InputFile'];
+export type InputFunction = components['schemas']['InputFunction'];
 export type InputImage = components['schemas']['InputImage'];
+export type InputImagePart = components['schemas']['InputImagePart'];
+export type InputImageUrl = components['schemas']['InputImageUrl'];
+export type InputImageUrlPart = components['schemas']['InputImageUrlPart'];
 export type InputMessage = components['schemas']['InputMessage'];
 export type InputPart = components['schemas']['InputPart'];
 export type InputReceivedData = components['schemas']['InputReceivedData'];
 export type InputReceivedEvent = components['schemas']['InputReceivedEvent'];
+export type InputRefusal = components['schemas']['InputRefusal'];
 export type InputText = components['schemas']['InputText'];
+export type InputTextType = components['schemas']['InputTextType'];
+export type InputToolCall = components['schemas']['InputToolCall'];
+export type InputToolMessage = components['schemas']['InputToolMessage'];
+export type InputUserMessage = components['schemas']['InputUserMessage'];
+export type InputUserRole = components['schemas']['InputUserRole'];
 export type Item = components['schemas']['Item'];
 export type ItemFile = components['schemas']['ItemFile'];
 export type ItemImage = components['schemas']['ItemImage'];

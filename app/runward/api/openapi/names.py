@@ -8,14 +8,21 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import Field, TypeAdapter
 
 from runward.api.openapi.tidy import Json
-from runward.api.openapi.webhook_data import Item
 from runward.api.registry.function_tools import ToolDefinition
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
 from runward.api.responses.models import ResponseFormatJsonSchema, ResponseFormatText, ResponseTool
 from runward.api.responses.output_types import ItemStatus, ResponseOutputItem, ResponseOutputPart
 from runward.api.runs.call_models import RequiredAction
-from runward.api.runs.item_types import ItemPart
-from runward.api.runs.request_models import Input, InputPart
+from runward.api.runs.input_models import (
+    ImageDetail,
+    Input,
+    InputAssistantPart,
+    InputMessage,
+    InputPart,
+    InputTextType,
+    UserRole,
+)
+from runward.api.runs.item_types import Item, ItemPart
 from runward.domain.events.values import CallProgress, DecisionKind
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import (
@@ -91,6 +98,24 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         "Format of the model's output: text, or JSON that matches a schema.",
     ),
     "Input": (Input, "A string, or the messages of a conversation."),
+    "ImageDetail": (ImageDetail, "Level of detail of an image, in OpenAI's format."),
+    "InputTextType": (
+        InputTextType,
+        "Kind of a text part. `input_text` has the same meaning as `text`.",
+    ),
+    "InputUserRole": (
+        UserRole,
+        "Role of the author of a message that no model wrote. `developer` has the same meaning as "
+        "`system`.",
+    ),
+    "InputAssistantPart": (
+        InputAssistantPart,
+        "A part of a message of the assistant: text, an image, a file, or a refusal.",
+    ),
+    "InputMessage": (
+        InputMessage,
+        "A message of a conversation, in the format of OpenAI's Chat Completions API.",
+    ),
     "InputPart": (InputPart, "A part of a message: text, an image, or a file."),
     "Item": (Item, "An item of a conversation."),
     "ResponseInputItem": (ResponseInputItem, "An item of a conversation, in OpenAI's format."),

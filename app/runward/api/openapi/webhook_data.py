@@ -6,21 +6,9 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.runs.item_types import (
-    HostedCallItem,
-    ItemPart,
-    MessageItem,
-    ReasoningItem,
-    ToolCallItem,
-    ToolResultItem,
-)
+from runward.api.runs.item_types import Item, ItemPart
 from runward.domain.json import JsonObject, documented
 from runward.domain.registry.guards import HookPoint, Stage
-
-Item: TypeAlias = Annotated[
-    MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem,
-    Field(discriminator="type"),
-]
 
 
 @documented

@@ -10,7 +10,8 @@ from sqlalchemy.exc import DBAPIError
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.cancel import cancel
-from runward.api.runs.request_models import ContinueRun, build_messages
+from runward.api.runs.input_models import build_items
+from runward.api.runs.request_models import ContinueRun
 from runward.domain import errors as e
 from runward.domain.ids import RunId, SessionId
 from runward.domain.registry.scopes import Principal
@@ -168,7 +169,7 @@ async def accept_continuation(
 
     async def start() -> AcceptResult:
         async with storage.connect() as tx:
-            messages = () if body.input is None else build_messages(body.input)
+            messages = () if body.input is None else build_items(body.input)
             found = await continuation.prepare(
                 tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
             )

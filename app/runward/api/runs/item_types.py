@@ -145,6 +145,11 @@ class HostedCallItem(TypedDict):
     """The call in the provider's format, unchanged."""
 
 
+Item: TypeAlias = Annotated[
+    MessageItem | ToolCallItem | ToolResultItem | ReasoningItem | HostedCallItem,
+    Field(discriminator="type"),
+]
+
 ITEMS: Final[tuple[Any, ...]] = (
     MessageItem,
     ToolCallItem,

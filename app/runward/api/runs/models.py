@@ -21,7 +21,7 @@ from runward.api.runs.call_models import (
     RequiredAction,
     render_wait,
 )
-from runward.api.runs.item_types import MessageItem
+from runward.api.runs.item_types import Item
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.json import JsonObject
@@ -84,9 +84,9 @@ class IncompleteDetails(ResponseModel):
 class RunConfig(ResponseModel):
     """The input and the configuration that a run was started with."""
 
-    input: list[MessageItem]
-    """Messages that the run was started with. For a continued run, only the messages that the
-    client added."""
+    input: list[Item]
+    """Items that the run was started with: messages, and earlier tool calls with their results. For
+    a continued run, only the items that the client added."""
     instructions: str
     """Instructions that the model reads before the input."""
     tools: list[str]

@@ -1,97 +1,16 @@
 """The bodies of requests about runs."""
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from runward.api.http.models import Metadata, RequestModel, with_example
+from runward.api.runs.input_models import Input, build_items
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
 from runward.domain.run.config import AgentFields, ModelNames
-from runward.domain.run.items import MediaPart, Message, Part, TextPart
+from runward.domain.run.items import Item
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
-
-MAX_ITEMS = 1000
-
-Url = Annotated[str, Field(max_length=2048, pattern=r"^https?://\S+$")]
-
-
-class InputText(RequestModel):
-    """A text part of a message."""
-
-    type: Literal["text"]
-    text: str
-    """Text of the part."""
-
-    def to_part(self) -> Part:
-        return TextPart(self.text)
-
-
-class _MediaInput(RequestModel):
-    url: Url | None = None
-    """URL of the content. The model's provider loads the content from this URL. Set either `url` or
-    `data`."""
-    data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
-    """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
-    media_type: Annotated[str, Field(max_length=128, pattern=r"^[\w.+-]+/[\w.+-]+$")] | None = None
-    """Media type of the content, such as `image/png`."""
-
-    @model_validator(mode="after")
-    def _check_source(self) -> Self:
-        if (self.url is None) == (self.data is None):
-            raise ValueError("must have either url or data")
-        if self.data is not None and self.media_type is None:
-            raise ValueError("must have media_type if data is set")
-        return self
-
-
-class InputImage(_MediaInput):
-    """An image, as a URL or as base64 data."""
-
-    type: Literal["image"]
-
-    def to_part(self) -> Part:
-        return MediaPart("image", self.url, self.data, self.media_type)
-
-
-class InputFile(_MediaInput):
-    """A file, as a URL or as base64 data."""
-
-    type: Literal["file"]
-    filename: Annotated[str, Field(max_length=255)] | None = None
-    """File name that the model sees."""
-
-    def to_part(self) -> Part:
-        return MediaPart("file", self.url, self.data, self.media_type, self.filename)
-
-
-InputPart: TypeAlias = Annotated[InputText | InputImage | InputFile, Field(discriminator="type")]
-
-
-class InputMessage(RequestModel):
-    """A message of the conversation."""
-
-    role: Literal["user", "assistant", "system"]
-    """Role of the author of the message."""
-    content: str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=256)]
-    """Content of the message: a string, or a list of text, image, and file parts."""
-
-    def to_message(self) -> Message:
-        if isinstance(self.content, str):
-            return Message(self.role, self.content)
-        return Message(self.role, tuple(part.to_part() for part in self.content))
-
-
-Input: TypeAlias = (
-    str | Annotated[tuple[InputMessage, ...], Field(min_length=1, max_length=MAX_ITEMS)]
-)
-
-
-def build_messages(value: Input) -> tuple[Message, ...]:
-    if isinstance(value, str):
-        return (Message("user", value),)
-    return tuple(message.to_message() for message in value)
-
 
 _RUN_FIELDS = {
     "agent",
@@ -109,7 +28,8 @@ class _RunFields(RequestModel):
     """The fields that are first in openapi.json. `AgentFields` describes the last two."""
 
     input: Input
-    """Input of the run: a string, or the messages of a conversation."""
+    """Input of the run: a string, or a chat history in the format of OpenAI's Chat Completions API.
+    Runward does not run the tool calls of a history."""
     agent: ToolName | None = None
     """Name of a registered agent. If `agent` is set, the request must not set fields that configure
     an agent, such as `model` or `tools`. Null: the request itself contains the configuration."""
@@ -149,8 +69,8 @@ class StartRun(AgentFields, _RunFields):
             raise ValueError(f"{min(own)} is defined by the agent and must be omitted")
         return self
 
-    def to_messages(self) -> tuple[Message, ...]:
-        return build_messages(self.input)
+    def to_items(self) -> tuple[Item, ...]:
+        return build_items(self.input)
 
 
 class SendInput(RequestModel):

@@ -22,8 +22,9 @@ from runward.api.runs.answers import (
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
 from runward.api.runs.filters import RunFilterParams
+from runward.api.runs.input_models import build_items
 from runward.api.runs.models import Run, RunItemList
-from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput, build_messages
+from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
@@ -159,7 +160,7 @@ async def send_input(
     for."""
 
     async def send(tx: Tx) -> Run:
-        await transitions.add_input(tx, principal.project_id, run_id, build_messages(message.input))
+        await transitions.add_input(tx, principal.project_id, run_id, build_items(message.input))
         return await load_run(tx, principal.project_id, run_id)
 
     shown = await respond_once(storage, request_key, send, status=202)

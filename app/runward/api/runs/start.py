@@ -106,7 +106,7 @@ async def accept(
 
     async def start() -> AcceptResult:
         resolved = await resolve_agent(storage, registry, principal.project_id, body)
-        new = request_key.with_key(build_new_run(principal, body, resolved, body.to_messages()))
+        new = request_key.with_key(build_new_run(principal, body, resolved, body.to_items()))
         if body.session_id is None:
             return await accept_immediately(queue, new)
         value = parse_id(Prefix.SESSION, body.session_id)

@@ -13,6 +13,21 @@ const NEW = "new";
 /** Which field a refusal without a path is about, by its code. @type {Record<string, string>} */
 const ABOUT = { unknown_agent: "agent", agent_not_found: "agent", unknown_model: "model", unknown_tool: "tools", session_not_found: "session_id", session_busy: "session_id" };
 
+/** The messages of a request, from the items of a run's input: calls join the message of their response. @param {any[]} items */
+export function messagesOf(items) {
+  /** @type {any[]} */
+  const messages = [];
+  for (const { type, role, content, refusal, call_id: id, name, arguments: given, output } of items) {
+    if (type === "message" && refusal) messages.push({ role, refusal: content });
+    else if (type === "message") messages.push({ role, content });
+    else if (type === "tool_call") {
+      if (messages.at(-1)?.role !== "assistant") messages.push({ role: "assistant" });
+      (messages.at(-1).tool_calls ??= []).push({ id, type: "function", function: { name, arguments: JSON.stringify(given) } });
+    } else if (type === "tool_result") messages.push({ role: "tool", tool_call_id: id, content: content ?? (typeof output === "string" ? output : JSON.stringify(output)) });
+  }
+  return messages;
+}
+
 class Unfit extends Error {
   /** @param {string} path @param {string} message */
   constructor(path, message) {
@@ -114,7 +129,7 @@ export function start(main, { go, query, who }) {
     if (run.context && Object.keys(run.context).length) context.value = JSON.stringify(run.context, null, 2);
     more.open = true;
     asJson.checked = said.length !== 1 || said[0].role !== "user" || typeof said[0].content !== "string";
-    input.value = asJson.checked ? JSON.stringify(said.map((/** @type {any} */ { role, content }) => ({ role, content })), null, 2) : said[0].content;
+    input.value = asJson.checked ? JSON.stringify(messagesOf(said), null, 2) : said[0].content;
     input.classList.toggle("code", asJson.checked);
     like.hidden = false;
     fill(like, "Copied from ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",

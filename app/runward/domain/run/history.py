@@ -7,7 +7,6 @@ A history contains one sequence of items for each earlier run, oldest run first.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -51,11 +50,11 @@ _BEFORE: Final = 120
 
 def select_history(items: Sequence[Item], output: JsonValue, kind: RunKind) -> tuple[Item, ...]:
     """Return the items of an ended run that later runs can read: each call with one result. For a
-    workflow, return only its input and output, because its child runs contain the inner
+    workflow, `items` is its input, and its output follows. Its child runs contain the inner
     conversations."""
+    asked = tuple(_pair_calls(items))
     if kind == "llm":
-        return tuple(_pair_calls(items))
-    asked = tuple(takewhile(lambda item: isinstance(item, Message), items))
+        return asked
     text = as_text(output)
     answered = (Message("assistant", text),) if output is not None and text else ()
     return asked + answered

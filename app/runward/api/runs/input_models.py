@@ -1,0 +1,290 @@
+"""The input of a run in requests: a text, or messages in the format of OpenAI's chat histories."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from runward.api.http.models import RequestModel
+from runward.domain.errors import FieldError, InvalidRequestError
+from runward.domain.ids import CallId
+from runward.domain.json import compact
+from runward.domain.run.bounds import MAX_CALL_ID, MAX_PARTS
+from runward.domain.run.items import (
+    Item,
+    MediaPart,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    join_text,
+)
+from runward.domain.run.pairing import UnpairedItemError, pair_results
+from runward.domain.schema.validator import parse_arguments
+
+MAX_ITEMS: Final = 1000
+MAX_CALLS: Final = 128
+_URL: Final = re.compile(r"https?://\S{1,2040}")
+_DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.ASCII)
+
+Url = Annotated[str, Field(max_length=2048, pattern=r"^https?://\S+$")]
+InputTextType: TypeAlias = Literal["text", "input_text"]
+ImageDetail: TypeAlias = Literal["auto", "low", "high"]
+
+
+def _check_image_url(value: str) -> str:
+    if not (_URL.fullmatch(value) or _DATA_URL.fullmatch(value)):
+        raise ValueError("must be an http or https URL, or a base64 data URL with a media type")
+    return value
+
+
+ImageUrl = Annotated[str, AfterValidator(_check_image_url)]
+
+
+class InputText(RequestModel):
+    """A text part of a message."""
+
+    type: InputTextType
+    """Kind of the part. `input_text` has the same meaning as `text`."""
+    text: str
+    """Text of the part."""
+
+    def to_part(self) -> Part:
+        return TextPart(self.text)
+
+
+class _MediaInput(RequestModel):
+    url: Url | None = None
+    """URL of the content. The model's provider loads the content from this URL. Set either `url` or
+    `data`."""
+    data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
+    """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
+    media_type: Annotated[str, Field(max_length=128, pattern=r"^[\w.+-]+/[\w.+-]+$")] | None = None
+    """Media type of the content, such as `image/png`."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.url is None) == (self.data is None):
+            raise ValueError("must have either url or data")
+        if self.data is not None and self.media_type is None:
+            raise ValueError("must have media_type if data is set")
+        return self
+
+
+class InputImage(_MediaInput):
+    """An image, as a URL or as base64 data."""
+
+    type: Literal["image"]
+
+    def to_part(self) -> Part:
+        return MediaPart("image", self.url, self.data, self.media_type)
+
+
+class InputFile(_MediaInput):
+    """A file, as a URL or as base64 data."""
+
+    type: Literal["file"]
+    filename: Annotated[str, Field(max_length=255)] | None = None
+    """File name that the model sees."""
+
+    def to_part(self) -> Part:
+        return MediaPart("file", self.url, self.data, self.media_type, self.filename)
+
+
+class InputImageUrl(RequestModel):
+    """The address of an image, in OpenAI's format."""
+
+    url: ImageUrl
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    detail: ImageDetail | None = None
+    """Level of detail of the image. Accepted but ignored."""
+
+
+class InputImageUrlPart(RequestModel):
+    """An image, in the format of OpenAI's Chat Completions API."""
+
+    type: Literal["image_url"]
+    image_url: InputImageUrl
+    """Address of the image."""
+
+    def to_part(self) -> Part:
+        return _build_image(self.image_url.url)
+
+
+class InputImagePart(RequestModel):
+    """An image, in the format of OpenAI's Responses API."""
+
+    type: Literal["input_image"]
+    image_url: ImageUrl
+    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    detail: ImageDetail | None = None
+    """Level of detail of the image. Accepted but ignored."""
+
+    def to_part(self) -> Part:
+        return _build_image(self.image_url)
+
+
+def _build_image(url: str) -> Part:
+    if found := _DATA_URL.fullmatch(url):
+        return MediaPart("image", data=found[2], media_type=found[1])
+    return MediaPart("image", url)
+
+
+class InputRefusal(RequestModel):
+    """A refusal of the model, in OpenAI's format."""
+
+    type: Literal["refusal"]
+    refusal: str
+    """Text of the refusal."""
+
+    def to_part(self) -> Part:
+        return TextPart(self.refusal)
+
+
+InputPart: TypeAlias = Annotated[
+    InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart,
+    Field(discriminator="type"),
+]
+InputAssistantPart: TypeAlias = Annotated[
+    InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart | InputRefusal,
+    Field(discriminator="type"),
+]
+MessageInput: TypeAlias = (
+    str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=MAX_PARTS)]
+)
+AssistantInput: TypeAlias = (
+    str | Annotated[tuple[InputAssistantPart, ...], Field(min_length=1, max_length=MAX_PARTS)]
+)
+UserRole: TypeAlias = Literal["user", "system", "developer"]
+AuthorName = Annotated[str, Field(max_length=256)]
+
+
+class InputFunction(RequestModel):
+    """The function of an earlier tool call, in OpenAI's format."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    """Name of the function. It does not need to be the name of a tool of the run."""
+    arguments: str
+    """Arguments of the call: a JSON object as text. An empty text means no arguments."""
+
+
+class InputToolCall(RequestModel):
+    """An earlier tool call, in the format of OpenAI's Chat Completions API. Runward does not run
+    it."""
+
+    id: Annotated[str, Field(min_length=1, max_length=MAX_CALL_ID)]
+    """ID of the tool call. A later message of the role `tool` contains its result."""
+    type: Literal["function"] = "function"
+    """Always `function`."""
+    function: InputFunction
+    """Function that the model called."""
+
+
+class InputUserMessage(RequestModel):
+    """A message of a user or of the system."""
+
+    role: UserRole
+    """Role of the author of the message. `developer` has the same meaning as `system`."""
+    content: MessageInput
+    """Content of the message: a string, or a list of text, image, and file parts."""
+    name: AuthorName | None = None
+    """Name of the author. Accepted but ignored."""
+
+    def to_items(self, at: str) -> Iterator[tuple[str, Item]]:
+        yield at, Message("user" if self.role == "user" else "system", _read_content(self.content))
+
+
+class InputAssistantMessage(RequestModel):
+    """A message of the assistant: the response of a model, with its tool calls. It must have
+    `content`, `refusal` or `tool_calls`."""
+
+    role: Literal["assistant"]
+    """Always `assistant`."""
+    content: AssistantInput | None = None
+    """Content of the message: a string, or a list of parts. Null: the message has no content."""
+    refusal: str | None = None
+    """Refusal of the model. Null: the model did not refuse."""
+    tool_calls: Annotated[tuple[InputToolCall, ...], Field(max_length=MAX_CALLS)] | None = None
+    """Tool calls of the response. Each call needs a result, which is a later message of the role
+    `tool`. Null: no tool calls."""
+    name: AuthorName | None = None
+    """Name of the author. Accepted but ignored."""
+    annotations: tuple[JsonValue, ...] | None = None
+    """Annotations of the text. Accepted but ignored."""
+    audio: None = None
+    """Always null. Accepted because OpenAI's SDKs send it."""
+    function_call: None = None
+    """Always null. Accepted because OpenAI's SDKs send it."""
+
+    @model_validator(mode="after")
+    def _check_content(self) -> Self:
+        if self.content is None and self.refusal is None and not self.tool_calls:
+            raise ValueError("must have content, refusal or tool_calls")
+        return self
+
+    def to_items(self, at: str) -> Iterator[tuple[str, Item]]:
+        if self.content is not None and (self.content or not self.tool_calls):
+            refuses = not isinstance(self.content, str) and any(
+                isinstance(part, InputRefusal) for part in self.content
+            )
+            yield at, Message("assistant", _read_content(self.content), refusal=refuses)
+        if self.refusal is not None:
+            yield at, Message("assistant", self.refusal, refusal=True)
+        for n, call in enumerate(self.tool_calls or ()):
+            place = f"{at}.tool_calls.{n}"
+            arguments = parse_arguments(call.function.arguments)
+            if not isinstance(arguments, dict):
+                path = f"{place}.function.arguments"
+                raise InvalidRequestError(errors=[FieldError(path, arguments[0].message)])
+            yield (
+                f"{place}.id",
+                ToolCall(CallId(call.id), call.function.name, compact(arguments)),
+            )
+
+
+class InputToolMessage(RequestModel):
+    """The result of an earlier tool call, in the format of OpenAI's Chat Completions API."""
+
+    role: Literal["tool"]
+    """Always `tool`."""
+    tool_call_id: Annotated[str, Field(min_length=1, max_length=MAX_CALL_ID)]
+    """ID of the tool call that the result belongs to."""
+    content: MessageInput
+    """Result of the tool call: a string, or a list of text, image, and file parts."""
+    name: AuthorName | None = None
+    """Name of the function. Accepted but ignored."""
+
+    def to_items(self, at: str) -> Iterator[tuple[str, Item]]:
+        content = _read_content(self.content)
+        media = not isinstance(content, str) and any(isinstance(p, MediaPart) for p in content)
+        parts = content if media and not isinstance(content, str) else ()
+        result = ToolResult(CallId(self.tool_call_id), join_text(content), parts=parts)
+        yield f"{at}.tool_call_id", result
+
+
+def _read_content(content: MessageInput | AssistantInput) -> str | tuple[Part, ...]:
+    return content if isinstance(content, str) else tuple(part.to_part() for part in content)
+
+
+InputMessage: TypeAlias = Annotated[
+    InputUserMessage | InputAssistantMessage | InputToolMessage, Field(discriminator="role")
+]
+InputMessages: TypeAlias = Annotated[
+    tuple[InputMessage, ...], Field(min_length=1, max_length=MAX_ITEMS)
+]
+Input: TypeAlias = str | InputMessages
+
+
+def build_items(value: Input, at: str = "input") -> tuple[Item, ...]:
+    """Return the items of the input. Each tool call is followed by its result. `at`: the path of
+    the input in the request. Raises InvalidRequestError."""
+    if isinstance(value, str):
+        return (Message("user", value),)
+    read = [one for n, message in enumerate(value) for one in message.to_items(f"{at}.{n}")]
+    try:
+        return pair_results([item for _, item in read])
+    except UnpairedItemError as error:
+        problem = FieldError(read[error.index][0], str(error))
+        raise InvalidRequestError(errors=[problem]) from None
