@@ -449,7 +449,7 @@ def give_up(error: Exception) -> str:
         (give_up, "on_error raised RuntimeError: no text for LookupError: gone", None),
         (
             say_nothing,
-            "on_error raised TypeError: the function returned NoneType instead of a text for "
+            "on_error raised TypeError: the function returned NoneType instead of a string for "
             "LookupError: gone",
             None,
         ),

@@ -202,10 +202,10 @@ def watch(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the events of a run until it ends: model output, tool calls, approvals.
+    """Show model output, tool calls and approvals of a run until it ends.
 
-    If the connection is lost, the command reconnects and shows all events. With --json, it
-    prints one event per line.
+    If the connection is lost, the command reconnects and continues after the last event that it
+    printed. With --json, it prints one event per line.
     """
     if not after.isascii() or not after.strip():
         fail("--after requires the sequence number of an event, or a cursor.", Exit.USAGE)

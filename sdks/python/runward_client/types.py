@@ -590,8 +590,8 @@ class CreateResponse(TypedDict):
     """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
     `auto` and `default` to the provider. Null: the provider's default."""
     metadata: NotRequired[dict[str, str]]
-    """Custom metadata of the response and its run: up to 16 keys of 64 characters, and text
-    values of 512 characters."""
+    """Custom metadata of the response and its run: up to 16 keys of at most 64 characters, with
+    string values of at most 512 characters."""
     stream: NotRequired[bool]
     """Whether to return a stream of events instead of one JSON object. Default: false."""
     background: NotRequired[bool]
@@ -1779,7 +1779,7 @@ class NewTool(TypedDict):
     hosted: HostedTool | None
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     implements: ExecutorKind | None
-    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
     id: str
     """ID of the tool. Globally unique."""
@@ -2359,7 +2359,7 @@ class RegisterTool(TypedDict):
     hosted: NotRequired[HostedToolInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     implements: NotRequired[ExecutorKind | None]
-    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
 
 
@@ -4189,7 +4189,7 @@ class Tool(TypedDict):
     hosted: HostedTool | None
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     implements: ExecutorKind | None
-    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
     id: str
     """ID of the tool. Globally unique."""
@@ -5445,8 +5445,8 @@ EventStream: TypeAlias = 'str'
 `data` is a StreamedEvent as one line of JSON. Pieces have no `id`."""
 
 ExecutorKind: TypeAlias = "Literal['shell', 'apply_patch', 'computer']"
-"""Kind of provider tool that a webhook or plugin tool can run in place of the provider.
-Later versions may add values."""
+"""Kind of tool that providers define and that a webhook or plugin tool runs instead. Later
+versions may add values."""
 
 FailureMode: TypeAlias = "Literal['return_error', 'fail_run']"
 """What happens after a failure: the model reads an error, or the run fails. Later versions

@@ -1155,7 +1155,7 @@ export interface paths {
         put?: never;
         /**
          * Create an API key for a project
-         * @description Create an API key for any project, such as the first key of a new project.
+         * @description Create an API key for any project. For example, create the first key of a new project.
          *
          *     Requires the scope `admin` on a key of the project `default`.
          */
@@ -2471,8 +2471,8 @@ export interface components {
              */
             service_tier?: string | null;
             /**
-             * @description Custom metadata of the response and its run: up to 16 keys of 64 characters, and text values
-             *     of 512 characters.
+             * @description Custom metadata of the response and its run: up to 16 keys of at most 64 characters,
+             *     with string values of at most 512 characters.
              */
             metadata?: {
                 [key: string]: string;
@@ -2654,7 +2654,7 @@ export interface components {
          */
         EventStream: string;
         /**
-         * @description Kind of provider tool that a webhook or plugin tool can run in place of the provider. Later versions may add values.
+         * @description Kind of tool that providers define and that a webhook or plugin tool runs instead. Later versions may add values.
          * @enum {string}
          */
         ExecutorKind: "shell" | "apply_patch" | "computer";
@@ -4524,7 +4524,7 @@ export interface components {
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
             hosted: components["schemas"]["HostedTool"] | null;
             /**
-             * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+             * @description Kind of tool that providers define and that this webhook or plugin tool runs instead. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements: components["schemas"]["ExecutorKind"] | null;
@@ -5541,7 +5541,7 @@ export interface components {
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
             hosted?: components["schemas"]["HostedToolInput"] | null;
             /**
-             * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+             * @description Kind of tool that providers define and that this webhook or plugin tool runs instead. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements?: components["schemas"]["ExecutorKind"] | null;
@@ -8386,7 +8386,7 @@ export interface components {
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
             hosted: components["schemas"]["HostedTool"] | null;
             /**
-             * @description Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+             * @description Kind of tool that providers define and that this webhook or plugin tool runs instead. The
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements: components["schemas"]["ExecutorKind"] | null;

@@ -77,7 +77,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "DecisionKind": (DecisionKind, "Kind of a decision about a tool call."),
     "ExecutorKind": (
         ExecutorKind,
-        "Kind of provider tool that a webhook or plugin tool can run in place of the provider.",
+        "Kind of tool that providers define and that a webhook or plugin tool runs instead.",
     ),
     "FailureMode": (
         Literal["return_error", "fail_run"],

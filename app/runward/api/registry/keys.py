@@ -113,7 +113,7 @@ async def create_project_key(
     project_id: ProjectPath,
     key: CreateKey,
 ) -> Response:
-    """Create an API key for any project, such as the first key of a new project."""
+    """Create an API key for any project. For example, create the first key of a new project."""
     return await _create_key(storage, principal, request_key, project_id, key)
 
 

@@ -194,8 +194,8 @@ class CreateResponse(OpenAIRequestModel):
         dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
         Field(max_length=16),
     ] = Field(default_factory=dict[str, str])
-    """Custom metadata of the response and its run: up to 16 keys of 64 characters, and text values
-    of 512 characters."""
+    """Custom metadata of the response and its run: up to 16 keys of at most 64 characters,
+    with string values of at most 512 characters."""
     stream: bool = False
     """Whether to return a stream of events instead of one JSON object."""
     background: bool = False

@@ -81,7 +81,7 @@ export function newAgent(main, { who }) {
       h("fieldset", null, h("legend", null, "Agents that the agent can hand off to"), agents.element),
     ],
     asked: () => ({ tools: tools.chosen(), handoffs: agents.chosen() }),
-    rest: "For example limits, output_schema, model_settings or guardrails. You can also register a workflow: {\"kind\": \"sequential\", \"agents\": [\"clerk\"]}.",
+    rest: "For example: limits, output_schema, model_settings, or guardrails. You can also register a workflow: {\"kind\": \"sequential\", \"agents\": [\"clerk\"]}.",
     made: (agent) => h("div", { class: "outcome good", tabindex: "-1" }, h("h2", null, "Registered"), h("div", { class: "actions" }, h("a", { class: "button", href: `#/agents/${agent.name}` }, "Open the agent"))),
   });
   return () => leaving.abort();

@@ -250,5 +250,5 @@ class ToolSpec(Frozen):
     hosted: HostedTool | None = None
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
     implements: ExecutorKind | None = None
-    """Kind of provider tool that this webhook or plugin tool runs in place of the provider. The
+    """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""

@@ -239,7 +239,11 @@ def _part_from_json(value: JsonValue) -> Part:
             texts = {key: text for key, text in rest.items() if isinstance(text, str)}
             known = {"url", "data", "media_type", "filename"}
             if rest.keys() - known or not texts.keys() & {"url", "data"}:
-                raise ValueError(f"not a part: {compact(value)[:200]}")
+                raise ValueError(
+                    f"expected a text, image or file part, but found: {compact(value)[:200]}"
+                )
             return MediaPart(kind, **texts)
         case _:
-            raise ValueError(f"not a part: {compact(value)[:200]}")
+            raise ValueError(
+                f"expected a text, image or file part, but found: {compact(value)[:200]}"
+            )

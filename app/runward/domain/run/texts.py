@@ -42,7 +42,7 @@ REPEATED: Final = "This call was not run, because identical calls were made too 
 STORED: Final = "(This call has already run. This is its stored result.)"
 OTHER_HANDOFF: Final = "Multiple handoffs detected, ignoring this one."
 TOO_DEEP: Final = (
-    "This agent was not started, because the maximum depth of nested agents is reached."
+    "This agent was not started because the maximum depth of nested agents has been reached."
 )
 NO_SUCH_AGENT: Final = "The agent of this tool is not available, so nothing was started."
 NOT_IN_RESULT: Final = "The result does not contain this text at or after the offset."

@@ -113,7 +113,7 @@ def output_format(schema: JsonObject) -> OutputFormat:
         return OutputFormat(None, texts.answer_by_schema(schema), _output_loss(why))
     try:
         if not is_strict(schema):
-            raise UnenforceableError((), "has optional or unknown properties")
+            raise UnenforceableError((), "has optional properties or allows additional properties")
         strict = enforceable_schema(strict_form(schema), STRICT_MODE)
     except UnenforceableError as error:
         why = (

@@ -62,7 +62,7 @@ class ListMeter:
         self._objects += chunk.count(b"{")
         if self._bytes > MAX_LIST_BYTES or self._objects > MAX_LIST_OBJECTS:
             raise LongListError(
-                f"the server lists more than {MAX_TOOLS} tools, or the list is too large"
+                f"the server's list has more than {MAX_TOOLS} tools or {MAX_LIST_BYTES} bytes"
             )
 
 

@@ -174,7 +174,7 @@ class NamedHook(NamedCheck):
 
 
 def guardrail(*, name: str | None = None) -> Callable[[DeclaredGuards], NamedGuardrail]:
-    """Declare a guardrail. None or True allows, a text or `Reject` rejects, `Fail` fails the run.
+    """Declare a guardrail. None or True allows, a string or `Reject` rejects, `Fail` fails the run.
     An exception rejects. The default name is the function's."""
 
     def declare(function: DeclaredGuards) -> NamedGuardrail:

@@ -94,7 +94,7 @@ async def _explain_failure(
     try:
         text = await explain(error)
         if not isinstance(text, str):
-            raise TypeError(f"the function returned {type(text).__name__} instead of a text")
+            raise TypeError(f"the function returned {type(text).__name__} instead of a string")
     except Exception as raised:
         detail = failed.detail
         if raised is not error:
