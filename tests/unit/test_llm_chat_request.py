@@ -13,6 +13,7 @@ from runward.domain.run.items import (
     Item,
     MediaPart,
     Message,
+    Native,
     Reasoning,
     TextPart,
     ToolCall,
@@ -156,6 +157,15 @@ def test_an_image_of_the_assistant_is_not_lost() -> None:
     body = body_of(Message("assistant", (TextPart("look"), PNG)), call("c1"), result("c1"))
     assert [m["role"] for m in body["messages"]] == ["assistant", "user", "assistant", "tool"]
     assert body["messages"][1]["content"][1]["type"] == "image_url"
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini"])
+def test_a_signature_of_a_call_goes_back_only_to_its_provider(provider: str) -> None:
+    extra: Any = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+    signed = ToolCall(CallId("c1"), "a", "{}", native=Native(provider, extra))
+    sent: Any = messages("", [signed, result("c1")])
+    shared = {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
+    assert sent[0]["tool_calls"] == [shared | (extra if provider == "openai" else {})]
 
 
 def test_reasoning_stays_here() -> None:

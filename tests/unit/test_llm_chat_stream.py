@@ -158,7 +158,7 @@ def test_the_finish_reason_does_not_decide_whether_there_are_calls(finish: str |
         ("length", False, "length"),
         ("length", True, "length"),
         ("content_filter", False, "content_filter"),
-        ("eos", False, "other"),
+        ("eos", False, "stop"),
     ],
 )
 def test_finish_is_normalised(given_finish: str, finish: str, *, with_calls: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from pydantic_core import from_json
 
 from runward.domain.events.values import RunErrorCode
-from runward.domain.json import MAX_VALUES, clean_text
+from runward.domain.json import MAX_VALUES, clean_text, compact
 from runward.llm.base import ModelError
 
 MAX_CALLS: Final = 256
@@ -23,12 +23,16 @@ TOO_MANY_CALLS: Final = f"requests more than {MAX_CALLS} tool calls"
 TOO_MANY_ITEMS: Final = f"has more than {MAX_OUTPUT_ITEMS} items"
 TOO_MANY_VALUES: Final = f"contains more than {MAX_VALUES:,} values"
 MAX_REASON: Final = 500  # Maximum number of characters of the provider's message.
-TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # Statuses from 500 are also transient.
+TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429, 498})
+"""Statuses from 500 are also transient. Groq sends 498 if it has no capacity."""
 CREDENTIAL_STATUSES: Final = frozenset({401, 403})
 """The provider's text for these statuses may quote a key, so it is not repeated."""
 
 QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes of a 429 for which a retry does not help."""
+
+WRONG_CALL: Final = "tool_use_failed"
+"""Groq's code if its model wrote a call that Groq cannot read. Another attempt may succeed."""
 
 PERMANENT_TYPES: Final = frozenset(
     {
@@ -46,6 +50,7 @@ PERMANENT_TYPES: Final = frozenset(
 )
 """Types of errors for which a retry does not help. They arrive inside a stream, without an HTTP
 status."""
+_STATUS: Final = re.compile("[45][0-9]{2}")
 _OF_IMAGES: Final = re.compile(r"(^|_)image(_|$)")
 """Matches codes of the Responses API for images that it cannot read or load, or that it rejects."""
 
@@ -66,6 +71,8 @@ def http_failure(
     text = f"The model server returned HTTP {status} ({phrase})" + (
         f": {reason}" if reason else "."
     )
+    if error.get("code") == WRONG_CALL:
+        return ModelError(RunErrorCode.MODEL_INVALID_RESPONSE, text, transient=True, status=status)
     return ModelError(
         _code(status),
         text,
@@ -83,11 +90,13 @@ def reported_failure(error: Any) -> ModelError:
     transient = not PERMANENT_TYPES.intersection((str(told.get("type")), str(code)))
     if isinstance(code, str) and _OF_IMAGES.search(code):
         transient = False
-    status = code if isinstance(code, int) and 400 <= code <= 599 else None
+    status = _status(code)
     if status is not None:
         transient = status in TRANSIENT_STATUSES or status >= 500
     reason = "" if status in CREDENTIAL_STATUSES else _reason(told, "")
     text = "The model server reported an error" + (f": {reason}" if reason else ".")
+    if code == WRONG_CALL:
+        return ModelError(RunErrorCode.MODEL_INVALID_RESPONSE, text, transient=True)
     known = (
         RunErrorCode.MODEL_RATE_LIMITED
         if code == "rate_limit_exceeded"
@@ -164,6 +173,12 @@ def _seconds(value: str | None) -> float | None:
     return seconds if isfinite(seconds) and seconds >= 0 else None
 
 
+def _status(code: Any) -> int | None:
+    """Return the HTTP status that is the code of an error, as a number or as text, or None."""
+    number = int(code) if isinstance(code, str) and _STATUS.fullmatch(code) else code
+    return number if isinstance(number, int) and 400 <= number <= 599 else None
+
+
 def _code(status: int) -> RunErrorCode:
     match status:
         case 401 | 403:
@@ -196,8 +211,11 @@ def _error_object(body: bytes) -> Mapping[str, Any]:
 
 
 def _reason(error: Mapping[str, Any], secret: str) -> str:
+    """Return the message. A server that validates requests may send a list of problems as JSON."""
     message: Any = error.get("message") or error.get("detail")
-    return quote(message, secret) if isinstance(message, str) else ""
+    if not message:
+        return ""
+    return quote(message if isinstance(message, str) else compact(message), secret)
 
 
 def quote(message: str, secret: str) -> str:

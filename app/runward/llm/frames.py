@@ -14,6 +14,7 @@ from runward.llm.failures import TOO_MANY_VALUES, invalid_response, too_large
 
 Frame: TypeAlias = Mapping[str, Any]
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbfdata:"
 _HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -43,8 +44,11 @@ class EventLines:
             if line.startswith(b"data:"):
                 data.append(line[5:].strip(b" \r"))
             elif data and line in (b"", b"\r"):
-                events.append(b"\n".join(data))
+                if event := b"\n".join(data):  # others are only sent to keep the connection open
+                    events.append(event)
                 data.clear()
+            elif line.startswith(_BYTE_ORDER_MARK):  # only at the beginning
+                data.append(line[len(_BYTE_ORDER_MARK) :].strip(b" \r"))
         return events
 
 
@@ -84,12 +88,18 @@ def as_mapping(value: Any) -> Frame:
 
 
 def read_usage(usage: Frame, read: str, written: str) -> Usage:
-    """Return the usage in a frame. `read` and `written`: the prefixes of the field names."""
+    """Return the usage in a frame. `read` and `written`: the prefixes of the field names. xAI and Google
+    count reasoning only in the total. DeepSeek and Moonshot have their own fields for cached
+    tokens."""
     cached = as_mapping(usage.get(f"{read}_tokens_details")).get("cached_tokens")
     reasoning = as_mapping(usage.get(f"{written}_tokens_details")).get("reasoning_tokens")
+    tokens = bounded_count(usage.get(f"{read}_tokens"))
+    beyond = bounded_count(usage.get("total_tokens")) - tokens
     return Usage(
-        input=bounded_count(usage.get(f"{read}_tokens")),
-        output=bounded_count(usage.get(f"{written}_tokens")),
-        cached_input=bounded_count(cached),
+        input=tokens,
+        output=max(bounded_count(usage.get(f"{written}_tokens")), beyond),
+        cached_input=bounded_count(
+            cached or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
+        ),
         reasoning=bounded_count(reasoning),
     )

@@ -26,6 +26,7 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest, RequestedToolChoice
+from runward.llm.openai.chat.response import PROVIDER
 from runward.llm.openai.request_parts import Functions, data_url, output_and_instructions
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
@@ -117,6 +118,8 @@ class _Writer:
     def _add_call(self, call: ToolCall) -> None:
         function: JsonObject = {"name": call.name, "arguments": call.arguments}
         asked: JsonObject = {"id": call.call_id, "type": "function", "function": function}
+        if call.native is not None and call.native.provider == PROVIDER:
+            asked |= call.native.data
         if self._assistant is None:
             self._assistant = {"role": "assistant"}
             self._messages.append(self._assistant)

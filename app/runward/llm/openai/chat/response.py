@@ -5,13 +5,13 @@ index 0. The finish reason never decides whether there are calls. Frames remain 
 creating the SDK's objects would cost more than the rest of a call.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from runward.domain.json import clean_text, compact
-from runward.domain.run.items import Reasoning
+from runward.domain.json import JsonObject, clean_json, clean_text, compact
+from runward.domain.run.items import Native, Reasoning
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
@@ -34,14 +34,19 @@ PROVIDER: Final = "openai"
 DONE: Final = b"[DONE]"
 FINISHES: Final = {
     "stop": "stop",
+    "eos": "stop",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "length": "length",
     "max_tokens": "length",
+    "model_length": "length",
     "content_filter": "content_filter",
 }
 CUT_OFF: Final = frozenset({"length", "content_filter"})
-
+FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
+"""Finish reasons of responses that a failure of the server ended. The second one is DeepSeek's."""
+EXTRA: Final = "extra_content"
+"""A field of a call with Google's signature of the reasoning, which must be sent back."""
 
 MAX_NAME: Final = 1024
 """Maximum number of characters of a call's name. Names of tools are shorter, so the rest is
@@ -61,6 +66,7 @@ class _Call:
     size: int = 0
     """The number of characters of the arguments."""
     may_be_whole: bool = False
+    extra: JsonObject | None = None
 
     def add(self, piece: str) -> None:
         self.arguments.append(piece)
@@ -131,15 +137,17 @@ class ChatMerge:
         """Return the choice with index 0, after the other fields of the frame were read."""
         if frame.get("error"):
             raise reported_failure(frame["error"])
-        if usage := frame.get("usage"):
-            self._usage = read_usage(as_mapping(usage), "prompt", "completion")
+        if frame.get("object") == "error":  # older versions of vLLM
+            raise reported_failure(frame)
         choice = _first(frame.get("choices"))
+        if usage := _usage_in(frame, choice or {}):
+            self._usage = read_usage(usage, "prompt", "completion")
         if choice is None:
             return None
         finish = choice.get("finish_reason")
-        if finish == "error":
-            raise reported_failure(choice.get("error"))
-        if isinstance(finish, str):
+        if finish in FAILURES:
+            raise reported_failure(choice.get("error") or finish)
+        if finish and isinstance(finish, str):  # SGLang sends "" in place of null
             self._finish = finish
         return choice
 
@@ -152,10 +160,10 @@ class ChatMerge:
             self._on_delta(TextDelta(clean_text(text)))
         if refusal := delta.get("refusal"):
             self._refusal.append(str(refusal))
-        self._think(str(delta.get("reasoning_content") or delta.get("reasoning") or ""))
+        self._think(delta.get("reasoning_content") or delta.get("reasoning"))
 
-    def _think(self, thought: str) -> None:
-        if thought:
+    def _think(self, thought: Any) -> None:
+        if thought and isinstance(thought, str):
             self._reasoning.append(thought)
             self._on_delta(ReasoningDelta(clean_text(thought)))
 
@@ -182,6 +190,8 @@ class ChatMerge:
             call.name = (call.name + name)[:MAX_NAME]
         if text:
             call.add(text)
+        if extra := as_mapping(entry.get(EXTRA)):
+            call.extra = cast(JsonObject, clean_json(cast(JsonObject, extra))[0])
         self._on_delta(ArgumentsDelta(call.position, call.id, call.name, clean_text(text)))
 
     def _begins_another(self, call: _Call, call_id: str, name: str, text: str) -> bool:
@@ -215,7 +225,12 @@ class ChatMerge:
         Without a finish reason, it is also truncated if its arguments are not a complete JSON
         object."""
         calls = [
-            RequestedCall(clean_text(c.id), clean_text(c.name), join_text(c.arguments))
+            RequestedCall(
+                clean_text(c.id),
+                clean_text(c.name),
+                join_text(c.arguments),
+                native=Native(PROVIDER, {EXTRA: c.extra}) if c.extra else None,
+            )
             for c in self._calls
         ]
         cut = self._finish is not None and FINISHES.get(self._finish) in CUT_OFF
@@ -223,7 +238,7 @@ class ChatMerge:
             cut = not _is_object("".join(self._calls[-1].arguments))
         if calls and cut:
             last = calls.pop()
-            calls.append(RequestedCall(last.call_id, last.name, last.arguments, truncated=True))
+            calls.append(replace(last, truncated=True))
         return tuple(calls)
 
 
@@ -241,6 +256,12 @@ def _first(choices: Any) -> Frame | None:
         if as_mapping(choice).get("index") in (0, None):
             return as_mapping(choice)
     return None
+
+
+def _usage_in(frame: Frame, choice: Frame) -> Frame:
+    """Return the usage. Groq also has it in its own field, and Moonshot in the choice."""
+    own = as_mapping(frame.get("x_groq")).get("usage")
+    return as_mapping(frame.get("usage") or own or choice.get("usage"))
 
 
 def _of_parts(content: Any) -> tuple[str, str]:
