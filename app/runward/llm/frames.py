@@ -88,8 +88,8 @@ def as_mapping(value: Any) -> Frame:
 
 
 def read_usage(usage: Frame, read: str, written: str) -> Usage:
-    """Return the usage in a frame. `read` and `written`: the prefixes of the field names. xAI and Google
-    count reasoning only in the total. DeepSeek and Moonshot have their own fields for cached
+    """Return the usage in a frame. `read` and `written`: the prefixes of the field names. xAI and
+    Google count reasoning only in the total. DeepSeek and Moonshot have their own fields for cached
     tokens."""
     cached = as_mapping(usage.get(f"{read}_tokens_details")).get("cached_tokens")
     reasoning = as_mapping(usage.get(f"{written}_tokens_details")).get("reasoning_tokens")
