@@ -1,6 +1,7 @@
 """The MCP project's own conformance suite (npm @modelcontextprotocol/conformance) against /mcp. It
 cannot send an API key, so a proxy adds one."""
 
+import asyncio
 import base64
 import json
 import re
@@ -10,9 +11,10 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e.conftest import Processes
+from tests.support.mcp.client import mcp_client, run_of
 from tests.support.mcp.proxy import KeyProxy
 from tests.support.programs import conformance
-from tests.support.services.client import Client
+from tests.support.services.client import TERMINAL, Client
 from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(300)
@@ -24,6 +26,11 @@ NO_ARGUMENTS: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {},
     "additionalProperties": False,
+}
+PROMPTS: Final = {
+    "test_simple_prompt": [],
+    "test_prompt_with_arguments": ["arg1", "arg2"],
+    "test_prompt_with_embedded_resource": ["resourceUri"],
 }
 TEXT: Final = {"type": "text", "text": "Multiple content types test:"}
 IMAGE: Final = {"type": "image", "data": PNG, "media_type": "image/png"}
@@ -52,9 +59,18 @@ SCHEMA_2020: Final[dict[str, Any]] = {
 }
 
 PASS: Final = {
+    "completion-complete",
     "dns-rebinding-protection",
     "json-schema-2020-12",
     "ping",
+    "prompts-get-embedded-resource",
+    "prompts-get-simple",
+    "prompts-get-with-args",
+    "prompts-list",
+    "resources-list",
+    "resources-read-binary",
+    "resources-read-text",
+    "resources-templates-read",
     "server-initialize",
     "server-sse-multiple-streams",
     "tools-call-audio",
@@ -71,21 +87,12 @@ WARNED: Final = {
     "taken up with runward_result",
 }
 NOT_THERE: Final = {
-    "completion-complete": "arguments of prompts and resources are completed; there are none",
     "elicitation-sep1034-defaults": "nobody is asked by way of the client",
     "elicitation-sep1330-enums": "nobody is asked by way of the client",
     "logging-set-level": "no logging",
-    "prompts-get-embedded-resource": "no prompts",
-    "prompts-get-simple": "no prompts",
-    "prompts-get-with-args": "no prompts",
-    "prompts-get-with-image": "no prompts",
-    "prompts-list": "no prompts",
-    "resources-list": "no resources",
-    "resources-read-binary": "no resources",
-    "resources-read-text": "no resources",
-    "resources-subscribe": "no resources",
-    "resources-templates-read": "no resources",
-    "resources-unsubscribe": "no resources",
+    "prompts-get-with-image": "the prompt of an agent has no image of its own",
+    "resources-subscribe": "no process stores data about a client",
+    "resources-unsubscribe": "no process stores data about a client",
     "tools-call-elicitation": "nobody is asked by way of the client",
     "tools-call-sampling": "no model is asked by way of the client",
     "tools-call-with-logging": "no logging",
@@ -98,6 +105,35 @@ def prepare(client: Client, tools: ToolServer) -> None:
         client.register_tool(name, tools.tool(name, behaviour), parameters=NO_ARGUMENTS)
     url = tools.tool("json_schema_2020_12_tool")
     client.register_tool("json_schema_2020_12_tool", url, parameters=SCHEMA_2020, strict=False)
+
+
+def prepare_prompts(client: Client) -> None:
+    client.call("POST", "/v1/agents", {"name": "helper", "model": "offline:rules"})
+    for name, arguments in PROMPTS.items():
+        properties = {one: {"type": "string"} for one in arguments}
+        schema = {**NO_ARGUMENTS, "properties": properties, "required": arguments}
+        tool = {"name": name, "type": "agent", "agent": "helper", "description": "Helps."}
+        client.call("POST", "/v1/tools", {**tool, "parameters": schema})
+
+
+async def call_tool(url: str, key: str) -> str:
+    """Return the run of a tool whose output is an image."""
+    async with mcp_client(url, key) as mcp:
+        return run_of(await mcp.call_tool("test_image_content", {}))
+
+
+def prepare_resources(client: Client, url: str) -> dict[str, str]:
+    """Start the runs whose outputs are read, and return the URIs that stand for those of the
+    suite."""
+    run = client.start_run(model="offline:rules", input="Hi", metadata={"id": "123"})
+    client.settle(run["id"], TERMINAL)
+    image = f"runward://runs/{asyncio.run(call_tool(url, client.key))}/files/1/image"
+    return {
+        "test://static-text": f"runward://runs/{run['id']}/output",
+        "test://example-resource": f"runward://runs/{run['id']}/output",
+        "test://static-binary": image,
+        "test://template/123/data": f"runward://runs/{run['id']}",
+    }
 
 
 def verdicts(folder: Path) -> dict[str, set[str]]:
@@ -116,7 +152,9 @@ def test_the_conformance_suite_passes_what_applies(
     service = start("serve", env={"RUNWARD_PLUGINS": "tests.support.plugins.conformance"})
     client = start.client(service)
     prepare(client, tools)
-    with KeyProxy(service.url, client.key) as proxy:
+    prepare_prompts(client)
+    renamed = prepare_resources(client, service.url)
+    with KeyProxy(service.url, client.key, renamed) as proxy:
         done = conformance(
             *("server", "--url", f"{proxy.url}/mcp", "--suite", "all"),
             *("--output-dir", str(tmp_path)),

@@ -1,5 +1,7 @@
 """A forwarding proxy that adds an API key, for MCP clients that cannot send one."""
 
+from collections.abc import Mapping
+
 import aiohttp
 from aiohttp import web
 
@@ -10,10 +12,12 @@ HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-lengt
 
 
 class KeyProxy(Server):
-    """In front of the service at `target`. The Host that the client named goes with it."""
+    """In front of the service at `target`. The Host that the client named goes with it. `renamed`:
+    texts in requests that stand for others, for clients whose names are fixed."""
 
-    def __init__(self, target: str, key: str) -> None:
+    def __init__(self, target: str, key: str, renamed: Mapping[str, str] | None = None) -> None:
         super().__init__()
+        self._renamed = renamed or {}
         self._target = target
         self._key = key
 
@@ -21,6 +25,11 @@ class KeyProxy(Server):
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._forward)
         return app
+
+    def _rename(self, body: bytes) -> bytes:
+        for name, other in self._renamed.items():
+            body = body.replace(name.encode(), other.encode())
+        return body
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         headers = {name: value for name, value in request.headers.items()
@@ -33,7 +42,7 @@ class KeyProxy(Server):
                 request.method,
                 self._target + request.path_qs,
                 headers=headers,
-                data=await request.read(),
+                data=self._rename(await request.read()),
             ) as upstream,
         ):
             shown = {name: value for name, value in upstream.headers.items()

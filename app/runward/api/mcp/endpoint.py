@@ -2,11 +2,11 @@
 run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
@@ -22,16 +22,17 @@ from runward.api.events.open_streams import check_key, count_stream, respond_wit
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
 from runward.api.http.dependencies import get_services
-from runward.api.mcp import protocol
+from runward.api.mcp import prompts, protocol, resources
 from runward.api.mcp.calls import McpRunSession, McpToolCall, cancel_request, format_client
 from runward.api.mcp.listing import find_target, list_page
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
 from runward.domain import strict_json
+from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import READ_RUNS, Principal
 from runward.domain.registry.scopes import Scope as KeyScope
-from runward.services import Services
+from runward.services import Services, Storage
 
 NOT_INSTALLED: Final = (
     "MCP support is not installed. The operator must install the extra `runward[mcp]`."
@@ -39,6 +40,8 @@ NOT_INSTALLED: Final = (
 SESSION_HEADER: Final = "mcp-session-id"
 VERSION_HEADER: Final = "mcp-protocol-version"
 _CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
+Reader: TypeAlias = Callable[[Storage, ProjectId, JsonObject], Awaitable[JsonObject]]
+"""Answers one method that only reads. Raises McpRequestError."""
 _CHANGED: Final = (
     'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
 )
@@ -46,6 +49,16 @@ _PARSE_ERROR: Final = -32_700
 _WRITES: Final = frozenset({"tools/call", "notifications/cancelled"})
 _LONG_METHODS: Final = frozenset({"tools/call", "subscriptions/listen"})
 """Methods that can take long. Each of their requests counts as a stream of the key."""
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    "resources/list": resources.list_resources,
+    "resources/templates/list": resources.list_templates,
+    "resources/read": resources.read_resource,
+    "prompts/list": prompts.list_prompts,
+    "prompts/get": prompts.get_prompt,
+    "completion/complete": prompts.complete,
+}
 
 
 class Endpoint:
@@ -99,6 +112,9 @@ class McpExchange:
         services = self.services
         limits, project_id = services.limits, self.principal.project_id
         return await list_page(services.storage, project_id, cursor, limits.mcp_seconds)
+
+    async def read(self, method: str, params: JsonObject) -> JsonObject:
+        return await READERS[method](self.services.storage, self.principal.project_id, params)
 
     async def call_tool(self, report: ProgressReport) -> JsonObject:
         assert self.call is not None

@@ -46,6 +46,10 @@ class McpTarget:
     agent: RegisteredAgent | None = None
 
     @property
+    def is_agent(self) -> bool:
+        return self.agent is not None or (self.tool is not None and self.tool.spec.type == "agent")
+
+    @property
     def schema(self) -> JsonObject:
         schema = self.definition["inputSchema"]
         assert isinstance(schema, dict)
@@ -82,6 +86,30 @@ async def list_page(
     listed: list[JsonValue] = [found[name] for name in shown if name in found]
     more: JsonObject = {"nextCursor": _encode_cursor(shown[-1])} if len(names) > PAGE else {}
     return {"tools": listed, **more}
+
+
+async def list_named(
+    storage: Storage, project_id: ProjectId, cursor: JsonValue
+) -> tuple[list[McpTarget], JsonObject]:
+    """Return a page of the agents and of the tools of type `agent`, ordered by name, and the cursor
+    of the next page. Raises McpRequestError if the cursor is invalid."""
+    after = "" if cursor is None else _decode_cursor(str(cursor))
+    async with storage.connect() as tx:
+        of_tools = await tool_registry.list_names_by_type(tx, project_id, ["agent"])
+        of_agents = {AGENT + name for name in await agents.list_agent_names(tx, project_id)}
+        names = sorted(one for one in of_tools | of_agents if one > after)
+        shown = names[:PAGE]
+        tools = await tool_registry.find_tools(
+            tx, project_id, [one for one in shown if one in of_tools]
+        )
+        asked = [one.removeprefix(AGENT) for one in shown if one not in of_tools]
+        found = {
+            AGENT + one.name: McpTarget(_describe_agent(one), agent=one)
+            for one in await agents.find_agents(tx, project_id, asked)
+        }
+    found |= {one.spec.name: McpTarget(_describe_tool(one), tool=one) for one in tools}
+    more: JsonObject = {"nextCursor": _encode_cursor(shown[-1])} if len(names) > PAGE else {}
+    return [found[name] for name in shown if name in found], more
 
 
 async def find_target(

@@ -64,6 +64,10 @@ class McpHandlers(Protocol):
 
     async def call_tool(self, report: ProgressReport) -> JsonObject: ...
 
+    async def read(self, method: str, params: JsonObject) -> JsonObject:
+        """Answer a method of `_reads`."""
+        ...
+
     def follow_changes(self) -> AsyncIterator[bool]:
         """Yield True when the list of tools may have changed, and False if it has not changed for a
         while. Ends when the process stops."""
@@ -135,6 +139,8 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
         instructions=INSTRUCTIONS,
         get_tool_input_schema=lambda _: handlers.input_schema,
     )
+    for method, (params_type, result_type) in _reads().items():
+        server.add_request_handler(method, params_type, _reader(handlers, method, result_type))
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
@@ -142,6 +148,31 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
     initial = partial(server.create_initialization_options, changes)
     server.create_initialization_options = initial  # pyright: ignore[reportAttributeAccessIssue]
     return server
+
+
+def _reads() -> dict[str, tuple[Any, Any]]:
+    """Return the methods that only read, with the types of their parameters and results."""
+    import mcp_types as types  # noqa: PLC0415
+
+    return {
+        "resources/list": (types.PaginatedRequestParams, types.ListResourcesResult),
+        "resources/templates/list": (
+            types.PaginatedRequestParams,
+            types.ListResourceTemplatesResult,
+        ),
+        "resources/read": (types.ReadResourceRequestParams, types.ReadResourceResult),
+        "prompts/list": (types.PaginatedRequestParams, types.ListPromptsResult),
+        "prompts/get": (types.GetPromptRequestParams, types.GetPromptResult),
+        "completion/complete": (types.CompleteRequestParams, types.CompleteResult),
+    }
+
+
+def _reader(handlers: McpHandlers, method: str, result_type: Any) -> Any:
+    async def read(_: Any, params: Any) -> Any:
+        given = params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return result_type.model_validate(await _translate_errors(handlers.read(method, given)))
+
+    return read
 
 
 async def _listen(

@@ -13,6 +13,7 @@ from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.json import JsonObject, as_text
 from runward.domain.registry.tools import closed_object
 from runward.domain.run.items import MediaPart, Part, TextPart
+from runward.domain.run.state import Result
 from runward.domain.run.status import RunStatus
 from runward.store.runs.approvals import Approval
 from runward.store.runs.views import CallView, RunView, WaitingCall
@@ -44,21 +45,38 @@ def build_run_result(
 ) -> JsonObject:
     """Return the result of a run that has ended. `calls`: its tool calls if it is of kind `call`.
     `declared`: the client knows an output schema, so the result must have structured content."""
-    call = calls[0].call if calls else None
-    result = call.result if call else None
+    result = _find_result(calls)
     if run.status is not RunStatus.COMPLETED:
         refused = result is not None and result.is_error and run.status is not RunStatus.CANCELLED
         text = as_text(result.output) if result is not None and refused else _explain_end(run)
         return _build_result(run.id, [_text_block(text)], is_error=True)
-    parts: tuple[Part, ...] = ()
-    output: JsonValue = run.output if run.output_parsed is None else run.output_parsed
-    if result is not None:
-        output, parts = result.whole, result.parts
+    output, parts = find_output(run, calls)
     structured: JsonObject | None = output if isinstance(output, dict) else None
     if structured is None and declared:
         about: JsonObject = {"run_id": format_id(Prefix.RUN, run.id), "status": run.status}
         structured = {STRUCTURED: {**about, "output": output}}
     return _build_result(run.id, build_content(output, parts, run.id), structured)
+
+
+def find_output(run: RunView, calls: Sequence[CallView]) -> tuple[JsonValue, tuple[Part, ...]]:
+    """Return the output of a run, and its parts. `calls`: as in `build_run_result`."""
+    result = _find_result(calls)
+    if result is not None:
+        return result.whole, result.parts
+    return run.output if run.output_parsed is None else run.output_parsed, ()
+
+
+def _find_result(calls: Sequence[CallView]) -> Result | None:
+    return calls[0].call.result if calls else None
+
+
+def build_file(part: Part, uri: str) -> JsonObject:
+    """Return a part of an output as the contents of a resource."""
+    if isinstance(part, TextPart):
+        return {"uri": uri, "mimeType": "text/plain", "text": part.text}
+    if part.data is None:
+        return {"uri": uri, "mimeType": "text/uri-list", "text": part.url or ""}
+    return {"uri": uri, "mimeType": part.media_type or _ANY_TYPE, "blob": part.data}
 
 
 def build_waiting_result(
