@@ -143,6 +143,24 @@ def test_an_agent_may_ask_to_search_a_few_tools(project: Project) -> None:
     assert shown == [["search_tools"], ["ship", "search_tools"]]
 
 
+def test_a_deferred_tool_is_found_by_a_search_only(project: Project) -> None:
+    project.tool("pay")
+    project.tool("ship", defer=True)
+    run = project.run(
+        calls(asks(1, "ship")),
+        calls(asks(2, "search_tools", query="ship")),
+        calls(asks(3, "ship", x="1")),
+        text("done"),
+        tools=["pay", "ship"],
+    )
+    assert run["output"] == "done"
+    shown = [request.tool_names for request in project.asked()]
+    few = ["pay", "search_tools"]
+    assert shown == [few, few, ["pay", "ship", "search_tools"], ["pay", "ship", "search_tools"]]
+    assert len(project.hits("ship")) == 1
+    assert result_of(project.asked(), "c1") == texts.search_first("ship")
+
+
 def test_a_search_that_finds_nothing_says_what_to_do(project: Project) -> None:
     project.tool("pay")
     project.run(

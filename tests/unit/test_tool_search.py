@@ -160,6 +160,30 @@ def test_an_agent_may_ask_to_search_fewer_tools_too() -> None:
     assert names_shown(run, many(2)) == ["tool_1"]
 
 
+def deferring(shown: int, deferred: int) -> dict[str, CompiledTool]:
+    hidden = [tool(f"rare_{i}", defer=True) for i in range(deferred)]
+    return many(shown) | {one.name: one for one in hidden}
+
+
+def test_a_deferred_tool_is_shown_after_a_search_found_it_and_others_from_the_start() -> None:
+    tools = deferring(2, 3)
+    assert must_search(state(), tools)
+    assert names_shown(state(), tools) == ["tool_0", "tool_1"]
+    run = state([found("rare_1", "tool_0")])
+    assert names_shown(run, tools) == ["tool_0", "tool_1", "rare_1"]
+    chosen = state(config={"tool_choice": {"name": "rare_2"}})
+    assert names_shown(chosen, tools) == ["tool_0", "tool_1", "rare_2"]
+
+
+def test_deferred_tools_do_not_hide_others_and_found_ones_always_fit() -> None:
+    tools = deferring(MAX_VISIBLE_TOOLS, 30)
+    assert len(names_shown(state(), tools)) == MAX_VISIBLE_TOOLS
+    run = state([found(*(f"rare_{i}" for i in range(30)))])
+    assert len(names_shown(run, tools)) == MAX_VISIBLE_TOOLS + MAX_FOUND
+    assert len(names_shown(run, deferring(2, 30), room=10)) == 2 + MAX_FOUND
+    assert len(names_shown(run, deferring(MAX_VISIBLE_TOOLS + 1, 30))) == 30
+
+
 def test_what_was_found_or_called_or_must_be_called_is_shown_in_the_agent_s_order() -> None:
     run = state(
         [found("tool_80", "tool_3"), called("tool_70", turn=2), called("tool_9", 2, 1, None)],

@@ -766,6 +766,9 @@ class FunctionTool(TypedDict):
     enabled: NotRequired[bool | CelRuleInput]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`. Default: false."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret. Default: an empty list."""
@@ -1651,6 +1654,9 @@ class NestedFunctionTool(TypedDict):
     enabled: NotRequired[bool | CelRuleInput]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`. Default: false."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret. Default: an empty list."""
@@ -1760,6 +1766,9 @@ class NewTool(TypedDict):
     enabled: bool | CelRule | CallableRule
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
+    defer: bool
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`."""
     guardrails: list[Guardrail]
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret."""
@@ -2346,6 +2355,9 @@ class RegisterTool(TypedDict):
     enabled: NotRequired[bool | CelRuleInput]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`. Default: false."""
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret. Default: an empty list."""
@@ -4170,6 +4182,9 @@ class Tool(TypedDict):
     enabled: bool | CelRule | CallableRule
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
+    defer: bool
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`."""
     guardrails: list[Guardrail]
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret."""
@@ -4943,6 +4958,9 @@ class UpdateTool(TypedDict):
     enabled: NotRequired[bool | CelRuleInput | None]
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
     turn. A plugin's tool can also use a function of the plugin."""
+    defer: NotRequired[bool | None]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`."""
     guardrails: NotRequired[list[GuardrailInput] | None]
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret."""

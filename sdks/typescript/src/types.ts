@@ -2834,6 +2834,12 @@ export interface components {
              */
             enabled?: boolean | components["schemas"]["CelRuleInput"];
             /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`. Default: false.
+             * @default false
+             */
+            defer?: boolean;
+            /**
              * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
              *     requests with the tool's secret. Default: an empty list.
              * @default []
@@ -4225,6 +4231,12 @@ export interface components {
              */
             enabled?: boolean | components["schemas"]["CelRuleInput"];
             /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`. Default: false.
+             * @default false
+             */
+            defer?: boolean;
+            /**
              * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
              *     requests with the tool's secret. Default: an empty list.
              * @default []
@@ -4349,6 +4361,7 @@ export interface components {
          *       "approval_expires_seconds": 604800,
          *       "reject_message": null,
          *       "enabled": true,
+         *       "defer": false,
          *       "guardrails": [],
          *       "concurrency": {
          *         "limit": 8,
@@ -4487,6 +4500,12 @@ export interface components {
              * @default true
              */
             enabled: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`.
+             * @default false
+             */
+            defer: boolean;
             /**
              * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
              *     requests with the tool's secret.
@@ -5514,6 +5533,12 @@ export interface components {
              * @default true
              */
             enabled?: boolean | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`. Default: false.
+             * @default false
+             */
+            defer?: boolean;
             /**
              * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
              *     requests with the tool's secret. Default: an empty list.
@@ -8212,6 +8237,7 @@ export interface components {
          *       "approval_expires_seconds": 604800,
          *       "reject_message": null,
          *       "enabled": true,
+         *       "defer": false,
          *       "guardrails": [],
          *       "concurrency": {
          *         "limit": 8,
@@ -8349,6 +8375,12 @@ export interface components {
              * @default true
              */
             enabled: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`.
+             * @default false
+             */
+            defer: boolean;
             /**
              * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
              *     requests with the tool's secret.
@@ -9159,6 +9191,7 @@ export interface components {
          *           "approval_expires_seconds": 604800,
          *           "reject_message": null,
          *           "enabled": true,
+         *           "defer": false,
          *           "guardrails": [],
          *           "concurrency": {
          *             "limit": 8,
@@ -9585,6 +9618,11 @@ export interface components {
              *     A plugin's tool can also use a function of the plugin.
              */
             enabled?: boolean | components["schemas"]["CelRuleInput"] | null;
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`.
+             */
+            defer?: boolean | null;
             /**
              * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
              *     requests with the tool's secret.

@@ -62,7 +62,7 @@ AGENT_PARAMETERS: Final = closed_object("input", input={"type": "string"})
 OVERRIDABLE_FIELDS: Final = frozenset(
     {"approval", "approval_expires_seconds", "reject_message", "enabled", "timeout_seconds"}
     | {"on_timeout", "on_error", "on_unknown", "guardrails", "concurrency", "max_output_bytes"}
-    | {"metadata"}
+    | {"defer", "metadata"}
 )
 """The fields that a project may change if a plugin or an MCP server provides the tool. The plugin
 or server defines all other fields."""

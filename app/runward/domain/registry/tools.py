@@ -231,6 +231,9 @@ class ToolSpec(Frozen):
     enabled: Enabled = True
     """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
     A plugin's tool can also use a function of the plugin."""
+    defer: bool = False
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`."""
     guardrails: Guardrails = ()
     """Guardrails that check the calls and results of this tool. Runward signs their webhook
     requests with the tool's secret."""

@@ -110,8 +110,8 @@ BUILTINS: Final[Mapping[str, CompiledTool]] = {
 
 def builtin_tools(state: RunState, enabled: Mapping[str, CompiledTool]) -> dict[str, CompiledTool]:
     """Return the built-in tools that the agent sees in this turn: the ones that it names,
-    `read_result` after a result was truncated, and `search_tools` if there are more `enabled` tools
-    than the model sees."""
+    `read_result` after a result was truncated, and `search_tools` if the model does not see all
+    `enabled` tools."""
     names = {name for name in state.config.tools if name in BUILTINS}
     results = (call.result for call in state.calls.values() if call.result is not None)
     if any(result.full is not None for result in results):

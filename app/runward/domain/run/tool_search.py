@@ -4,7 +4,7 @@ the provider: found tools are ordinary tools from the next turn on."""
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
@@ -62,10 +62,21 @@ def search(query: str, tools: Mapping[str, ToolSpec], limit: int) -> list[JsonOb
     return [_describe_tool(tools[name]) for name in best[: min(limit, MAX_FOUND)]]
 
 
-def must_search(state: RunState, enabled: Collection[str]) -> bool:
-    """Return whether the run's agent must search: it has more tools than a model sees, or its
-    configuration requires it."""
-    return len(enabled) > MAX_VISIBLE_TOOLS or SEARCH_TOOLS in state.config.tools
+def must_search(state: RunState, enabled: Mapping[str, CompiledTool]) -> bool:
+    """Return whether the run's agent must search: it has more tools than a model sees, one of its
+    tools is deferred, or its configuration requires it."""
+    return len(_list_immediate_tools(state, enabled)) < len(enabled) or _searches_all(state)
+
+
+def _searches_all(state: RunState) -> bool:
+    return SEARCH_TOOLS in state.config.tools
+
+
+def _list_immediate_tools(state: RunState, enabled: Mapping[str, CompiledTool]) -> frozenset[str]:
+    """Return the tools that the model sees before it searches: none if there are too many, or if
+    the configuration names `search_tools`."""
+    names = frozenset(name for name, tool in enabled.items() if not tool.spec.defer)
+    return frozenset() if _searches_all(state) or len(names) > MAX_VISIBLE_TOOLS else names
 
 
 def list_loaded_tools(state: RunState) -> tuple[str, ...]:
@@ -85,11 +96,17 @@ def list_loaded_tools(state: RunState) -> tuple[str, ...]:
 def visible_registered_tools(
     state: RunState, enabled: Mapping[str, CompiledTool], room: int = MAX_VISIBLE_TOOLS - 1
 ) -> dict[str, CompiledTool]:
-    """Return the enabled tools that the model sees in this turn: all, or the latest `room` of the
-    loaded ones. They are in the agent's order, so that prompt caches stay valid."""
+    """Return the enabled tools that the model sees in this turn: all, or the ones that need no
+    search and the latest of the loaded ones. Together, these are at most `room`, but the latest
+    MAX_FOUND of the loaded ones always fit. Without a tool that needs no search, `room` always
+    applies. The tools are in the agent's order, so that prompt caches stay valid."""
     if not must_search(state, enabled):
         return dict(enabled)
-    kept = frozenset([name for name in list_loaded_tools(state) if name in enabled][:room])
+    immediate = _list_immediate_tools(state, enabled)
+    loaded = [name for name in list_loaded_tools(state) if name in enabled.keys() - immediate]
+    if immediate:
+        room = max(room - len(immediate), MAX_FOUND)
+    kept = immediate.union(loaded[:room])
     return {name: tool for name, tool in enabled.items() if name in kept}
 
 

@@ -59,6 +59,7 @@ class Options(TypedDict, total=False):
     approval_expires_seconds: float
     reject_message: str
     enabled: bool | CelRule | Mapping[str, str] | AsksEnabled
+    defer: bool
     timeout_seconds: float
     on_timeout: OnFailure | Mapping[str, str]
     on_error: OnFailure | Mapping[str, str] | ExplainsError
