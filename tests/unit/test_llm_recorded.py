@@ -30,7 +30,7 @@ from tests.unit.provider_models import KEY, NAMES, access
 
 AnyModel: TypeAlias = OpenAIChat | OpenAIResponses | ProviderModel
 
-MINIMUM = 100
+MINIMUM = 150
 RECORDINGS = [one for protocol in PROTOCOLS for one in read_recordings(protocol)]
 MERGED = [one for one in RECORDINGS if one.protocol.startswith("openai") and one.is_one_stream]
 ANYTHING: Json = {"type": "object", "properties": {}, "additionalProperties": True}

@@ -10,7 +10,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from runward.domain.json import MAX_VALUES, JsonObject, clean_json, clean_text, count_values
+from runward.domain.json import (
+    MAX_VALUES,
+    JsonObject,
+    as_text,
+    clean_json,
+    clean_text,
+    count_values,
+)
 from runward.domain.run.items import Message, Native, Reasoning
 from runward.domain.run.response import ModelResponse, Output, RequestedCall
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
@@ -209,6 +216,8 @@ def _messages(item: JsonObject, *, led: bool) -> Iterator[Message]:
     sent in another form is stored: citations, the phase, and the ID if reasoning preceded the
     item."""
     content = objects_in(item.get("content"))
+    if isinstance(item.get("content"), str):
+        content = [{"type": "output_text", "text": item["content"]}]
     texts = [part for part in content if part.get("type") == "output_text"]
     refusals = [part.get("refusal") for part in content if part.get("type") == "refusal"]
     phase = item.get("phase")
@@ -242,7 +251,7 @@ def _call(item: JsonObject, *, led: bool) -> RequestedCall:
     return RequestedCall(
         str(item.get("call_id") or ""),
         str(item.get("name") or ""),
-        arguments if isinstance(arguments, str) else "",
+        "" if arguments is None else as_text(arguments),
         truncated=item.get("status") == "incomplete",
         native=Native(PROVIDER, beside) if beside else None,
     )
