@@ -2,6 +2,7 @@
 
 import sys
 
+from runward.llm.capabilities import capabilities_by_provider
 from tests.api.project import Project
 from tests.support.models.chat_server import text
 from tests.support.services.client import Json
@@ -21,12 +22,38 @@ def test_it_names_what_this_installation_can_do(project: Project) -> None:
     assert shown["agent_kinds"] == ["llm", "sequential", "parallel", "loop"]
     openai = ["openai", "openai-responses"]
     assert shown["model_providers"] == ["offline", *openai, "anthropic", "gemini", "bedrock"]
-    assert shown["models"]["openai"] == {"hosted": [], "executors": []}
-    assert shown["models"]["openai-responses"] == {
-        "hosted": ["code_interpreter", "file_search", "image_generation", "mcp", "web_search"],
-        "executors": ["apply_patch", "computer", "shell"],
-    }
+    assert shown["models"].keys() == set(shown["model_providers"])
     assert shown["plugins"] == {"tools": [], "guardrails": [], "hooks": []}
+
+
+def test_the_features_of_each_provider_are_those_of_the_documentation(project: Project) -> None:
+    """tests/unit/test_docs.py compares the documented table with this one."""
+    shown = capabilities(project)["models"]
+    for provider, cells in capabilities_by_provider().items():
+        assert {row: show_cell(row, shown[provider]) for row in cells} == cells
+
+
+def show_cell(row: str, can: Json) -> str:
+    """The cell of the documented table that the response means."""
+    kind, _, name = row.partition(" ")
+    if row == "images and files of a tool":
+        return can["tool_media"].replace("_", " the ")
+    if kind == "executor":
+        return "native" if name in can["executors"] else "as a function"
+    match kind:
+        case "setting":
+            able = name in can["settings"]
+        case "tool_choice":
+            able = name in can["tool_choices"]
+        case "hosted":
+            able = name in can["hosted"]
+        case "parallel_tool_calls:":
+            able = can["single_tool_calls"]
+        case "strict":
+            able = can["strict_tools"]
+        case _:
+            able = can[row]
+    return "yes" if able else "-"
 
 
 def test_every_kind_of_agent_can_be_registered(project: Project) -> None:

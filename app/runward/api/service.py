@@ -1,7 +1,7 @@
 """Liveness, readiness, capabilities and metrics."""
 
 import asyncio
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Self, get_args
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
@@ -18,6 +18,8 @@ from runward.domain.registry.guards import HookPoint, Stage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
+from runward.llm.base import Abilities
+from runward.llm.capabilities import ADAPTER_SETTINGS
 from runward.store import readiness
 from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
 
@@ -59,12 +61,47 @@ class McpCapabilities(ResponseModel):
 
 
 class ModelCapabilities(ResponseModel):
-    """Capabilities of the models of one provider."""
+    """Features that Runward supports for the models of one provider. A single model can support
+    fewer."""
 
+    settings: list[str]
+    """Supported fields of `model_settings`. `reasoning.summary` is the field `summary` of
+    `reasoning`."""
+    tool_choices: list[str]
+    """Supported values of `tool_choice`. `named`: an object with the name of a tool."""
+    single_tool_calls: bool
+    """Whether `parallel_tool_calls` can be false."""
+    strict_tools: bool
+    """Whether the provider can enforce the schemas of tools that have `strict`."""
+    output_schema: bool
+    """Whether the provider can enforce an `output_schema`."""
+    images: bool
+    """Whether messages can contain images."""
+    files: bool
+    """Whether messages can contain files."""
+    tool_media: Literal["in_result", "after_results"]
+    """Where the model receives images and files of a tool. `in_result`: in the result of the tool
+    call. `after_results`: in a user message after the results."""
     hosted: list[str]
     """Kinds of hosted tools that the provider can run."""
     executors: list[str]
-    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider."""
+    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider. All
+    other kinds are sent as functions."""
+
+    @classmethod
+    def from_abilities(cls, can: Abilities) -> Self:
+        return cls(
+            settings=sorted(can.settings | ADAPTER_SETTINGS),
+            tool_choices=["auto", *sorted(can.tool_choices)],
+            single_tool_calls=can.parallel_off,
+            strict_tools=can.strict,
+            output_schema=can.output_schema,
+            images=can.images,
+            files=can.files,
+            tool_media="in_result" if can.result_media else "after_results",
+            hosted=sorted(can.hosted),
+            executors=sorted(can.executors),
+        )
 
 
 class Capabilities(ResponseModel):
@@ -79,10 +116,20 @@ class Capabilities(ResponseModel):
         hooks=["before_model", "after_model", "before_tool", "after_tool"],
         plugins={"tools": [], "guardrails": [], "hooks": []},
         mcp={"installed": False, "commands": []},
-        model_providers=["offline", "openai"],
+        model_providers=["openai"],
         models={
-            "offline": {"hosted": [], "executors": []},
-            "openai": {"hosted": [], "executors": []},
+            "openai": {
+                "settings": ["max_output_tokens", "reasoning", "temperature"],
+                "tool_choices": ["auto", "named", "none", "required"],
+                "single_tool_calls": True,
+                "strict_tools": True,
+                "output_schema": True,
+                "images": True,
+                "files": True,
+                "tool_media": "after_results",
+                "hosted": [],
+                "executors": [],
+            },
         },
         responses_api=True,
         scopes=["runs:read", "runs:write"],
@@ -109,7 +156,7 @@ class Capabilities(ResponseModel):
     """Names of the available model providers. In a model name, the provider's name precedes the
     colon."""
     models: dict[str, ModelCapabilities]
-    """Capabilities of the models, by provider."""
+    """Features of the models, by provider."""
     responses_api: bool
     """Whether the `/v1/responses` API is available."""
     scopes: list[Scope]
@@ -185,8 +232,7 @@ async def get_capabilities(principal: AnyKey, registry: RegistryDep) -> Capabili
         mcp=McpCapabilities(installed="mcp" in registry.executors, commands=sorted(mcp.commands)),
         model_providers=[*abilities],
         models={
-            provider: ModelCapabilities(hosted=sorted(can.hosted), executors=sorted(can.executors))
-            for provider, can in abilities.items()
+            provider: ModelCapabilities.from_abilities(can) for provider, can in abilities.items()
         },
         responses_api=True,
         scopes=sorted(principal.scopes),

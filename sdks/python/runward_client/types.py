@@ -420,7 +420,7 @@ class Capabilities(TypedDict):
     """Names of the available model providers. In a model name, the provider's name precedes the
     colon."""
     models: dict[str, ModelCapabilities]
-    """Capabilities of the models, by provider."""
+    """Features of the models, by provider."""
     responses_api: bool
     """Whether the `/v1/responses` API is available."""
     scopes: list[Scope]
@@ -1530,11 +1530,31 @@ class MessageRestartedEvent(TypedDict):
 
 
 class ModelCapabilities(TypedDict):
-    """Capabilities of the models of one provider."""
+    """Features that Runward supports for the models of one provider. A single model can support
+    fewer."""
+    settings: list[str]
+    """Supported fields of `model_settings`. `reasoning.summary` is the field `summary` of
+    `reasoning`."""
+    tool_choices: list[str]
+    """Supported values of `tool_choice`. `named`: an object with the name of a tool."""
+    single_tool_calls: bool
+    """Whether `parallel_tool_calls` can be false."""
+    strict_tools: bool
+    """Whether the provider can enforce the schemas of tools that have `strict`."""
+    output_schema: bool
+    """Whether the provider can enforce an `output_schema`."""
+    images: bool
+    """Whether messages can contain images."""
+    files: bool
+    """Whether messages can contain files."""
+    tool_media: Literal['in_result', 'after_results']
+    """Where the model receives images and files of a tool. `in_result`: in the result of the
+    tool call. `after_results`: in a user message after the results."""
     hosted: list[str]
     """Kinds of hosted tools that the provider can run."""
     executors: list[str]
-    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider."""
+    """Kinds of provider tools that a webhook or plugin tool can run in place of the provider.
+    All other kinds are sent as functions."""
 
 
 class ModelRetriedData(TypedDict):

@@ -2153,15 +2153,27 @@ export interface components {
          *         "commands": []
          *       },
          *       "model_providers": [
-         *         "offline",
          *         "openai"
          *       ],
          *       "models": {
-         *         "offline": {
-         *           "hosted": [],
-         *           "executors": []
-         *         },
          *         "openai": {
+         *           "settings": [
+         *             "max_output_tokens",
+         *             "reasoning",
+         *             "temperature"
+         *           ],
+         *           "tool_choices": [
+         *             "auto",
+         *             "named",
+         *             "none",
+         *             "required"
+         *           ],
+         *           "single_tool_calls": true,
+         *           "strict_tools": true,
+         *           "output_schema": true,
+         *           "images": true,
+         *           "files": true,
+         *           "tool_media": "after_results",
          *           "hosted": [],
          *           "executors": []
          *         }
@@ -2199,7 +2211,7 @@ export interface components {
              *     colon.
              */
             model_providers: string[];
-            /** @description Capabilities of the models, by provider. */
+            /** @description Features of the models, by provider. */
             models: {
                 [key: string]: components["schemas"]["ModelCapabilities"];
             };
@@ -4038,11 +4050,40 @@ export interface components {
          * @enum {string}
          */
         MessageRole: "user" | "assistant" | "system";
-        /** @description Capabilities of the models of one provider. */
+        /**
+         * @description Features that Runward supports for the models of one provider. A single model can support
+         *     fewer.
+         */
         ModelCapabilities: {
+            /**
+             * @description Supported fields of `model_settings`. `reasoning.summary` is the field `summary` of
+             *     `reasoning`.
+             */
+            settings: string[];
+            /** @description Supported values of `tool_choice`. `named`: an object with the name of a tool. */
+            tool_choices: string[];
+            /** @description Whether `parallel_tool_calls` can be false. */
+            single_tool_calls: boolean;
+            /** @description Whether the provider can enforce the schemas of tools that have `strict`. */
+            strict_tools: boolean;
+            /** @description Whether the provider can enforce an `output_schema`. */
+            output_schema: boolean;
+            /** @description Whether messages can contain images. */
+            images: boolean;
+            /** @description Whether messages can contain files. */
+            files: boolean;
+            /**
+             * @description Where the model receives images and files of a tool. `in_result`: in the result of the tool
+             *     call. `after_results`: in a user message after the results.
+             * @enum {string}
+             */
+            tool_media: "in_result" | "after_results";
             /** @description Kinds of hosted tools that the provider can run. */
             hosted: string[];
-            /** @description Kinds of provider tools that a webhook or plugin tool can run in place of the provider. */
+            /**
+             * @description Kinds of provider tools that a webhook or plugin tool can run in place of the provider. All
+             *     other kinds are sent as functions.
+             */
             executors: string[];
         };
         /** @description Data of a `model.retried` event. */
