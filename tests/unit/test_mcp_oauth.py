@@ -146,7 +146,7 @@ async def test_a_server_without_metadata_of_its_own_may_be_its_own_authorization
     with AuthServer() as auth, Resource(auth) as resource:
         resource.challenge = "Bearer"
         async with reaching(resource, own()) as http:
-            with pytest.raises(NotAuthorizedError, match=r"metadata at http\S+\. Set `oauth"):
+            with pytest.raises(NotAuthorizedError, match=r"has valid OAuth metadata\. Set `oauth"):
                 await http.post("/quick")
         client = own(token_url=f"{auth.url}/token")
         async with reaching(resource, client) as http:

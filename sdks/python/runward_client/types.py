@@ -603,7 +603,7 @@ class CreateResponse(TypedDict):
     """What happens if the input exceeds the model's context window. `auto`: Runward drops the
     oldest items. `disabled`: the model's provider refuses the request, and the run fails.
     Default: `disabled`."""
-    include: NotRequired[list[Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']]]
+    include: NotRequired[list[ResponseInclude]]
     """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
     provider returned it. Runward accepts the other values but has no such data."""
     top_logprobs: NotRequired[int]
@@ -5588,6 +5588,9 @@ Resolution: TypeAlias = 'CompletedResolution | FailedResolution | RetryResolutio
 ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonSchema'
 """Format of the model's output: text, or JSON that matches a schema."""
 
+ResponseInclude: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
+"""Additional output data that a client of OpenAI's API can request."""
+
 ResponseInputItem: TypeAlias = 'ResponseInputMessage | ResponseInputFunctionCall | ResponseInputFunctionCallOutput | ResponseInputReasoning | ResponseInputMcpCall | ResponseInputMcpApprovalRequest | ResponseInputMcpApprovalResponse | ResponseInputCompaction'
 """An item of a conversation, in OpenAI's format."""
 
@@ -5616,7 +5619,7 @@ ResponseStreamEvent: TypeAlias = 'ResponseCreatedEvent | ResponseQueuedEvent | R
 unknown types."""
 
 ResponseTextPartType: TypeAlias = "Literal['input_text', 'output_text']"
-"""Kind of a text part: `input_text` for text sent to the model, `output_text` for text of
+"""Kind of a text part: `input_text` for text sent to the model, `output_text` for text from
 the assistant."""
 
 ResponseTool: TypeAlias = 'ResponseFunctionTool | ResponseMcpTool'

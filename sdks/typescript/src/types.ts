@@ -2514,7 +2514,7 @@ export interface components {
              * @description Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
              *     provider returned it. Runward accepts the other values but has no such data.
              */
-            include?: ("code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results")[];
+            include?: components["schemas"]["ResponseInclude"][];
             /**
              * @description Number of log probabilities. Runward supports only 0. Default: 0.
              * @default 0
@@ -5937,6 +5937,11 @@ export interface components {
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
         };
+        /**
+         * @description Additional output data that a client of OpenAI's API can request.
+         * @enum {string}
+         */
+        ResponseInclude: "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results";
         /** @description The run reached a limit or was cancelled. This is the last event. */
         ResponseIncompleteEvent: {
             /**
@@ -6778,7 +6783,7 @@ export interface components {
             verbosity?: components["schemas"]["Verbosity"] | null;
         };
         /**
-         * @description Kind of a text part: `input_text` for text sent to the model, `output_text` for text of the assistant.
+         * @description Kind of a text part: `input_text` for text sent to the model, `output_text` for text from the assistant.
          * @enum {string}
          */
         ResponseTextPartType: "input_text" | "output_text";
@@ -10356,6 +10361,7 @@ export type ResponseFunctionCallArgumentsDeltaEvent = components['schemas']['Res
 export type ResponseFunctionCallArgumentsDoneEvent = components['schemas']['ResponseFunctionCallArgumentsDoneEvent'];
 export type ResponseFunctionTool = components['schemas']['ResponseFunctionTool'];
 export type ResponseInProgressEvent = components['schemas']['ResponseInProgressEvent'];
+export type ResponseInclude = components['schemas']['ResponseInclude'];
 export type ResponseIncompleteEvent = components['schemas']['ResponseIncompleteEvent'];
 export type ResponseInputCompaction = components['schemas']['ResponseInputCompaction'];
 export type ResponseInputFile = components['schemas']['ResponseInputFile'];

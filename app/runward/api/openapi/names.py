@@ -10,7 +10,12 @@ from pydantic import Field, TypeAdapter
 from runward.api.openapi.tidy import Json
 from runward.api.registry.function_tools import ToolDefinition
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
-from runward.api.responses.models import ResponseFormatJsonSchema, ResponseFormatText, ResponseTool
+from runward.api.responses.models import (
+    Includable,
+    ResponseFormatJsonSchema,
+    ResponseFormatText,
+    ResponseTool,
+)
 from runward.api.responses.output_types import ItemStatus, ResponseOutputItem, ResponseOutputPart
 from runward.api.runs.call_models import RequiredAction
 from runward.api.runs.input_models import (
@@ -177,6 +182,10 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"],
         "Status of a response.",
     ),
+    "ResponseInclude": (
+        Includable,
+        "Additional output data that a client of OpenAI's API can request.",
+    ),
     "ResponseToolKind": (
         Literal["function", "mcp"],
         "Kind of a tool: a function that the client runs, or a registered tool (`mcp`).",
@@ -184,8 +193,8 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "MessageRole": (MessageRole, "Role of a message's author."),
     "ResponseTextPartType": (
         Literal["input_text", "output_text"],
-        "Kind of a text part: `input_text` for text sent to the model, `output_text` for text of "
-        "the assistant.",
+        "Kind of a text part: `input_text` for text sent to the model, `output_text` for text "
+        "from the assistant.",
     ),
     "ToolChoiceInput": (
         ToolChoiceInput,
