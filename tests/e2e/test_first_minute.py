@@ -61,7 +61,7 @@ def test_an_empty_folder_becomes_a_service_whose_banner_tells_the_truth(
         f"Console   {service.url}/#key={machine.key}",
         f"Key       {machine.key}",
         f"Data      {machine.data_dir}",
-        "Targets   public addresses and this machine's own",
+        "Targets   public addresses and addresses of this machine",
     ):
         assert line in shown
     assert httpx2.get(f"{service.url}/docs", trust_env=False, timeout=30).status_code == 200

@@ -93,6 +93,8 @@ MANY: Final[dict[str, Many]] = {
 }
 IN_CONTRACT: Final = {
     "RegisterTool.url": "POST /v1/tools url",
+    "FunctionTool.url": "the same check: it becomes a RegisterTool",
+    "NestedFunctionTool.url": "the same check: it becomes a RegisterTool",
     "UpdateTool.url": "PATCH /v1/tools url",
     "RegisterMcpServer.url": "POST /v1/mcp_servers url",
     "UpdateMcpServer.url": "the same check, after a server was reached",
@@ -103,6 +105,9 @@ IN_CONTRACT: Final = {
     "WebhookHookInput.url": "PUT /v1/policy",
     "InputImage.url": "handed to the model's provider, never fetched",
     "InputFile.url": "handed to the model's provider, never fetched",
+    "InputImagePart.image_url": "handed to the model's provider, never fetched",
+    "InputImageUrlPart.image_url": "handed to the model's provider, never fetched",
+    "InputImageUrl.url": "handed to the model's provider, never fetched",
     "ResponseInputImage.image_url": "handed to the model's provider, never fetched",
     "ResponseInputFile.file_url": "handed to the model's provider, never fetched",
     "ImagePart.url": "handed to the model's provider, never fetched",
@@ -352,7 +357,7 @@ async def test_a_name_that_leads_inside_only_later_is_refused_then(
             made = await client.post("/v1/tools", json={**TOOL, "url": url})
             assert made.status_code == 201, made.text
             tried = await client.post("/v1/tools/tool/test", json={"arguments": {}})
-            assert "may not be called" in tried.text, tried.text
+            assert "must not call rebound.example" in tried.text, tried.text
             names.answers["rebound.example"] = [[OPENED], second]
             server = await client.post("/v1/mcp_servers", json={**SERVER, "url": url})
             assert server.status_code == 424, server.text
