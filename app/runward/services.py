@@ -152,6 +152,10 @@ class Registry:
         await self.prices.open()
         return self.prices.find_problem(model)
 
+    def list_priced_models(self) -> list[str]:
+        """Return the models for which the operator has set a price."""
+        return self.prices.names
+
     async def find_rule_problem(self, project_id: ProjectId, rule: str) -> str | None:
         return await self.rules.problem(project_id, rule)
 

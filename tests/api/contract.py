@@ -12,6 +12,9 @@ import jsonschema_rs
 from tests.support.closed import close_schemas
 from tests.support.services.client import Json
 
+OPENAI_PATHS = ("/v1/models", "/v1/responses")
+"""Where errors have OpenAI's format."""
+
 ALWAYS = {405}
 """What any path may answer to a method it does not take; it stands at no operation."""
 PROBLEM = "application/problem+json"
@@ -98,7 +101,7 @@ class Contract:
     def _problem(self, response: httpx2.Response) -> Iterator[str]:
         if response.request.method == "HEAD":
             return
-        if response.request.url.path.startswith("/v1/responses"):
+        if response.request.url.path.startswith(OPENAI_PATHS):
             yield from self.find_errors("#/components/schemas/OpenAIError", response.json())
             return
         if response.headers.get("Content-Type") != PROBLEM:

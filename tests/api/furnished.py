@@ -48,6 +48,7 @@ UNKNOWN: Json = {
     "call_id": "c9",
     "name": "nobody",
     "token": "AAAA",
+    "model": "nobody",
 }
 
 
@@ -78,6 +79,7 @@ def furnish(project: Project, mcp_url: str) -> Things:
         "project_id": project.id,
         "call_id": "c9",
         "token": "AAAA",
+        "model": "nobody-knows",
     }
     project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp_url})
     project.client.call("PUT", "/v1/secrets/pay", {"value": "of this project"})

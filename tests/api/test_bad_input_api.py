@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tests.api.contract import Operation
+from tests.api.contract import OPENAI_PATHS, Operation
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
 from tests.support.models.chat_server import calls
 from tests.support.services.client import NO_TLS, Json
@@ -402,7 +402,7 @@ def test_a_bad_request_is_refused_with_what_is_wrong(stage: Stage) -> None:
 
 def test_no_route_takes_a_bad_body(stage: Stage, running: Running) -> None:
     with_body = [each for each in running.contract.operations() if each.takes_body]
-    ours = [each for each in with_body if not each.path.startswith("/v1/responses")]
+    ours = [each for each in with_body if not each.path.startswith(OPENAI_PATHS)]
     assert {operation.id for operation in ours} == GOOD.keys()
     judge(stage, [bad for each in ours for bad in any_body(each, GOOD[each.id])])
 
@@ -413,7 +413,7 @@ def test_no_route_of_the_responses_api_takes_a_bad_body(stage: Stage, running: R
     before = stage.snapshot()
     refused = 0
     for operation in running.contract.operations():
-        if operation.takes_body and operation.path.startswith("/v1/responses"):
+        if operation.takes_body and operation.path.startswith(OPENAI_PATHS):
             for bad in any_body(operation, good):
                 response = stage.request(bad)
                 assert running.contract.broken_by(response) == [], bad.name

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.api.contract import Contract, Operation
+from tests.api.contract import OPENAI_PATHS, Contract, Operation
 from tests.api.project import Project, Running, call
 from tests.support.models.chat_server import Answer
 from tests.support.services.client import Frame, Json
@@ -40,7 +40,7 @@ def test_every_operation_is_described(operations: list[Operation]) -> None:
 def test_every_operation_says_how_it_may_fail(operations: list[Operation]) -> None:
     for operation in operations:
         statuses = set(operation.spec["responses"])
-        openai = operation.path.startswith("/v1/responses")
+        openai = operation.path.startswith(OPENAI_PATHS)
         wanted = {"500", "503"}
         if operation.takes_body or any(one["in"] != "path" for one in operation.parameters):
             wanted |= {"400" if openai else "422"}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.api.contract import Operation
+from tests.api.contract import OPENAI_PATHS, Operation
 from tests.api.furnished import BODIES, UNKNOWN, Things, furnish
 from tests.api.project import ALL_SCOPES, Project, Running
 from tests.contract.credentials import (
@@ -56,7 +56,7 @@ class Matrix:
             self.wrong += [f"{operation.id}: {one}" for one in broken]
         content = response.headers.get("Content-Type", "")
         told: Json = response.json() if content.endswith("json") and response.content else {}
-        if operation.path.startswith("/v1/responses"):
+        if operation.path.startswith(OPENAI_PATHS):
             inner: Json | None = told.get("error")
             told = inner or told
         return {

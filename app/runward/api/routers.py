@@ -19,6 +19,7 @@ from runward.api.registry import (
     tool_history,
     tools,
 )
+from runward.api.responses import model_list, token_count
 from runward.api.responses import routes as responses
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
@@ -28,6 +29,8 @@ ROUTERS: Final = (
     start.routes,
     runs.routes,
     responses.routes,
+    token_count.routes,
+    model_list.routes,
     sessions.routes,
     events.routes,
     approvals.routes,

@@ -54,6 +54,11 @@ class Prices:
         self._unlisted: set[tuple[str, str]] = set()
         self._table: DataSnapshot | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """The models to which the operator's own prices apply, without patterns."""
+        return [*self._exact]
+
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         """Return the price of one response of `provider:model` in US dollars, or None if the price
         is unknown. The first look-up loads the table, which takes a quarter of a second."""

@@ -522,6 +522,39 @@ class ContinueRun(TypedDict):
     """Message that the model reads before the run continues. Null: no message."""
 
 
+class CountInputTokens(TypedDict):
+    """A response whose input tokens to count."""
+    input: NotRequired[str | list[ResponseInputItem]]
+    """Input of the response: a string, or items of a conversation."""
+    instructions: NotRequired[str | None]
+    """Instructions that the model reads before the input. Not allowed if `model` is a registered
+    agent, because agents have instructions."""
+    previous_response_id: NotRequired[str | None]
+    """ID of the response to continue. Null: Runward starts a new conversation."""
+    conversation: NotRequired[str | ResponseConversation | None]
+    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
+    belongs to no session."""
+    tools: NotRequired[list[ResponseTool] | None]
+    """Functions that the client runs, and registered tools that Runward runs."""
+    tool_choice: NotRequired[ToolChoiceMode | ResponseToolChoice | None]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call."""
+    parallel_tool_calls: NotRequired[bool | None]
+    """Whether the model may request several tool calls in one turn."""
+    text: NotRequired[ResponseTextConfig | None]
+    """Settings of the model's text output, such as its format."""
+    reasoning: NotRequired[ReasoningConfig | None]
+    """Settings of the model's reasoning, such as its effort."""
+    truncation: NotRequired[Truncation]
+    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
+    oldest items. `disabled`: the model's provider refuses the request, and the run fails.
+    Default: `disabled`."""
+    model: NotRequired[str]
+    """Name of a registered agent, or a model as `provider:model`. For an agent, Runward also
+    counts its instructions and tools. Empty: Runward counts only the parameters of the
+    request. Default: an empty string."""
+
+
 class CreateKey(TypedDict):
     """An API key to create."""
     name: str
@@ -541,8 +574,6 @@ class CreateProject(TypedDict):
 
 class CreateResponse(TypedDict):
     """A response to create: a run of a registered agent or of a model."""
-    model: str
-    """Name of a registered agent, or a model as `provider:model`."""
     input: NotRequired[str | list[ResponseInputItem]]
     """Input of the response: a string, or items of a conversation."""
     instructions: NotRequired[str | None]
@@ -560,13 +591,19 @@ class CreateResponse(TypedDict):
     object names the tool that the model must call."""
     parallel_tool_calls: NotRequired[bool | None]
     """Whether the model may request several tool calls in one turn."""
-    max_tool_calls: NotRequired[int | None]
-    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
-    `limits.max_tool_calls`."""
     text: NotRequired[ResponseTextConfig | None]
     """Settings of the model's text output, such as its format."""
     reasoning: NotRequired[ReasoningConfig | None]
     """Settings of the model's reasoning, such as its effort."""
+    truncation: NotRequired[Truncation]
+    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
+    oldest items. `disabled`: the model's provider refuses the request, and the run fails.
+    Default: `disabled`."""
+    model: str
+    """Name of a registered agent, or a model as `provider:model`."""
+    max_tool_calls: NotRequired[int | None]
+    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
+    `limits.max_tool_calls`."""
     temperature: NotRequired[float | None]
     """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
     top_p: NotRequired[float | None]
@@ -599,11 +636,7 @@ class CreateResponse(TypedDict):
     store: NotRequired[bool]
     """Whether to store the response. Runward supports only true, because all runs are stored.
     Default: true."""
-    truncation: NotRequired[Truncation]
-    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
-    oldest items. `disabled`: the model's provider refuses the request, and the run fails.
-    Default: `disabled`."""
-    include: NotRequired[list[ResponseInclude]]
+    include: NotRequired[list[ResponseIncludable]]
     """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
     provider returned it. Runward accepts the other values but has no such data."""
     top_logprobs: NotRequired[int]
@@ -1160,6 +1193,15 @@ class InputText(TypedDict):
     """Text of the part."""
 
 
+class InputTokens(TypedDict):
+    """The estimated number of input tokens."""
+    object: Literal['response.input_tokens']
+    """Always `response.input_tokens`."""
+    input_tokens: int
+    """Estimated number of input tokens: one for every four bytes of the instructions, the tools
+    and the conversation. An image or a file counts as 1,000 tokens."""
+
+
 class InputToolCall(TypedDict):
     """An earlier tool call, in the format of OpenAI's Chat Completions API. Runward does not run
     it."""
@@ -1555,6 +1597,26 @@ class ModelCapabilities(TypedDict):
     executors: list[str]
     """Kinds of provider tools that a webhook or plugin tool can run in place of the provider.
     All other kinds are sent as functions."""
+
+
+class ModelList(TypedDict):
+    """Agents and models."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[ModelObject]
+    """Agents in the order of their names, followed by models."""
+
+
+class ModelObject(TypedDict):
+    """An agent or a model, in OpenAI's format."""
+    id: str
+    """Name of the agent, or the model as `provider:model`. Send it as `model`."""
+    object: Literal['model']
+    """Always `model`."""
+    created: int
+    """When the agent was registered, as a Unix timestamp in seconds. 0 for models."""
+    owned_by: str
+    """`runward` for agents. The name of the provider for models."""
 
 
 class ModelRetriedData(TypedDict):
@@ -5588,6 +5650,10 @@ Resolution: TypeAlias = 'CompletedResolution | FailedResolution | RetryResolutio
 ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonSchema'
 """Format of the model's output: text, or JSON that matches a schema."""
 
+ResponseIncludable: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
+"""Additional output data of OpenAI's API. Runward has data only for
+`reasoning.encrypted_content`."""
+
 ResponseInclude: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
 """Additional output data that a client of OpenAI's API can request."""
 
@@ -5686,8 +5752,8 @@ ToolUseMode: TypeAlias = "Literal['run_llm_again', 'stop_on_first_tool']"
 versions may add values."""
 
 Truncation: TypeAlias = "Literal['auto', 'disabled']"
-"""Truncation setting of OpenAI's API. Runward supports only `disabled`. Later versions may
-add values."""
+"""What happens if the input exceeds the model's context window. `auto`: Runward drops the
+oldest items. `disabled`: the request to the model fails. Later versions may add values."""
 
 UnknownOutcomeMode: TypeAlias = "Literal['return_error', 'ask', 'fail_run']"
 """What happens if it is unknown whether a call took effect. Later versions may add values."""

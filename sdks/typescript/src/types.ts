@@ -294,6 +294,75 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses/input_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count input tokens
+         * @description Estimate the number of input tokens of a response. Runward does not create the response and
+         *     does not ask the provider.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["count_input_tokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List models
+         * @description List the registered agents, at most 1,000, and the models that Runward knows by name: the
+         *     offline model, the models of these agents, and the models in `RUNWARD_MODEL_PRICES`. Runward
+         *     does not ask the providers. Other models of a configured provider also work.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["list_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a model
+         * @description Get an agent or a model. Runward does not ask the provider whether the model exists.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["get_model"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions": {
         parameters: {
             query?: never;
@@ -2370,6 +2439,54 @@ export interface components {
             input?: string | components["schemas"]["InputMessage"][] | null;
         };
         /**
+         * @description A response whose input tokens to count.
+         * @example {
+         *       "input": "Please pay(amount=500)",
+         *       "model": "offline:rules"
+         *     }
+         */
+        CountInputTokens: {
+            /** @description Input of the response: a string, or items of a conversation. */
+            input?: string | components["schemas"]["ResponseInputItem"][];
+            /**
+             * @description Instructions that the model reads before the input. Not allowed if `model` is a registered
+             *     agent, because agents have instructions.
+             */
+            instructions?: string | null;
+            /** @description ID of the response to continue. Null: Runward starts a new conversation. */
+            previous_response_id?: string | null;
+            /**
+             * @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
+             *     belongs to no session.
+             */
+            conversation?: string | components["schemas"]["ResponseConversation"] | null;
+            /** @description Functions that the client runs, and registered tools that Runward runs. */
+            tools?: components["schemas"]["ResponseTool"][] | null;
+            /**
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             *     object names the tool that the model must call.
+             */
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["ResponseToolChoice"] | null;
+            /** @description Whether the model may request several tool calls in one turn. */
+            parallel_tool_calls?: boolean | null;
+            /** @description Settings of the model's text output, such as its format. */
+            text?: components["schemas"]["ResponseTextConfig"] | null;
+            /** @description Settings of the model's reasoning, such as its effort. */
+            reasoning?: components["schemas"]["ReasoningConfig"] | null;
+            /**
+             * @description What happens if the input exceeds the model's context window. `auto`: Runward drops the
+             *     oldest items. `disabled`: the model's provider refuses the request, and the run fails. Default: `disabled`.
+             * @default disabled
+             */
+            truncation?: components["schemas"]["Truncation"];
+            /**
+             * @description Name of a registered agent, or a model as `provider:model`. For an agent, Runward also counts
+             *     its instructions and tools. Empty: Runward counts only the parameters of the request. Default: an empty string.
+             * @default
+             */
+            model?: string;
+        };
+        /**
          * @description An API key to create.
          * @example {
          *       "name": "ci",
@@ -2418,8 +2535,6 @@ export interface components {
          *     }
          */
         CreateResponse: {
-            /** @description Name of a registered agent, or a model as `provider:model`. */
-            model: string;
             /** @description Input of the response: a string, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
@@ -2443,15 +2558,23 @@ export interface components {
             tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["ResponseToolChoice"] | null;
             /** @description Whether the model may request several tool calls in one turn. */
             parallel_tool_calls?: boolean | null;
+            /** @description Settings of the model's text output, such as its format. */
+            text?: components["schemas"]["ResponseTextConfig"] | null;
+            /** @description Settings of the model's reasoning, such as its effort. */
+            reasoning?: components["schemas"]["ReasoningConfig"] | null;
+            /**
+             * @description What happens if the input exceeds the model's context window. `auto`: Runward drops the
+             *     oldest items. `disabled`: the model's provider refuses the request, and the run fails. Default: `disabled`.
+             * @default disabled
+             */
+            truncation?: components["schemas"]["Truncation"];
+            /** @description Name of a registered agent, or a model as `provider:model`. */
+            model: string;
             /**
              * @description Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
              *     `limits.max_tool_calls`.
              */
             max_tool_calls?: number | null;
-            /** @description Settings of the model's text output, such as its format. */
-            text?: components["schemas"]["ResponseTextConfig"] | null;
-            /** @description Settings of the model's reasoning, such as its effort. */
-            reasoning?: components["schemas"]["ReasoningConfig"] | null;
             /** @description Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default. */
             temperature?: number | null;
             /** @description Nucleus sampling probability. Sets `model_settings.top_p`. Null: the provider's default. */
@@ -2505,16 +2628,10 @@ export interface components {
              */
             store?: boolean;
             /**
-             * @description What happens if the input exceeds the model's context window. `auto`: Runward drops the
-             *     oldest items. `disabled`: the model's provider refuses the request, and the run fails. Default: `disabled`.
-             * @default disabled
-             */
-            truncation?: components["schemas"]["Truncation"];
-            /**
              * @description Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
              *     provider returned it. Runward accepts the other values but has no such data.
              */
-            include?: components["schemas"]["ResponseInclude"][];
+            include?: components["schemas"]["ResponseIncludable"][];
             /**
              * @description Number of log probabilities. Runward supports only 0. Default: 0.
              * @default 0
@@ -3424,6 +3541,26 @@ export interface components {
          */
         InputTextType: "text" | "input_text";
         /**
+         * @description The estimated number of input tokens.
+         * @example {
+         *       "object": "response.input_tokens",
+         *       "input_tokens": 11
+         *     }
+         */
+        InputTokens: {
+            /**
+             * @description Always `response.input_tokens`.
+             * @default response.input_tokens
+             * @constant
+             */
+            object: "response.input_tokens";
+            /**
+             * @description Estimated number of input tokens: one for every four bytes of the instructions, the tools and
+             *     the conversation. An image or a file counts as 1,000 tokens.
+             */
+            input_tokens: number;
+        };
+        /**
          * @description An earlier tool call, in the format of OpenAI's Chat Completions API. Runward does not run
          *     it.
          */
@@ -4085,6 +4222,53 @@ export interface components {
              *     other kinds are sent as functions.
              */
             executors: string[];
+        };
+        /**
+         * @description Agents and models.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "clerk",
+         *           "object": "model",
+         *           "created": 1793610600,
+         *           "owned_by": "runward"
+         *         }
+         *       ]
+         *     }
+         */
+        ModelList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Agents in the order of their names, followed by models. */
+            data: components["schemas"]["ModelObject"][];
+        };
+        /**
+         * @description An agent or a model, in OpenAI's format.
+         * @example {
+         *       "id": "clerk",
+         *       "object": "model",
+         *       "created": 1793610600,
+         *       "owned_by": "runward"
+         *     }
+         */
+        ModelObject: {
+            /** @description Name of the agent, or the model as `provider:model`. Send it as `model`. */
+            id: string;
+            /**
+             * @description Always `model`.
+             * @default model
+             * @constant
+             */
+            object: "model";
+            /** @description When the agent was registered, as a Unix timestamp in seconds. 0 for models. */
+            created: number;
+            /** @description `runward` for agents. The name of the provider for models. */
+            owned_by: string;
         };
         /** @description Data of a `model.retried` event. */
         ModelRetriedData: {
@@ -5937,6 +6121,11 @@ export interface components {
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
         };
+        /**
+         * @description Additional output data of OpenAI's API. Runward has data only for `reasoning.encrypted_content`.
+         * @enum {string}
+         */
+        ResponseIncludable: "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results";
         /**
          * @description Additional output data that a client of OpenAI's API can request.
          * @enum {string}
@@ -9381,7 +9570,7 @@ export interface components {
          */
         ToolUseMode: "run_llm_again" | "stop_on_first_tool";
         /**
-         * @description Truncation setting of OpenAI's API. Runward supports only `disabled`. Later versions may add values.
+         * @description What happens if the input exceeds the model's context window. `auto`: Runward drops the oldest items. `disabled`: the request to the model fails. Later versions may add values.
          * @enum {string}
          */
         Truncation: "auto" | "disabled";
@@ -10199,6 +10388,7 @@ export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
 export type ConflictMode = components['schemas']['ConflictMode'];
 export type ContinueRun = components['schemas']['ContinueRun'];
+export type CountInputTokens = components['schemas']['CountInputTokens'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateResponse = components['schemas']['CreateResponse'];
@@ -10263,6 +10453,7 @@ export type InputReceivedEvent = components['schemas']['InputReceivedEvent'];
 export type InputRefusal = components['schemas']['InputRefusal'];
 export type InputText = components['schemas']['InputText'];
 export type InputTextType = components['schemas']['InputTextType'];
+export type InputTokens = components['schemas']['InputTokens'];
 export type InputToolCall = components['schemas']['InputToolCall'];
 export type InputToolMessage = components['schemas']['InputToolMessage'];
 export type InputUserMessage = components['schemas']['InputUserMessage'];
@@ -10298,6 +10489,8 @@ export type MessageRestartedData = components['schemas']['MessageRestartedData']
 export type MessageRestartedEvent = components['schemas']['MessageRestartedEvent'];
 export type MessageRole = components['schemas']['MessageRole'];
 export type ModelCapabilities = components['schemas']['ModelCapabilities'];
+export type ModelList = components['schemas']['ModelList'];
+export type ModelObject = components['schemas']['ModelObject'];
 export type ModelRetriedData = components['schemas']['ModelRetriedData'];
 export type ModelRetriedEvent = components['schemas']['ModelRetriedEvent'];
 export type ModelSettingDroppedData = components['schemas']['ModelSettingDroppedData'];
@@ -10361,6 +10554,7 @@ export type ResponseFunctionCallArgumentsDeltaEvent = components['schemas']['Res
 export type ResponseFunctionCallArgumentsDoneEvent = components['schemas']['ResponseFunctionCallArgumentsDoneEvent'];
 export type ResponseFunctionTool = components['schemas']['ResponseFunctionTool'];
 export type ResponseInProgressEvent = components['schemas']['ResponseInProgressEvent'];
+export type ResponseIncludable = components['schemas']['ResponseIncludable'];
 export type ResponseInclude = components['schemas']['ResponseInclude'];
 export type ResponseIncompleteEvent = components['schemas']['ResponseIncompleteEvent'];
 export type ResponseInputCompaction = components['schemas']['ResponseInputCompaction'];
@@ -11189,6 +11383,127 @@ export interface operations {
             409: components["responses"]["OpenAIConflict"];
             413: components["responses"]["OpenAIRequestEntityTooLarge"];
             415: components["responses"]["OpenAIUnsupportedMediaType"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    count_input_tokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CountInputTokens"];
+            };
+        };
+        responses: {
+            /** @description The estimated number of input tokens. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InputTokens"];
+                };
+            };
+            400: components["responses"]["OpenAIBadRequest"];
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            408: components["responses"]["OpenAIRequestTimeout"];
+            409: components["responses"]["OpenAIConflict"];
+            413: components["responses"]["OpenAIRequestEntityTooLarge"];
+            415: components["responses"]["OpenAIUnsupportedMediaType"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    list_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Agents and models. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    get_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of an agent, or a model as `provider:model`. */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description An agent or a model, in OpenAI's format. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelObject"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
             429: components["responses"]["OpenAITooManyRequests"];
             500: components["responses"]["OpenAIInternalServerError"];
             503: components["responses"]["OpenAIServiceUnavailable"];

@@ -1,7 +1,8 @@
 """Errors in the format of OpenAI's API: `{"error": {message, type, param, code}}`.
 
-All errors under /v1/responses have this format, including authentication errors and errors of the
-framework. Errors for which the rest of the API uses 422 have the status 400, as in OpenAI's API.
+All errors under the paths of OpenAI's API have this format, including authentication errors and
+errors of the framework. Errors for which the rest of the API uses 422 have the status 400, as in
+OpenAI's API.
 """
 
 import re
@@ -14,7 +15,7 @@ from pydantic_core import to_json
 
 from runward.domain.errors import InvalidRequestError
 
-OPENAI_PATH: Final = re.compile(r"/v1/responses(?:/.*)?")
+OPENAI_PATH: Final = re.compile(r"/v1/(?:models|responses)(?:/.*)?")
 
 STATUSES: Final[Mapping[int, int]] = {422: 400}
 _TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 403: "permission_error"}

@@ -20,6 +20,7 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Approval": {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL},
     "Key": _KEY,
     "McpServer": {"/v1/mcp_servers/{name}": {"name": "/name"}},
+    "ModelObject": {"/v1/models/{model}": {"model": "/id"}},
     "NewKey": _KEY,
     "NewTool": _TOOL,
     "PendingAction": _TOOL_CALL,

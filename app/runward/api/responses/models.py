@@ -132,18 +132,9 @@ class StreamOptions(OpenAIRequestModel):
     """Whether events have random padding. Runward supports only false."""
 
 
-class CreateResponse(OpenAIRequestModel):
-    """A response to create: a run of a registered agent or of a model."""
+class _ResponseInput(OpenAIRequestModel):
+    """The parameters of a response that determine what its model reads."""
 
-    model_config = with_example(
-        model="offline:rules",
-        instructions="Pay what is asked for.",
-        input="Please pay(amount=500)",
-        tools=[{"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}],
-    )
-
-    model: Annotated[str, Field(min_length=1, max_length=256)]
-    """Name of a registered agent, or a model as `provider:model`."""
     input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Input of the response: a string, or items of a conversation."""
     instructions: Annotated[str, Field(max_length=262_144)] | None = None
@@ -161,13 +152,40 @@ class CreateResponse(OpenAIRequestModel):
     object names the tool that the model must call."""
     parallel_tool_calls: bool | None = None
     """Whether the model may request several tool calls in one turn."""
-    max_tool_calls: Annotated[int, Field(ge=0, le=200)] | None = None
-    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
-    `limits.max_tool_calls`."""
     text: ResponseTextConfig | None = None
     """Settings of the model's text output, such as its format."""
     reasoning: ReasoningConfig | None = None
     """Settings of the model's reasoning, such as its effort."""
+    truncation: Literal["auto", "disabled"] = "disabled"
+    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
+    oldest items. `disabled`: the model's provider refuses the request, and the run fails."""
+
+
+class CountInputTokens(_ResponseInput):
+    """A response whose input tokens to count."""
+
+    model_config = with_example(model="offline:rules", input="Please pay(amount=500)")
+
+    model: Annotated[str, Field(max_length=256)] = ""
+    """Name of a registered agent, or a model as `provider:model`. For an agent, Runward also counts
+    its instructions and tools. Empty: Runward counts only the parameters of the request."""
+
+
+class CreateResponse(_ResponseInput):
+    """A response to create: a run of a registered agent or of a model."""
+
+    model_config = with_example(
+        model="offline:rules",
+        instructions="Pay what is asked for.",
+        input="Please pay(amount=500)",
+        tools=[{"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}],
+    )
+
+    model: Annotated[str, Field(min_length=1, max_length=256)]
+    """Name of a registered agent, or a model as `provider:model`."""
+    max_tool_calls: Annotated[int, Field(ge=0, le=200)] | None = None
+    """Maximum number of tool calls. Sets `limits.max_tool_calls`. Null: the default of
+    `limits.max_tool_calls`."""
     temperature: float | None = None
     """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
     top_p: float | None = None
@@ -202,9 +220,6 @@ class CreateResponse(OpenAIRequestModel):
     """Whether to respond immediately, before the run has ended."""
     store: bool = True
     """Whether to store the response. Runward supports only true, because all runs are stored."""
-    truncation: Literal["auto", "disabled"] = "disabled"
-    """What happens if the input exceeds the model's context window. `auto`: Runward drops the
-    oldest items. `disabled`: the model's provider refuses the request, and the run fails."""
     include: Annotated[list[Includable], Field(max_length=16)] = Field(
         default_factory=list[Includable]
     )

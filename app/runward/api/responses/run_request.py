@@ -83,8 +83,8 @@ async def start(
 ) -> AcceptResult:
     """Start the run. When this returns, the run and its first event are committed. Raises
     AppErrors."""
-    session_id = _parse_session(body)
-    request = _build_start_request(body)
+    session_id = parse_session(body)
+    request = build_start_request(body)
     resolved = await resolve_model(storage, registry, principal.project_id, request)
     resolved = _add_run_settings(body, resolved)
     new = build_new_run(principal, request, resolved, items, continued_from)
@@ -114,7 +114,8 @@ def build_model_request(model: str) -> StartRun:
     return StartRun.model_construct(None, input="", **{named: model})
 
 
-def _build_start_request(body: CreateResponse) -> StartRun:
+def build_start_request(body: CreateResponse) -> StartRun:
+    """Return the request of the run, without its input and its functions."""
     fields: dict[str, Any] = {"input": ""}
     if body.max_tool_calls is not None:
         fields["limits"] = Limits.model_construct(None, max_tool_calls=body.max_tool_calls)
@@ -225,7 +226,8 @@ def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> Resolved
     return ResolvedAgent(own, resolved.version, team)
 
 
-def _parse_session(body: CreateResponse) -> SessionId | None:
+def parse_session(body: CreateResponse) -> SessionId | None:
+    """Return the ID of the request's session. Raises SessionNotFoundError."""
     given = body.conversation
     if given is None:
         return None

@@ -83,11 +83,11 @@ def trimmed_history(
 def _find_first_fitting(items: Sequence[Item], begins: Sequence[int], budget: int) -> int:
     """Return the index of the first item of the newest exchanges that fit into `budget` bytes,
     together with all system messages."""
-    left = budget - sum(_estimate_bytes(item) for item in items if _has_role(item, "system"))
+    left = budget - sum(_estimate_item(item) for item in items if _has_role(item, "system"))
     first, end = len(items), len(items)
     for begin in reversed([0, *begins]):
         left -= sum(
-            _estimate_bytes(item) for item in items[begin:end] if not _has_role(item, "system")
+            _estimate_item(item) for item in items[begin:end] if not _has_role(item, "system")
         )
         if left < 0:
             break
@@ -170,7 +170,12 @@ def _trim(item: Item, max_bytes: int) -> Item:
     return replace(item, output=truncate(item.output, max_bytes)[0])
 
 
-def _estimate_bytes(item: Item) -> int:
+def estimate_bytes(items: Iterable[Item]) -> int:
+    """Estimate the size of the items in a request to a provider."""
+    return sum(map(_estimate_item, items))
+
+
+def _estimate_item(item: Item) -> int:
     """Return an estimate of an item's size in bytes in a request to a provider."""
     match item:
         case Message(content=content):
