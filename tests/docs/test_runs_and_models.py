@@ -4,6 +4,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from runward.domain.run.response import Usage
@@ -97,10 +98,16 @@ def test_mcp(project: Project, tmp_path: Path) -> None:
     for name in ("FILES_TOKEN", "FILES_KEY"):
         project.client.call("PUT", f"/v1/secrets/{name}", {"value": f"the {name}"})
     project.client.call("PUT", "/v1/secrets/FILES_CLIENT", {"value": SECRET})
-    with McpServer() as files, AuthServer() as auth, ProtectedServer(auth) as archive:
+    with (
+        McpServer() as files,
+        AuthServer() as auth,
+        ProtectedServer(auth) as archive,
+        ProtectedServer(auth) as notes,
+    ):
         here = {
             "https://mcp.example.com/files": files.url,
             "https://mcp.example.com/archive": archive.url,
+            "https://mcp.example.com/notes": notes.url,
             "delete_everything": "die",
             "Bearer …": "Bearer t0ken",
         }
@@ -117,6 +124,10 @@ def test_mcp(project: Project, tmp_path: Path) -> None:
             assert sent["x-api-key"] == "the FILES_KEY"
             assert page.http()["tool_names"] == ["archive_whoami"]
             assert auth.asked[-1]["scope"] == "files:read"
+            assert page.http()["tool_names"] == []
+            logged_in = httpx2.get(page.http()["url"], follow_redirects=True)
+            assert logged_in.status_code == 200, logged_in.text
+            assert project.client.call("GET", "/v1/mcp_servers/notes")["tool_names"] != []
 
 
 async def test_mcp_server(project: Project, tmp_path: Path) -> None:
