@@ -425,6 +425,57 @@ def test_an_after_model_hook_may_replace_the_response_and_its_calls(project: Pro
     assert hit.body["calls"] == [{"call_id": "c1", "name": "pay", "arguments": {"x": "1"}}]
 
 
+def test_an_after_model_hook_may_add_change_and_drop_calls(project: Project) -> None:
+    project.tool("pay")
+    project.tool("refund", approval="always")
+    changed = [
+        {"call_id": "c2", "arguments": {"x": "2"}},
+        {"call_id": "h1", "name": "refund", "arguments": {"x": "3"}},
+        {"call_id": "h2", "name": "pay", "arguments": {"x": 4}},
+    ]
+    after = hook(project, "after", "after_model", {"calls": changed}, {})
+    run = project.run(
+        calls(call(1, "pay"), call(2, "pay")), text("done"), tools=["pay", "refund"], hooks=[after]
+    )
+    assert run["status"] == "requires_action", "an added call is approved like any other"
+    [action] = run["required_actions"]
+    assert (action["call_id"], action["arguments"]) == ("h1", {"x": "3"})
+    project.client.decide(action["approval_id"], "approve")
+    assert project.end(run)["output"] == "done"
+    said = [hit.body["arguments"] for hit in (*project.hits("pay"), *project.hits("refund"))]
+    assert said == [{"x": "2"}, {"x": "3"}]
+    events = project.client.events(run["id"])
+    assert [one["call_id"] for one in of_type(events, "tool_call.created")] == ["c2", "h1", "h2"]
+    [invalid] = of_type(events, "tool_call.failed")
+    assert (invalid["call_id"], invalid["reason"]) == ("h2", "invalid_arguments")
+    [recorded] = of_type(events, "model.calls_changed")
+    assert recorded == {
+        "turn": 1,
+        "agent": None,
+        "hook": f"hook (after_model) {after['url']}",
+        "requested_calls": [
+            {"call_id": "c1", "name": "pay", "arguments": {"x": "1"}},
+            {"call_id": "c2", "name": "pay", "arguments": {"x": "1"}},
+        ],
+    }
+    read = [one["id"] for one in project.asked()[-1].body["messages"][1]["tool_calls"]]
+    assert read == ["c2", "h1", "h2"]
+
+
+def test_an_after_model_hook_with_calls_that_cannot_be_used_fails_the_run(
+    project: Project,
+) -> None:
+    project.tool("pay")
+    twice = {"calls": [{"call_id": "c1"}, {"call_id": "c1", "name": "other"}]}
+    run = one_call(project, hooks=[hook(project, "after", "after_model", twice)])
+    assert (run["status"], run["error"]["code"], project.hits("pay")) == (
+        "failed",
+        "hook_failed",
+        [],
+    )
+    assert "calls.1: two calls have the ID 'c1'" in run["error"]["message"]
+
+
 def test_model_hooks_that_go_on_change_nothing(project: Project) -> None:
     project.tool("pay")
     put(project, hooks=[hook(project, on, on) for on in MODEL_STAGES])

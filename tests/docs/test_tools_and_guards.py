@@ -143,7 +143,33 @@ def test_guardrails(project: Project, tmp_path: Path) -> None:
 def test_hooks(project: Project, tmp_path: Path) -> None:
     with Story("docs/how-to/hooks.md", project.client, tmp_path) as page:
         assert [hook["on"] for hook in page.http()["hooks"]] == ["after_tool"]
+        changes_calls(project, json.loads(page.take("json").text))
         page.elsewhere("test_plugins.py")
+        page.elsewhere("test_plugins.py")
+
+
+def changes_calls(project: Project, answer: Json) -> None:
+    """Two calls of a model become the three calls of the answer."""
+    project.client.call("PUT", "/v1/policy", {})
+    order: Json = {"type": "object", "properties": {"order": {"type": "string"}}}
+    project.tool("lookup_order", parameters=order)
+    project.tool("notify", parameters=order)
+    project.tool("refund", **REFUND)
+    hook = {"on": "after_model", "type": "webhook", "url": told(project, answer, {})}
+    asked = 'lookup_order(order="A-1017") refund(order="A-1017", amount=500)'
+    tools = ["lookup_order", "notify", "refund"]
+    run = project.client.call(
+        "POST",
+        "/v1/runs",
+        {"model": "offline:rules", "input": asked, "tools": tools, "hooks": [hook]},
+    )
+    assert project.settle(run)["status"] == "completed"
+    made = [(one["tool"], one["arguments"]) for one in project.client.tool_calls(run["id"])]
+    assert made == [
+        ("lookup_order", {"order": "A-1017"}),
+        ("refund", {"order": "A-1017", "amount": 50}),
+        ("notify", {"order": "A-1017"}),
+    ]
 
 
 def test_guardrail_and_hook_requests(project: Project, tmp_path: Path) -> None:
@@ -172,9 +198,10 @@ def test_guardrail_and_hook_requests(project: Project, tmp_path: Path) -> None:
         page.shows(first(project, "hook", "told").body)
 
 
-def told(project: Project, answer: Json) -> str:
-    """Return the address of a guardrail or hook that answers `answer`."""
-    return project.tools.tool(project.tool_key("told"), Behaviour("return", value=answer))
+def told(project: Project, *answers: Json) -> str:
+    """Return the address of a guardrail or hook that gives these answers."""
+    behaviours = [Behaviour("return", value=one) for one in answers]
+    return project.tools.tool(project.tool_key("told"), *behaviours)
 
 
 def test_hosted_tools(project: Project, tmp_path: Path) -> None:

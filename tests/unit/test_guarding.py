@@ -4,8 +4,8 @@ import asyncio
 import ipaddress
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -27,9 +27,9 @@ from runward.domain.registry.guards import (
     Reject,
 )
 from runward.domain.run import texts
-from runward.domain.run.items import MediaPart, Message
+from runward.domain.run.items import MediaPart, Message, Native, Reasoning
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
-from runward.domain.run.response import Usage
+from runward.domain.run.response import ModelResponse, ReplacedCalls, Usage
 from runward.domain.run.settle import AwaitCallback, Disposition, make_completed_result
 from runward.domain.run.state import (
     Call,
@@ -525,7 +525,88 @@ async def test_a_message_in_the_response_s_place_has_no_calls_and_cost_the_same(
     world.hooked["agent.after_model"] = Instead("Let me not.")
     asked = response(wants("pay"), usage=Usage(5, 6))
     changed = await world.guarding(policy()).after_model(a_run("after_model"), asked)
-    assert changed == response(text="Let me not.", usage=Usage(5, 6))
+    assert isinstance(changed, ModelResponse)
+    assert replace(changed, replaced=None) == response(text="Let me not.", usage=Usage(5, 6))
+
+
+HOOK = "hook (after_model) of plugin agent.after_model"
+
+
+async def after_hook(world: World, asked: ModelResponse, said: Instead, **fields: Any) -> Any:
+    world.hooked["agent.after_model"] = said
+    return await world.guarding(policy()).after_model(a_run("after_model", **fields), asked)
+
+
+async def test_a_hook_adds_changes_and_drops_calls(world: World) -> None:
+    kept = wants("look", '{"a": 1}', native=Native("gemini", {"signature": "s"}))
+    paid, sent = wants("pay", '{"amount":9}', "c2", truncated=True), wants("send", "{", "c3")
+    asked = response(kept, paid, sent, text="so", usage=Usage(5, 6))
+    answer = Instead(
+        calls=[
+            {"name": "log", "arguments": {"by": "hook"}, "call_id": "h1"},
+            {"call_id": "c2", "arguments": {"amount": 5}},
+            {"call_id": "c1", "name": "look", "arguments": {"a": 1}},
+        ]
+    )
+    expected = response(
+        kept,
+        wants("pay", '{"amount":5}', "c2"),
+        wants("log", '{"by":"hook"}', "h1"),
+        text="so",
+        usage=Usage(5, 6),
+    )
+    changed = await after_hook(world, asked, answer)
+    assert changed == replace(expected, replaced=ReplacedCalls(HOOK, (kept, paid, sent)))
+
+
+async def test_calls_that_a_hook_returns_as_it_got_them_change_nothing(world: World) -> None:
+    asked = response(wants("pay", '{"a": 1}', truncated=True), wants("pay", "{", "c2"), text="so")
+    await after_hook(world, asked, Instead("so"))
+    shown = world.payloads["agent.after_model"]["calls"]
+    assert await after_hook(world, asked, Instead(calls=shown)) == asked
+
+
+async def test_a_call_without_an_id_gets_one_that_the_hook_can_use(world: World) -> None:
+    asked = response(wants("pay", id_=""), wants("pay", id_=""))
+    await after_hook(world, asked, Instead("so"))
+    shown = cast(Any, world.payloads["agent.after_model"]["calls"])
+    assert len({one["call_id"] for one in shown}) == 2
+    added = await after_hook(world, response(), Instead(calls=[{"name": "a", "arguments": {}}]))
+    [one] = added.calls
+    assert one.call_id.startswith("call_")
+
+
+async def test_a_hook_may_change_the_message_and_the_calls(world: World) -> None:
+    asked = response(wants("pay"), text="I pay.", reasoning=(Reasoning("x", {"a": 1}),))
+    changed = await after_hook(world, asked, Instead("I do not pay.", calls=[]))
+    assert changed == replace(
+        response(text="I do not pay.", reasoning=asked.reasoning),
+        replaced=ReplacedCalls(HOOK, asked.calls),
+    )
+    dropped = await after_hook(world, asked, Instead("I do not pay."))
+    assert dropped.replaced == changed.replaced
+
+
+BAD_CALLS: list[tuple[Any, str]] = [
+    ({"call_id": "c1"}, "calls: Input should be a valid list"),
+    ([{"call_id": "c1", "args": {}}], "calls.0.args: Extra inputs are not permitted"),
+    ([{"call_id": "c1", "arguments": []}], "calls.0.arguments: "),
+    ([{"call_id": "x"}], "calls.0: an added call requires `name` and `arguments`."),
+    ([{"name": "pay"}], "calls.0: an added call requires `name` and `arguments`."),
+    ([{"call_id": "c1"}, {"call_id": "c1", "name": "b"}], "calls.1: two calls have the ID"),
+    ([{"call_id": "c0", "name": "b", "arguments": {}}], "calls.0: an earlier call of the run"),
+    ([{"call_id": "c1"}] * 129, "calls: List should have at most 128 items"),
+]
+
+
+@pytest.mark.parametrize(("calls", "detail"), BAD_CALLS)
+async def test_calls_that_cannot_be_used_fail_the_hook(
+    world: World, calls: Any, detail: str
+) -> None:
+    earlier = call("c0", CallPhase.SETTLED)
+    failed = await after_hook(world, response(wants("pay")), Instead(calls=calls), calls=[earlier])
+    assert isinstance(failed, HookFailure)
+    assert failed.detail.startswith(f"{HOOK}: {detail}")
 
 
 @pytest.mark.parametrize("on", ["before_model", "after_model"])

@@ -279,6 +279,8 @@ async def test_a_long_message_is_cut(guards: GuardClient) -> None:
         ),
         (answer(b'{"message": "Hello."}'), "before_model", Instead("Hello.")),
         (answer(b'{"message": ""}'), "after_model", Instead("")),
+        (answer(b'{"calls": []}'), "after_model", Instead(calls=[])),
+        (answer(b'{"output": 1, "calls": null}'), "after_tool", Instead(1)),
     ],
 )
 async def test_a_hook_goes_on_or_answers_instead(
@@ -295,6 +297,10 @@ async def test_a_hook_goes_on_or_answers_instead(
         (answer(b'{"message": "Hello."}'), "before_tool"),
         (answer(b'{"output": 1}'), "before_model"),
         (answer(b'{"message": 1}'), "after_model"),
+        (answer(b'{"message": null}'), "after_model"),
+        (answer(b'{"message": 1, "calls": []}'), "after_model"),
+        (answer(b'{"calls": []}'), "before_model"),
+        (answer(b'{"calls": []}'), "before_tool"),
         (answer(b'{"output": "\\u0000"}'), "before_tool"),
         (answer(b'{"output": 1}', "500 Internal Server Error"), "after_tool"),
         (answer(b"{}", "302 Found", "Location: /"), "after_tool"),

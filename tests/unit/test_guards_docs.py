@@ -129,6 +129,18 @@ def test_the_hook_of_a_plugin_that_is_shown_works() -> None:
     assert ask(about("before_model"), {}) is None
 
 
+def test_the_hook_that_is_shown_drops_calls() -> None:
+    names: dict[str, Any] = {}
+    last = [one for one in blocks("docs/how-to/hooks.md") if one.language == "python"][-1]
+    exec(last.text, names)
+    ask = names["limit_refunds"].function
+    pay: JsonObject = {"call_id": "c1", "name": "pay"}
+    refund: JsonObject = {"call_id": "c2", "name": "refund"}
+    said = Instead("I cannot refund orders.", calls=[pay])
+    assert ask(about("after_model"), {"calls": [pay, refund]}) == said
+    assert ask(about("after_model"), {"calls": [pay]}) is None
+
+
 def test_the_fixed_texts_of_guardrails_and_hooks_are_all_told() -> None:
     page = read(DOCS / "reference/model-texts.md")
     for text in (

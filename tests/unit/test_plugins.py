@@ -880,6 +880,7 @@ async def test_a_guardrail_s_answer_is_a_verdict(
         (None, NoChange()),
         (Instead(Pair(1, "b")), Instead({"one": 1, "two": "b"})),  # type: ignore[arg-type]
         (Instead(None, {"a": 1}), Instead(None, {"a": 1})),
+        (Instead(calls=({"name": "a\x00"},)), Instead(calls=[{"name": "a\ufffd"}])),  # type: ignore[arg-type]
         (
             Instead(1, cast(Any, [1])),
             HookFailure("The metadata of the returned Instead must be a dict."),

@@ -172,6 +172,7 @@ _FORMATS: Final[dict[str, tuple[Callable[[JsonBody, JsonBody], str], str]]] = {
     ),
     "model.retried": (_format_model_problem, "yellow"),
     "model.setting_dropped": (_format_model_problem, "yellow"),
+    "model.calls_changed": (lambda _, data: f"! tool calls changed by {data['hook']}", "yellow"),
 }
 
 

@@ -26,17 +26,24 @@ from runward.domain.registry.guards import (
     Stage,
 )
 from runward.domain.run import texts
+from runward.domain.run.changed_calls import (
+    InvalidCallsError,
+    change_calls,
+    identify_calls,
+    replace_message,
+)
 from runward.domain.run.decide import Finish
 from runward.domain.run.failures import make_guardrail_failure
 from runward.domain.run.items import Item
 from runward.domain.run.outcomes import Done, Failed, FailureKind
-from runward.domain.run.response import ModelResponse
+from runward.domain.run.response import ModelResponse, ReplacedCalls
 from runward.domain.run.state import Call, Result, RunState
 from runward.domain.run.status import RunStatus
 from runward.loop import guard_payloads as payloads
 from runward.loop.guard_payloads import VisibleResult
 from runward.loop.project_cache import ProjectPolicy
 from runward.loop.toolbox import SignedTool
+from runward.store.postgres.db import mint
 from runward.tools.guards import GuardClient, GuardQuestion, describe_guard
 
 SMALLEST_SECONDS: Final = 0.01
@@ -85,7 +92,7 @@ class Checks:
         )
         if not isinstance(verdict, Allow):
             return make_guardrail_failure(verdict)
-        answer = await self._run_hooks(
+        answer, _ = await self._run_hooks(
             state, "before_tool", call.turn, about, format_id(Prefix.CALL, call.uuid), seconds_left
         )
         match answer:
@@ -116,7 +123,7 @@ class Checks:
         seen = VisibleResult.of(result)
         about = payloads.describe_call(call, seen)
         call_id = format_id(Prefix.CALL, call.uuid)
-        answer = await self._run_hooks(state, "after_tool", call.turn, about, call_id)
+        answer, _ = await self._run_hooks(state, "after_tool", call.turn, about, call_id)
         match answer:
             case Instead():
                 outcome, about = (
@@ -174,25 +181,27 @@ class Checks:
         model's response."""
         if not self._hooks(state, "before_model"):
             return NoChange()
-        return await self._run_model_hooks(
+        answer, _ = await self._run_model_hooks(
             state, "before_model", payloads.describe_conversation(items)
         )
+        return answer
 
     async def after_model(
         self, state: RunState, response: ModelResponse
     ) -> ModelResponse | HookFailure:
-        """Run the hooks after a model response. A replacement also replaces the calls of the
-        response."""
+        """Run the hooks after a model response. A message without calls also replaces the calls of
+        the response. The response contains the model's calls if a hook changed them."""
         if not self._hooks(state, "after_model"):
             return response
-        answer = await self._run_model_hooks(
+        response = identify_calls(response, mint)
+        answer, hook = await self._run_model_hooks(
             state, "after_model", payloads.describe_response(response)
         )
         match answer:
             case NoChange():
                 return response
             case Instead():
-                return replace(make_replacement_response(answer), usage=response.usage)
+                return _change_response(state, response, answer, hook)
             case HookFailure():
                 return answer
             case _:
@@ -200,7 +209,7 @@ class Checks:
 
     async def _run_model_hooks(
         self, state: RunState, on: HookPoint, about: JsonObject
-    ) -> HookAnswer:
+    ) -> tuple[HookAnswer, str]:
         turn = state.turn + 1
         about_id = f"{format_id(Prefix.RUN, state.id)}_{turn}"
         return await self._run_hooks(state, on, turn, about, about_id)
@@ -264,7 +273,8 @@ class Checks:
         about: JsonObject,
         about_id: str,
         left: SecondsLeft | None = None,
-    ) -> HookAnswer:
+    ) -> tuple[HookAnswer, str]:
+        """Return the first answer that changes something, and the description of its hook."""
         for number, hook in enumerate(self._hooks(state, on)):
             question = GuardQuestion(
                 f"{about_id}_{on}_{number}",
@@ -274,16 +284,33 @@ class Checks:
             )
             answer = await self.guards.ask_hook(hook, question)
             if isinstance(answer, HookFailure):
-                return HookFailure(f"{describe_guard(hook)}: {answer.detail}")
+                return HookFailure(f"{describe_guard(hook)}: {answer.detail}"), describe_guard(hook)
             if isinstance(answer, Instead):
-                return answer
-        return NoChange()
+                return answer, describe_guard(hook)
+        return NoChange(), ""
 
 
 def make_replacement_response(answer: Instead) -> ModelResponse:
     """Return the response with which a hook replaces the model's response."""
     assert isinstance(answer.value, str)
     return ModelResponse.of(answer.value)
+
+
+def _change_response(
+    state: RunState, response: ModelResponse, answer: Instead, hook: str
+) -> ModelResponse | HookFailure:
+    if answer.calls is None:
+        changed = replace(make_replacement_response(answer), usage=response.usage)
+    else:
+        try:
+            changed = change_calls(response, answer.calls, state.calls, mint)
+        except InvalidCallsError as error:
+            return HookFailure(f"{hook}: {error}")
+        if isinstance(answer.value, str):
+            changed = replace_message(changed, answer.value)
+    if changed.calls == response.calls:
+        return changed
+    return replace(changed, replaced=ReplacedCalls(hook, response.calls))
 
 
 def _describe_verdict(source: str, verdict: Reject | Fail) -> str:

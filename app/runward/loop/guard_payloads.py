@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from runward.domain.ids import Prefix, format_id
-from runward.domain.json import JsonObject, parse
+from runward.domain.json import JsonObject
 from runward.domain.registry.guards import HookPoint, Stage
+from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.conversation import find_new_input
 from runward.domain.run.items import Item, Part, item_to_json, part_to_json
-from runward.domain.run.response import ModelResponse, RequestedCall
+from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import Call, Result, RunState
 
 
@@ -74,21 +75,8 @@ def describe_conversation(items: Sequence[Item]) -> JsonObject:
 
 
 def describe_response(response: ModelResponse) -> JsonObject:
-    calls: list[JsonValue] = [_describe_requested_call(call) for call in response.calls]
+    calls: list[JsonValue] = [describe_requested_call(call) for call in response.calls]
     return {"message": response.text, "calls": calls, "refusal": response.refusal}
-
-
-def _describe_requested_call(call: RequestedCall) -> JsonObject:
-    """Describe a call whose arguments are not validated yet. Arguments that are not a JSON object
-    are included as text."""
-    shown: JsonObject = {"call_id": call.call_id, "name": call.name}
-    try:
-        arguments = parse(call.arguments)
-    except ValueError:
-        arguments = None
-    if isinstance(arguments, dict):
-        return shown | {"arguments": arguments}
-    return shown | {"arguments": {}, "arguments_text": call.arguments}
 
 
 def describe_new_input(state: RunState) -> list[JsonValue]:

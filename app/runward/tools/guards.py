@@ -22,6 +22,7 @@ from runward.domain.registry.guards import (
     Hook,
     HookAnswer,
     HookFailure,
+    HookPoint,
     Instead,
     NoChange,
     PluginGuardrail,
@@ -44,6 +45,9 @@ MAX_MESSAGE_BYTES: Final = 4096
 RETRY_DELAY_SECONDS: Final = 0.1
 """Delay in seconds before the retry. There is one retry, only if the request was certainly not
 sent."""
+
+MODEL_POINTS: Final = frozenset({"before_model", "after_model"})
+"""The hooks that replace a model's message. The others replace an output."""
 
 RunGuardrail: TypeAlias = Callable[[str, JsonObject], Awaitable[GuardrailVerdict]]
 RunHook: TypeAlias = Callable[[str, JsonObject], Awaitable[HookAnswer]]
@@ -93,14 +97,13 @@ class GuardClient:
 
     async def ask_hook(self, hook: Hook, question: GuardQuestion) -> HookAnswer:
         """Return the hook's answer. Never raises."""
-        key = "message" if hook.on in ("before_model", "after_model") else "output"
         try:
             if isinstance(hook, WebhookHook):
                 answer = await self._post(hook.url, question, MAX_HOOK_ANSWER_BYTES)
-                return read_hook_answer(answer, key)
+                return read_hook_answer(answer, hook.on)
             async with asyncio.timeout(question.seconds):
                 said = await self._run_hook(hook.name, question.payload)
-            return _check_value_type(said, key)
+            return _check_value_type(said, hook.on)
         except Exception as error:
             return HookFailure(_failure_reason("hook_unusable", error, question))
 
@@ -176,9 +179,9 @@ def read_verdict(answer: EgressResponse, text: str) -> GuardrailVerdict:
     )
 
 
-def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
-    """Return the hook's answer. `key` names the field that replaces the value. Raises
-    _UnusableAnswerError."""
+def read_hook_answer(answer: EgressResponse, on: HookPoint) -> HookAnswer:
+    """Return the hook's answer. Raises _UnusableAnswerError."""
+    key = "message" if on in MODEL_POINTS else "output"
     if not answer.body.strip() and not answer.truncated and answer.encoding is None:
         return NoChange()
     match _read(answer):
@@ -186,11 +189,10 @@ def read_hook_answer(answer: EgressResponse, key: str) -> HookAnswer:
             return NoChange()
         case dict() as value if not value:
             return NoChange()
-        case dict() as value if key in value:
+        case dict() as value if key in value or value.get("calls") is not None:
             metadata = value.get("metadata")
-            return _check_value_type(
-                Instead(value[key], metadata if isinstance(metadata, dict) else None), key
-            )
+            own = metadata if isinstance(metadata, dict) else None
+            return _check_value_type(Instead(value.get(key), own, value.get("calls")), on)
         case _:
             raise _UnusableAnswerError(f"The response must be empty or an object with `{key}`.")
 
@@ -213,10 +215,15 @@ def _read(answer: EgressResponse) -> JsonValue:
         ) from None
 
 
-def _check_value_type(said: HookAnswer, key: str) -> HookAnswer:
-    """Return the answer if its value has the right type. The replacement of a model's message must
-    be a string. Raises _UnusableAnswerError."""
-    if isinstance(said, Instead) and key == "message" and not isinstance(said.value, str):
+def _check_value_type(said: HookAnswer, on: HookPoint) -> HookAnswer:
+    """Return the answer if it fits the hook. The replacement of a model's message must be a string.
+    Raises _UnusableAnswerError."""
+    if not isinstance(said, Instead):
+        return said
+    if said.calls is not None and on != "after_model":
+        raise _UnusableAnswerError("Only an `after_model` hook can return `calls`.")
+    only_calls = said.calls is not None and said.value is None
+    if on in MODEL_POINTS and not isinstance(said.value, str) and not only_calls:
         raise _UnusableAnswerError("The `message` in the response must be a string.")
     return said
 

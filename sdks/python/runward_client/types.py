@@ -953,6 +953,19 @@ class HistoryLimitsInput(TypedDict):
     outputs. Null: Runward does not truncate outputs."""
 
 
+class HookCall(TypedDict):
+    """A tool call in the response of an `after_model` hook. If the model requested a call with
+    the same `call_id`, this object changes it. Otherwise, it adds a call."""
+    call_id: NotRequired[str | None]
+    """ID of the call. Null for an added call: Runward generates the ID."""
+    name: NotRequired[str | None]
+    """Name of the tool. Null: the name that the model requested."""
+    arguments: NotRequired[JsonObject | None]
+    """Arguments of the call. Null: the arguments that the model requested."""
+    arguments_text: NotRequired[str | None]
+    """Arguments as a text that is not a JSON object. If it is set, Runward ignores `arguments`."""
+
+
 class HookRequest(TypedDict):
     """The request to a hook. Its fields depend on `on`."""
     type: Literal['hook']
@@ -972,7 +985,7 @@ class HookRequest(TypedDict):
     """Items of the conversation that the model is about to read. Set only for `before_model`."""
     message: NotRequired[str]
     """Text of the model's response. Set only for `after_model`."""
-    calls: NotRequired[list[RequestedCall]]
+    calls: NotRequired[list[RequestedCallData]]
     """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
     """The model's refusal. Null if the model did not refuse. Set only for `after_model`."""
@@ -1005,8 +1018,11 @@ class HookResponse(TypedDict):
     """Output that replaces the call's output: any JSON value. Only for `before_tool` and
     `after_tool`."""
     message: NotRequired[str]
-    """Message that replaces the model's response, including its tool calls. Only for
-    `before_model` and `after_model`."""
+    """Message that replaces the model's message. If the response has no `calls`, the message
+    also replaces the tool calls. Only for `before_model` and `after_model`."""
+    calls: NotRequired[list[HookCall]]
+    """Tool calls that replace the calls of the model. Runward drops the calls that are not in
+    this list. Only for `after_model`."""
     metadata: NotRequired[JsonObject]
     """Metadata of the call. Runward stores it and never shows it to the model. Only for
     `before_tool` and `after_tool`."""
@@ -1568,6 +1584,41 @@ class MessageRestartedEvent(TypedDict):
     run_id: str
     """ID of the run."""
     data: MessageRestartedData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class ModelCallsChangedData(TypedDict):
+    """Data of a `model.calls_changed` event."""
+    turn: int
+    """Number of the current turn, counted from 1 in each run."""
+    agent: str | None
+    """Name of the agent that executes the turn. Null if the run uses no registered agent."""
+    hook: str
+    """The hook that changed the calls, such as `hook (after_model) of plugin shop.limit`."""
+    requested_calls: list[RequestedCallData] | None
+    """Tool calls that the model requested. Null if they are larger than 32 KiB."""
+    requested_calls_bytes: NotRequired[int]
+    """Size of `requested_calls` in bytes. Set only if they are too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if `requested_calls` is too large for the event."""
+
+
+class ModelCallsChangedEvent(TypedDict):
+    """An `after_model` hook changed the tool calls of the model's response. The data contains
+    the calls that the model requested. The calls of the hook follow as `tool_call.created`
+    events."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['model.calls_changed']
+    """Always `model.calls_changed`."""
+    sequence: int
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: ModelCallsChangedData
     """Data of the event. Its fields depend on the event's type."""
 
 
@@ -2483,7 +2534,7 @@ class RememberOptions(TypedDict):
     does not expire."""
 
 
-class RequestedCall(TypedDict):
+class RequestedCallData(TypedDict):
     """A tool call that the model requested and that Runward has not validated yet."""
     call_id: str
     """ID of the call, as the model's provider generated it."""
@@ -5536,7 +5587,7 @@ DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
 ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
-Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent'
+Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'
 """An event of a run's log. Polling and streaming return the same events. Later versions may
 add types. Clients must ignore unknown types."""
 
@@ -5721,7 +5772,7 @@ types."""
 SortOrder: TypeAlias = "Literal['asc', 'desc']"
 """Order of a list: ascending or descending."""
 
-StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
+StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
 """An event in a stream. Events without a `sequence` are pieces of a later event and are
 never stored. Later versions may add types. Clients must ignore unknown types."""
 

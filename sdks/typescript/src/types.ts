@@ -2726,7 +2726,7 @@ export interface components {
          *       "type": "tool_call.started"
          *     }
          */
-        Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"];
+        Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"];
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -3210,6 +3210,33 @@ export interface components {
         };
         /** @description A callback that Runward sends before or after a model request or a tool call. The response can replace data. Later versions may add types. Clients must ignore unknown types. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
+        /**
+         * @description A tool call in the response of an `after_model` hook. If the model requested a call with the
+         *     same `call_id`, this object changes it. Otherwise, it adds a call.
+         */
+        HookCall: {
+            /**
+             * @description ID of the call. Null for an added call: Runward generates the ID.
+             * @default null
+             */
+            call_id?: string | null;
+            /**
+             * @description Name of the tool. Null: the name that the model requested.
+             * @default null
+             */
+            name?: string | null;
+            /**
+             * @description Arguments of the call. Null: the arguments that the model requested.
+             * @default null
+             */
+            arguments?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Arguments as a text that is not a JSON object. If it is set, Runward ignores
+             *     `arguments`.
+             * @default null
+             */
+            arguments_text?: string | null;
+        };
         /** @description A callback that Runward sends before or after a model request or a tool call. The response can replace data. */
         HookInput: components["schemas"]["WebhookHookInput"] | components["schemas"]["PluginHookInput"];
         /**
@@ -3242,7 +3269,7 @@ export interface components {
             /** @description Text of the model's response. Set only for `after_model`. */
             message?: string;
             /** @description Tool calls that the model requests. Set only for `after_model`. */
-            calls?: components["schemas"]["RequestedCall"][];
+            calls?: components["schemas"]["RequestedCallData"][];
             /** @description The model's refusal. Null if the model did not refuse. Set only for `after_model`. */
             refusal?: string | null;
             /** @description ID of the tool call. Unique within its run. Set only for `before_tool` and `after_tool`. */
@@ -3281,10 +3308,15 @@ export interface components {
              */
             output?: components["schemas"]["JsonValue"];
             /**
-             * @description Message that replaces the model's response, including its tool calls. Only for `before_model`
-             *     and `after_model`.
+             * @description Message that replaces the model's message. If the response has no `calls`, the message also
+             *     replaces the tool calls. Only for `before_model` and `after_model`.
              */
             message?: string;
+            /**
+             * @description Tool calls that replace the calls of the model. Runward drops the calls that are not in this
+             *     list. Only for `after_model`.
+             */
+            calls?: components["schemas"]["HookCall"][];
             /**
              * @description Metadata of the call. Runward stores it and never shows it to the model. Only for
              *     `before_tool` and `after_tool`.
@@ -4187,6 +4219,48 @@ export interface components {
          * @enum {string}
          */
         MessageRole: "user" | "assistant" | "system";
+        /** @description Data of a `model.calls_changed` event. */
+        ModelCallsChangedData: {
+            /** @description Number of the current turn, counted from 1 in each run. */
+            turn: number;
+            /** @description Name of the agent that executes the turn. Null if the run uses no registered agent. */
+            agent: string | null;
+            /** @description The hook that changed the calls, such as `hook (after_model) of plugin shop.limit`. */
+            hook: string;
+            /** @description Tool calls that the model requested. Null if they are larger than 32 KiB. */
+            requested_calls: components["schemas"]["RequestedCallData"][] | null;
+            /** @description Size of `requested_calls` in bytes. Set only if they are too large for the event. */
+            requested_calls_bytes?: number;
+            /**
+             * @description True if `requested_calls` is too large for the event.
+             * @constant
+             */
+            truncated?: true;
+        };
+        /** @description An `after_model` hook changed the tool calls of the model's response. The data contains the calls that the model requested. The calls of the hook follow as `tool_call.created` events. */
+        ModelCallsChangedEvent: {
+            /** @description ID of the event. Globally unique. */
+            id: string;
+            /**
+             * @description Always `model.calls_changed`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "model.calls_changed";
+            /**
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
+             */
+            sequence: number;
+            /** @description ID of the run. */
+            run_id: string;
+            /**
+             * Format: date-time
+             * @description When the event was committed, according to the database's clock.
+             */
+            created_at: string;
+            /** @description Data of the event. Its fields depend on the event's type. */
+            data: components["schemas"]["ModelCallsChangedData"];
+        };
         /**
          * @description Features that Runward supports for the models of one provider. A single model can support
          *     fewer.
@@ -5845,7 +5919,7 @@ export interface components {
          */
         RememberScope: "run" | "session";
         /** @description A tool call that the model requested and that Runward has not validated yet. */
-        RequestedCall: {
+        RequestedCallData: {
             /** @description ID of the call, as the model's provider generated it. */
             call_id: string;
             /** @description Name of the tool, as the model wrote it. */
@@ -8388,7 +8462,7 @@ export interface components {
             include_obfuscation?: false;
         };
         /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. Later versions may add types. Clients must ignore unknown types. */
-        StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
+        StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
         /**
          * @description The result of a tool that the client runs, or the input that a tool requests. Set either
          *     `output` or `error`.
@@ -10427,6 +10501,7 @@ export type Health = components['schemas']['Health'];
 export type HistoryLimits = components['schemas']['HistoryLimits'];
 export type HistoryLimitsInput = components['schemas']['HistoryLimitsInput'];
 export type Hook = components['schemas']['Hook'];
+export type HookCall = components['schemas']['HookCall'];
 export type HookInput = components['schemas']['HookInput'];
 export type HookPoint = components['schemas']['HookPoint'];
 export type HookRequest = components['schemas']['HookRequest'];
@@ -10488,6 +10563,8 @@ export type MessagePhase = components['schemas']['MessagePhase'];
 export type MessageRestartedData = components['schemas']['MessageRestartedData'];
 export type MessageRestartedEvent = components['schemas']['MessageRestartedEvent'];
 export type MessageRole = components['schemas']['MessageRole'];
+export type ModelCallsChangedData = components['schemas']['ModelCallsChangedData'];
+export type ModelCallsChangedEvent = components['schemas']['ModelCallsChangedEvent'];
 export type ModelCapabilities = components['schemas']['ModelCapabilities'];
 export type ModelList = components['schemas']['ModelList'];
 export type ModelObject = components['schemas']['ModelObject'];
@@ -10535,7 +10612,7 @@ export type RegisteredToolType = components['schemas']['RegisteredToolType'];
 export type RejectDecision = components['schemas']['RejectDecision'];
 export type RememberOptions = components['schemas']['RememberOptions'];
 export type RememberScope = components['schemas']['RememberScope'];
-export type RequestedCall = components['schemas']['RequestedCall'];
+export type RequestedCallData = components['schemas']['RequestedCallData'];
 export type RequiredAction = components['schemas']['RequiredAction'];
 export type RequiredActionList = components['schemas']['RequiredActionList'];
 export type Resolution = components['schemas']['Resolution'];

@@ -175,6 +175,7 @@ class ToolServer(Server):
             if hit.type == "tool_call":
                 self._active += 1
                 self._peak = max(self._peak, self._active)
+            if hit.type in ("tool_call", "guardrail", "hook"):
                 self._seen[hit.key] += 1
             self._append(json.dumps({"line": "hit", **asdict(hit)}))
             self._changed.notify_all()

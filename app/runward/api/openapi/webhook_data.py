@@ -6,9 +6,14 @@ from typing import Annotated, Literal, NotRequired, TypeAlias
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from runward.api.runs.item_types import Item, ItemPart
+from runward.api.runs.item_types import (
+    Item,
+    ItemPart,
+)
+from runward.domain.events.run_data import RequestedCallData
 from runward.domain.json import JsonObject, documented
 from runward.domain.registry.guards import HookPoint, Stage
+from runward.domain.run.changed_calls import HookCall
 
 
 @documented
@@ -124,20 +129,6 @@ class GuardrailRequest(TypedDict):
 
 
 @documented
-class RequestedCall(TypedDict):
-    """A tool call that the model requested and that Runward has not validated yet."""
-
-    call_id: str
-    """ID of the call, as the model's provider generated it."""
-    name: str
-    """Name of the tool, as the model wrote it."""
-    arguments: JsonObject
-    """Arguments of the call. Empty if the model's text is not a JSON object."""
-    arguments_text: NotRequired[str]
-    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
-
-
-@documented
 class HookRequest(TypedDict):
     """The request to a hook. Its fields depend on `on`."""
 
@@ -157,7 +148,7 @@ class HookRequest(TypedDict):
     """Items of the conversation that the model is about to read. Set only for `before_model`."""
     message: NotRequired[str]
     """Text of the model's response. Set only for `after_model`."""
-    calls: NotRequired[list[RequestedCall]]
+    calls: NotRequired[list[RequestedCallData]]
     """Tool calls that the model requests. Set only for `after_model`."""
     refusal: NotRequired[str | None]
     """The model's refusal. Null if the model did not refuse. Set only for `after_model`."""
@@ -224,8 +215,11 @@ class HookResponse(TypedDict):
     """Output that replaces the call's output: any JSON value. Only for `before_tool` and
     `after_tool`."""
     message: NotRequired[str]
-    """Message that replaces the model's response, including its tool calls. Only for `before_model`
-    and `after_model`."""
+    """Message that replaces the model's message. If the response has no `calls`, the message also
+    replaces the tool calls. Only for `before_model` and `after_model`."""
+    calls: NotRequired[list[HookCall]]
+    """Tool calls that replace the calls of the model. Runward drops the calls that are not in this
+    list. Only for `after_model`."""
     metadata: NotRequired[JsonObject]
     """Metadata of the call. Runward stores it and never shows it to the model. Only for
     `before_tool` and `after_tool`."""

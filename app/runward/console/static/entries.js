@@ -167,6 +167,7 @@ function noticeView(entry, key, raw, around) {
   const node = h("div", { class: `entry notice ${tone}` }, h("div", { class: "entry-head" }, h("p", null, noticed(type, data)), raw));
   if (type === "state.updated" && data.changes) add(node, h("details", { class: "io", "data-key": `state ${key}` }, h("summary", null, h("span", { class: "soft" }, text(brief(data.changes)))), json(data.changes)));
   if (type === "input.received") add(node, around.slot(entry));
+  if (type === "model.calls_changed") add(node, h("details", { class: "io", "data-key": `calls ${key}` }, h("summary", null, h("span", { class: "soft" }, "Requested calls")), json(data.requested_calls)));
   return node;
 }
 
@@ -177,6 +178,7 @@ function noticed(type, data) {
     case "input.received": return Number(data.messages) === 1 ? "The run received a message" : `The run received ${data.messages} messages`;
     case "state.updated": return "The state of the session was updated";
     case "model.setting_dropped": return [text(data.model), " does not support ", h("strong", null, text(data.setting)), ", so Runward did not send it: ", text(data.reason)];
+    case "model.calls_changed": return ["The tool calls of the model were changed by a ", text(data.hook)];
     default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is called again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }
 }

@@ -44,7 +44,7 @@
 /** @type {Record<string, string>} */
 const STATUS_AFTER = { "run.created": "queued", "run.started": "in_progress", "run.waiting": "requires_action", "run.resumed": "in_progress", "run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled", "run.incomplete": "incomplete", "run.expired": "expired" };
 export const OVER = new Set(["completed", "failed", "cancelled", "incomplete", "expired"]);
-const NOTICES = new Set(["handoff.completed", "state.updated", "input.received", "model.retried", "model.setting_dropped"]);
+const NOTICES = new Set(["handoff.completed", "state.updated", "input.received", "model.retried", "model.setting_dropped", "model.calls_changed"]);
 const OF_THE_MODEL = new Set(["model.retried", "model.setting_dropped"]);
 const CALL_ENDS = new Set(["completed", "failed", "timed_out", "rejected", "outcome_unknown", "cancelled"]);
 

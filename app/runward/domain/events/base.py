@@ -73,6 +73,12 @@ class BoundedRequests(TypedDict):
     truncated: NotRequired[Literal[True]]
 
 
+class BoundedRequestedCalls(TypedDict):
+    requested_calls: list[Any] | None
+    requested_calls_bytes: NotRequired[int]
+    truncated: NotRequired[Literal[True]]
+
+
 @overload
 def bounded_field(name: Literal["arguments"], value: JsonObject) -> BoundedArguments: ...
 @overload
@@ -83,6 +89,10 @@ def bounded_field(name: Literal["changes"], value: JsonObject) -> BoundedChanges
 def bounded_field(name: Literal["output"], value: JsonValue) -> BoundedOutput: ...
 @overload
 def bounded_field(name: Literal["requests"], value: JsonValue) -> BoundedRequests: ...
+@overload
+def bounded_field(
+    name: Literal["requested_calls"], value: list[JsonValue]
+) -> BoundedRequestedCalls: ...
 
 
 def bounded_field(name: str, value: JsonValue) -> Any:

@@ -18,6 +18,7 @@ from runward.domain.events.run_data import (
     InputReceivedData,
     MessageCompletedData,
     MessageRestartedData,
+    ModelCallsChangedData,
     ModelRetriedData,
     ModelSettingDroppedData,
     ReasoningCompletedData,
@@ -151,6 +152,11 @@ class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
 class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.setting_dropped"):
     """Runward omitted a part of the request, because the model does not support it or because it
     exceeds the model's context window."""
+
+
+class ModelCallsChangedEvent(NewEvent[ModelCallsChangedData], type="model.calls_changed"):
+    """An `after_model` hook changed the tool calls of the model's response. The data contains the
+    calls that the model requested. The calls of the hook follow as `tool_call.created` events."""
 
 
 class MessageDeltaEvent(TransientEvent[TextDeltaData], type="message.delta"):

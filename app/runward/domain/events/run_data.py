@@ -226,6 +226,36 @@ class ModelSettingDroppedData(TypedDict):
 
 
 @documented
+class RequestedCallData(TypedDict):
+    """A tool call that the model requested and that Runward has not validated yet."""
+
+    call_id: str
+    """ID of the call, as the model's provider generated it."""
+    name: str
+    """Name of the tool, as the model wrote it."""
+    arguments: JsonObject
+    """Arguments of the call. Empty if the model's text is not a JSON object."""
+    arguments_text: NotRequired[str]
+    """Text that the model wrote as arguments. Set only if the text is not a JSON object."""
+
+
+@documented
+class ModelCallsChangedData(TypedDict):
+    """Data of a `model.calls_changed` event."""
+
+    turn: EventTurn
+    agent: Owner
+    hook: str
+    """The hook that changed the calls, such as `hook (after_model) of plugin shop.limit`."""
+    requested_calls: list[RequestedCallData] | None
+    """Tool calls that the model requested. Null if they are larger than 32 KiB."""
+    requested_calls_bytes: NotRequired[int]
+    """Size of `requested_calls` in bytes. Set only if they are too large for the event."""
+    truncated: NotRequired[Literal[True]]
+    """True if `requested_calls` is too large for the event."""
+
+
+@documented
 class TextDeltaData(TypedDict):
     """Data of an event that contains a piece of streamed text."""
 

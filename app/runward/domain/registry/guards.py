@@ -130,10 +130,12 @@ class NoChange:
 @dataclass(frozen=True, slots=True)
 class Instead:
     """The hook's replacement: the output of a tool call, or the message of a model. `metadata` is
-    stored and never sent to the model."""
+    stored and never sent to the model. `calls`: the tool calls that replace those of the model,
+    only for `after_model`. If `calls` is set and `value` is None, the model's message stays."""
 
-    value: JsonValue
+    value: JsonValue = None
     metadata: JsonObject | None = None
+    calls: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)

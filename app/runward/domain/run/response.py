@@ -53,6 +53,14 @@ class Loss:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReplacedCalls:
+    """The calls that the model requested, before `hook` changed them."""
+
+    hook: str
+    calls: tuple[RequestedCall, ...]
+
+
 Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
 
 
@@ -60,12 +68,13 @@ Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
 class ModelResponse:
     """A response. `output` is in the model's order. `finish` is one of `stop`, `tool_calls`,
     `length`, `content_filter` and `other`. `losses`: parts of the request that this model did not
-    receive."""
+    receive. `replaced`: None if no hook changed the calls."""
 
     output: tuple[Output, ...] = ()
     finish: str = "stop"
     usage: Usage = Usage()
     losses: tuple[Loss, ...] = ()
+    replaced: ReplacedCalls | None = None
 
     @classmethod
     def of(

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from pydantic import JsonValue
+
 from runward.domain.events.base import NewEvent, bounded_field
 from runward.domain.events.call_data import ToolCallCreatedData, ToolCallEndedData
 from runward.domain.events.kinds import (
     MessageCompletedEvent,
+    ModelCallsChangedEvent,
     ReasoningCompletedEvent,
     RunCreatedEvent,
     ToolCallCancelledEvent,
@@ -20,11 +23,17 @@ from runward.domain.events.kinds import (
     ToolCallTimedOutEvent,
     UsageUpdatedEvent,
 )
-from runward.domain.events.run_data import RunOrigin, UsageOrigin, UsageUpdatedData
+from runward.domain.events.run_data import (
+    ModelCallsChangedData,
+    RunOrigin,
+    UsageOrigin,
+    UsageUpdatedData,
+)
 from runward.domain.ids import CallId
+from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.config import AgentConfig, get_functions
 from runward.domain.run.items import HostedCall
-from runward.domain.run.response import ModelResponse, Usage
+from runward.domain.run.response import ModelResponse, ReplacedCalls, Usage
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
 
 CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[ToolCallEndedData]]]] = {
@@ -61,6 +70,8 @@ def add_response_events(
     for one in response.output:
         if isinstance(one, HostedCall):
             _add_hosted_events(changes, state, one, turn)
+    if response.replaced is not None:
+        _add_calls_changed(changes, state, response.replaced, turn)
     text = response.text if response.refusal is None else response.refusal
     if text or not response.calls:
         refusal = response.refusal is not None
@@ -69,6 +80,19 @@ def add_response_events(
                 {"turn": turn, "agent": state.agent, "text": text, "refusal": refusal}
             )
         )
+
+
+def _add_calls_changed(
+    changes: Changes, state: RunState, replaced: ReplacedCalls, turn: int
+) -> None:
+    requested: list[JsonValue] = [describe_requested_call(call) for call in replaced.calls]
+    data: ModelCallsChangedData = {
+        "turn": turn,
+        "agent": state.agent,
+        "hook": replaced.hook,
+        **bounded_field("requested_calls", requested),
+    }
+    changes.add(ModelCallsChangedEvent(data))
 
 
 def _add_hosted_events(changes: Changes, state: RunState, call: HostedCall, turn: int) -> None:

@@ -306,12 +306,13 @@ def _hook_answer(answer: Any) -> HookAnswer:
             f"The hook returned {type(answer).__name__}. It must return None or Instead(value)."
         )
     value, _ = clean_json(jsonable(answer.value))
+    calls, _ = clean_json(jsonable(answer.calls))
     if answer.metadata is None:
-        return Instead(value)
+        return Instead(value, calls=calls)
     metadata, _ = clean_json(jsonable(cast(object, answer.metadata)))
     if not isinstance(metadata, dict):
         return HookFailure("The metadata of the returned Instead must be a dict.")
-    return Instead(value, metadata)
+    return Instead(value, metadata, calls)
 
 
 def _log_failure(event: str, name: str, error: Exception) -> None:
