@@ -27,6 +27,34 @@ NO_ARGUMENTS: Final[dict[str, Any]] = {
     "properties": {},
     "additionalProperties": False,
 }
+CHOICES: Final = [{"const": "value1", "title": "One"}, {"const": "value2", "title": "Two"}]
+OPTIONS: Final = ["option1", "option2", "option3"]
+QUESTIONS: Final[dict[str, Any]] = {
+    "test_elicitation": {"username": {"type": "string"}, "email": {"type": "string"}},
+    "test_elicitation_sep1034_defaults": {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
+        "verified": {"type": "boolean", "default": True},
+    },
+    "test_elicitation_sep1330_enums": {
+        "untitledSingle": {"type": "string", "enum": OPTIONS},
+        "titledSingle": {"type": "string", "oneOf": CHOICES},
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["One", "Two", "Three"],
+        },
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": OPTIONS}},
+        "titledMulti": {"type": "array", "items": {"anyOf": CHOICES}},
+    },
+}
+"""Tools of type `client`, with the schemas of their results."""
 PROMPTS: Final = {
     "test_simple_prompt": [],
     "test_prompt_with_arguments": ["arg1", "arg2"],
@@ -61,6 +89,8 @@ SCHEMA_2020: Final[dict[str, Any]] = {
 PASS: Final = {
     "completion-complete",
     "dns-rebinding-protection",
+    "elicitation-sep1034-defaults",
+    "elicitation-sep1330-enums",
     "json-schema-2020-12",
     "ping",
     "prompts-get-embedded-resource",
@@ -74,6 +104,7 @@ PASS: Final = {
     "server-initialize",
     "server-sse-multiple-streams",
     "tools-call-audio",
+    "tools-call-elicitation",
     "tools-call-embedded-resource",
     "tools-call-error",
     "tools-call-image",
@@ -87,13 +118,10 @@ WARNED: Final = {
     "taken up with runward_result",
 }
 NOT_THERE: Final = {
-    "elicitation-sep1034-defaults": "nobody is asked by way of the client",
-    "elicitation-sep1330-enums": "nobody is asked by way of the client",
     "logging-set-level": "no logging",
     "prompts-get-with-image": "the prompt of an agent has no image of its own",
     "resources-subscribe": "no process stores data about a client",
     "resources-unsubscribe": "no process stores data about a client",
-    "tools-call-elicitation": "nobody is asked by way of the client",
     "tools-call-sampling": "no model is asked by way of the client",
     "tools-call-with-logging": "no logging",
 }
@@ -105,6 +133,15 @@ def prepare(client: Client, tools: ToolServer) -> None:
         client.register_tool(name, tools.tool(name, behaviour), parameters=NO_ARGUMENTS)
     url = tools.tool("json_schema_2020_12_tool")
     client.register_tool("json_schema_2020_12_tool", url, parameters=SCHEMA_2020, strict=False)
+
+
+def prepare_questions(client: Client) -> None:
+    for name, fields in QUESTIONS.items():
+        message = {"message": {"type": "string"}} if name == "test_elicitation" else {}
+        schema = {**NO_ARGUMENTS, "properties": message}
+        answer = {"type": "object", "properties": fields}
+        tool = {"name": name, "type": "client", "description": "Asks.", "strict": False}
+        client.call("POST", "/v1/tools", {**tool, "parameters": schema, "output_schema": answer})
 
 
 def prepare_prompts(client: Client) -> None:
@@ -153,6 +190,7 @@ def test_the_conformance_suite_passes_what_applies(
     client = start.client(service)
     prepare(client, tools)
     prepare_prompts(client)
+    prepare_questions(client)
     renamed = prepare_resources(client, service.url)
     with KeyProxy(service.url, client.key, renamed) as proxy:
         done = conformance(

@@ -24,7 +24,7 @@ def run(status: RunStatus, **fields: Any) -> RunView:
 
 
 def test_a_session_is_read_as_it_was_written_and_names_its_requests() -> None:
-    session = McpRunSession.begin("ünï/1")
+    session = McpRunSession.begin("ünï/1", {"elicitation": {}})
     assert McpRunSession.parse(str(session)) == session
     assert str(session).isascii()
     assert session.name_request(1) == session.name_request(1)
@@ -33,7 +33,7 @@ def test_a_session_is_read_as_it_was_written_and_names_its_requests() -> None:
             {
                 session.name_request(1),
                 session.name_request("1"),
-                McpRunSession.begin(None).name_request(1),
+                McpRunSession.begin(None, None).name_request(1),
             }
         )
         == 3

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, Implementation
+from mcp.types import CallToolResult, ElicitResult, Implementation
 
 from tests.support.services.client import NO_TLS
 
@@ -23,8 +23,10 @@ async def mcp_client(
     generation: Generation = "2026",
     *,
     heard: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
+    elicited: Callable[[Any, Any], Coroutine[Any, Any, ElicitResult]] | None = None,
 ) -> AsyncGenerator[Client]:
-    """`url`: of the service. `heard` gets what the server says unasked. That the newer generation
+    """`url`: of the service. `heard` gets what the server says unasked, and `elicited` answers in
+    place of the client's user. That the newer generation
     is spoken is not left to chance."""
     headers = {"Authorization": f"Bearer {key}"}
     timeout = httpx2.Timeout(30.0, read=None)
@@ -35,6 +37,7 @@ async def mcp_client(
             streamable_http_client(f"{url}/mcp", http_client=http),
             mode="legacy" if generation == "2025" else "auto",
             client_info=CLIENT,
+            elicitation_callback=elicited,  # pyright: ignore[reportArgumentType]
             message_handler=heard,  # pyright: ignore[reportArgumentType]
             cache=None,
         )

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.mcp import results
+from runward.api.mcp.elicitation import ClientQuestions, apply_answer
 from runward.api.mcp.listing import McpTarget
 from runward.api.mcp.results import McpRequestError
 from runward.api.mcp.wait import ProgressReport, wait_for_result
@@ -38,6 +39,7 @@ later cancellation finds the run by this value."""
 CLIENT: Final = "mcp_client"
 MAX_CLIENT: Final = 128
 """Maximum number of characters of a client's name and version."""
+_ELICITS: Final = "e"
 _KEY_PATTERN: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _SKEW_MS: Final = 3_600_000
 """Maximum difference between the clocks of two processes, in milliseconds."""
@@ -50,27 +52,39 @@ class McpRunSession:
 
     id: UUID
     client: str | None
+    elicits: bool = False
+    """Whether the client can ask its user."""
 
     @classmethod
-    def begin(cls, client: str | None) -> "McpRunSession":
-        return cls(mint(), client)
+    def begin(cls, client: str | None, capabilities: JsonValue) -> "McpRunSession":
+        return cls(mint(), client, can_elicit(capabilities))
 
     @classmethod
     def parse(cls, text: str | None) -> "McpRunSession | None":
         """Return the session of an ID. None: there is no ID, or Runward did not create it."""
-        hexadecimal, _, client = (text or "").partition(".")
+        hexadecimal, _, rest = (text or "").partition(".")
+        client, _, flags = rest.partition(".")
         try:
             shown = urlsafe_b64decode(client.encode()).decode()
-            return cls(UUID(hex=hexadecimal), clean_text(shown)[:MAX_CLIENT] or None)
+            name = clean_text(shown)[:MAX_CLIENT] or None
+            return cls(UUID(hex=hexadecimal), name, flags == _ELICITS)
         except ValueError:
             return None
 
     def __str__(self) -> str:
-        return f"{self.id.hex}.{urlsafe_b64encode((self.client or '').encode()).decode()}"
+        client = urlsafe_b64encode((self.client or "").encode()).decode()
+        return f"{self.id.hex}.{client}{f'.{_ELICITS}' if self.elicits else ''}"
 
     def name_request(self, request_id: JsonValue) -> str:
         """Return a name for one request of the session."""
         return compute_digest([self.id.hex, request_id])[-32:]
+
+
+def can_elicit(capabilities: JsonValue) -> bool:
+    """Return whether a client with these capabilities can show a form to its user. A client that
+    names no modes supports forms (MCP 2025-11-25, elicitation, capabilities)."""
+    given = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
+    return isinstance(given, dict) and (not given or "form" in given)
 
 
 def format_client(info: JsonValue) -> str | None:
@@ -95,8 +109,11 @@ class McpToolCall:
     params: JsonObject
     client: str | None
     request: str | None
+    questions: ClientQuestions | None = None
+    """None: the client cannot ask its user."""
     disconnected: bool = False
     _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
+    _resumed: RunId | None = field(default=None, init=False)
 
     async def result(self, report: ProgressReport) -> JsonObject:
         """Return a CallToolResult. Raises McpRequestError for mistakes of the client, and
@@ -106,6 +123,8 @@ class McpToolCall:
         given = self.params.get("arguments")
         arguments: JsonObject = given if isinstance(given, dict) else {}
         try:
+            if (state := self.params.get("requestState")) is not None:
+                return await self._resume(str(state), report)
             return await self._result(self.target, arguments, report)
         except asyncio.CancelledError:
             self.disconnected = True
@@ -144,14 +163,42 @@ class McpToolCall:
             seconds=seconds,
             report=report,
             declared=declared,
+            questions=self.questions,
+        )
+
+    async def _resume(self, state: str, report: ProgressReport) -> JsonObject:
+        """Apply the answers to the questions of an earlier result, and wait for its run again.
+        `state`: the ID of the run."""
+        assert self.target is not None
+        run_id = parse_id(Prefix.RUN, state)
+        if run_id is None:
+            raise McpRequestError("requestState is not from this server.")
+        self._resumed = RunId(run_id)
+        responses = self.params.get("inputResponses")
+        given = responses if isinstance(responses, dict) else {}
+        services, limits, principal = self.services, self.services.limits, self.principal
+        for question, answer in given.items():
+            await apply_answer(services.storage, services.queue, principal, question, answer)
+        self.questions = ClientQuestions(services.registry, principal, answered=given)
+        return await wait_for_result(
+            services.storage,
+            services.live,
+            self.principal.project_id,
+            self._resumed,
+            seconds=limits.mcp_seconds,
+            report=report,
+            declared="outputSchema" in self.target.definition,
+            questions=self.questions,
         )
 
     async def withdraw(self) -> None:
         """Cancel the run, if it was started."""
-        if self._accepting is None:
-            return
         with suppress(e.AppError):
-            run_id = (await self._accepting).run.id
+            run_id = self._resumed
+            if self._accepting is not None:
+                run_id = (await self._accepting).run.id
+            if run_id is None:
+                return
             services = self.services
             await cancel(services.storage, services.queue, self.principal.project_id, run_id)
 

@@ -23,7 +23,14 @@ from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
 from runward.api.http.dependencies import get_services
 from runward.api.mcp import prompts, protocol, resources
-from runward.api.mcp.calls import McpRunSession, McpToolCall, cancel_request, format_client
+from runward.api.mcp.calls import (
+    McpRunSession,
+    McpToolCall,
+    can_elicit,
+    cancel_request,
+    format_client,
+)
+from runward.api.mcp.elicitation import PREFIX, ClientQuestions, Question, apply_answer
 from runward.api.mcp.listing import find_target, list_page
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
@@ -39,6 +46,7 @@ NOT_INSTALLED: Final = (
 )
 SESSION_HEADER: Final = "mcp-session-id"
 VERSION_HEADER: Final = "mcp-protocol-version"
+_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 Reader: TypeAlias = Callable[[Storage, ProjectId, JsonObject], Awaitable[JsonObject]]
 """Answers one method that only reads. Raises McpRequestError."""
@@ -103,6 +111,8 @@ class McpExchange:
     call: McpToolCall | None
     new_session: McpRunSession | None
     modern: bool
+    elicits: bool
+    """Whether the client can ask its user."""
 
     @property
     def input_schema(self) -> JsonObject | None:
@@ -111,7 +121,9 @@ class McpExchange:
     async def list_tools(self, cursor: str | None) -> JsonObject:
         services = self.services
         limits, project_id = services.limits, self.principal.project_id
-        return await list_page(services.storage, project_id, cursor, limits.mcp_seconds)
+        return await list_page(
+            services.storage, project_id, cursor, limits.mcp_seconds, elicits=self.elicits
+        )
 
     async def read(self, method: str, params: JsonObject) -> JsonObject:
         return await READERS[method](self.services.storage, self.principal.project_id, params)
@@ -125,7 +137,8 @@ class McpExchange:
         return check_key(services.storage, self.principal, changes, bool)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        limits, live = self.services.limits, self.services.live
+        services = self.services
+        limits, live = services.limits, services.live
         limit = limits.max_body_bytes
         if self.method not in _LONG_METHODS:
             sending = (
@@ -133,8 +146,12 @@ class McpExchange:
             )
             await protocol.serve_request(scope, receive, sending, self, max_bytes=limit)
             return
+        stream = EventInjector(send)
+        if self.call is not None and self.elicits:
+            asking = None if self.modern else stream.send_question
+            self.call.questions = ClientQuestions(services.registry, self.principal, send=asking)
         with count_stream(live, self.principal):
-            await protocol.serve_request(scope, receive, send, self, max_bytes=limit)
+            await protocol.serve_request(scope, receive, stream, self, max_bytes=limit)
         left = self.call is not None and self.call.disconnected and self.modern
         if left and not live.is_stopping():
             assert self.call is not None
@@ -152,16 +169,21 @@ async def _read_exchange(
     call: McpToolCall | None = None
     begins: McpRunSession | None = None
     session = None if modern else McpRunSession.parse(request.headers.get(SESSION_HEADER))
+    elicits = (
+        session.elicits if session else modern and can_elicit(_read_meta(params, _CAPABILITIES))
+    )
     if method in _WRITES and not principal.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":
         name, limits = str(params.get("name")), services.limits
-        meta = params.get("_meta")
-        info = meta.get(_CLIENT_INFO) if modern and isinstance(meta, dict) else None
+        info = _read_meta(params, _CLIENT_INFO) if modern else None
+        found = await find_target(
+            storage, principal.project_id, name, limits.mcp_seconds, elicits=elicits
+        )
         call = McpToolCall(
             services=services,
             principal=principal,
-            target=await find_target(storage, principal.project_id, name, limits.mcp_seconds),
+            target=found,
             params=params,
             client=session.client if session else format_client(info),
             request=session.name_request(said.get("id")) if session else None,
@@ -170,8 +192,47 @@ async def _read_exchange(
         with suppress(e.AppError):  # A notification has no response that could contain the error.
             await cancel_request(storage, queue, principal, session, params.get("requestId"))
     elif method == "initialize" and not modern:
-        begins = McpRunSession.begin(format_client(params.get("clientInfo")))
-    return McpExchange(services, principal, method, call, begins, modern)
+        begins = McpRunSession.begin(
+            format_client(params.get("clientInfo")), params.get("capabilities")
+        )
+    elif "method" not in said and str(said.get("id")).startswith(PREFIX):
+        await apply_answer(storage, queue, principal, str(said.get("id")), said.get("result"))
+    return McpExchange(services, principal, method, call, begins, modern, elicits)
+
+
+def _read_meta(params: JsonObject, name: str) -> JsonValue:
+    meta = params.get("_meta")
+    return meta.get(name) if isinstance(meta, dict) else None
+
+
+class EventInjector:
+    """Sends a response, and adds messages between the events of its stream."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._lock = asyncio.Lock()
+        self._started = asyncio.Event()
+        self._open = False
+
+    async def __call__(self, message: Message) -> None:
+        async with self._lock:
+            if message["type"] == "http.response.start":
+                kind = dict(message.get("headers", ())).get(b"content-type", b"")
+                self._open = kind.startswith(b"text/event-stream")
+                self._started.set()
+            elif not message.get("more_body", False):
+                self._open = False
+            await self._send(message)
+
+    async def send_question(self, question: Question) -> None:
+        """Send a request of the server. Its answer comes as a request of its own."""
+        about = {"id": question.id, "method": "elicitation/create", "params": question.params}
+        data = to_json({"jsonrpc": "2.0", **about})
+        await self._started.wait()
+        async with self._lock:
+            if self._open:
+                body = b"event: message\r\ndata: " + data + b"\r\n\r\n"
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def check_origin(request: Request, public_url: str) -> None:

@@ -23,6 +23,8 @@ PAGE: Final = 100
 """Maximum number of tools in one response."""
 _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
 """Types of tools that run without the client or a model provider."""
+_OF_CLIENTS: Final = frozenset({"client"})
+"""Types of tools whose results the user of the client gives."""
 _HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
 _AGENT_INPUT: Final = closed_object(
@@ -57,14 +59,21 @@ class McpTarget:
 
 
 async def list_page(
-    storage: Storage, project_id: ProjectId, cursor: str | None, max_wait: float
+    storage: Storage,
+    project_id: ProjectId,
+    cursor: str | None,
+    max_wait: float,
+    *,
+    elicits: bool,
 ) -> JsonObject:
     """Return a page, ordered by name in code point order. For other pages, only the names are read.
-    `max_wait`: the longest wait of the result tool, in seconds. Raises McpRequestError if the
-    cursor is invalid."""
+    `max_wait`: the longest wait of the result tool, in seconds. `elicits`: whether the client can
+    ask its user, so that it can call `client` tools. Raises McpRequestError if the cursor is
+    invalid."""
+    types = _RUNNABLE | _OF_CLIENTS if elicits else _RUNNABLE
     after = "" if cursor is None else _decode_cursor(cursor)
     async with storage.connect() as tx:
-        of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(_RUNNABLE)) - {
+        of_tools = await tool_registry.list_names_by_type(tx, project_id, sorted(types)) - {
             RESULT_TOOL
         }
         of_agents = {
@@ -113,15 +122,16 @@ async def list_named(
 
 
 async def find_target(
-    storage: Storage, project_id: ProjectId, name: str, max_wait: float
+    storage: Storage, project_id: ProjectId, name: str, max_wait: float, *, elicits: bool = False
 ) -> McpTarget | None:
-    """Return the target with that name. None: the list contains no such name."""
+    """Return the target with that name. None: the list contains no such name. `elicits`: as in
+    `list_page`."""
     if name == RESULT_TOOL:
         return McpTarget(_describe_result_tool(max_wait))
     async with storage.connect() as tx:
         if re.fullmatch(NAME_PATTERN, name):
             tool = await tool_registry.get_tool(tx, project_id, name)
-            if tool is not None and _is_runnable(tool.spec):
+            if tool is not None and _is_runnable(tool.spec, elicits=elicits):
                 return McpTarget(_describe_tool(tool), tool=tool)
         of_agent = name.removeprefix(AGENT)
         if of_agent == name or not re.fullmatch(NAME_PATTERN, of_agent):
@@ -152,10 +162,11 @@ def _describe_result_tool(max_wait: float) -> JsonObject:
     }
 
 
-def _is_runnable(spec: ToolSpec) -> bool:
+def _is_runnable(spec: ToolSpec, *, elicits: bool) -> bool:
     """Return whether the tool is listed. Rules of `enabled` are evaluated later, when there is a
     run."""
-    return spec.type in _RUNNABLE and spec.enabled is not False
+    runnable = spec.type in _RUNNABLE or (elicits and spec.type in _OF_CLIENTS)
+    return runnable and spec.enabled is not False
 
 
 def _describe_tool(tool: RegisteredTool) -> JsonObject:

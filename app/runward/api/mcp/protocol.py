@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp_types import (
         CallToolRequestParams,
         CallToolResult,
+        InputRequiredResult,
         ListToolsResult,
         PaginatedRequestParams,
         SubscriptionsListenRequestParams,
@@ -107,6 +108,7 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
     from mcp_types import (  # noqa: PLC0415
         CallToolRequestParams,
         CallToolResult,
+        InputRequiredResult,
         ListToolsResult,
         PaginatedRequestParams,
         SubscriptionsListenRequestParams,
@@ -121,11 +123,14 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
 
     async def call_tool(
         ctx: "ServerRequestContext[Any, Any]", _: "CallToolRequestParams"
-    ) -> "CallToolResult":
+    ) -> "CallToolResult | InputRequiredResult":
         async def report(count: float, message: str) -> None:
             await ctx.session.report_progress(count, message=message)
 
-        return CallToolResult.model_validate(await _translate_errors(handlers.call_tool(report)))
+        result = await _translate_errors(handlers.call_tool(report))
+        if "inputRequests" in result:
+            return InputRequiredResult.model_validate(result)
+        return CallToolResult.model_validate(result)
 
     async def listen(
         ctx: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"

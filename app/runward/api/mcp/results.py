@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import JsonValue
 
+from runward.api.mcp.elicitation import Question
 from runward.api.runs.call_models import render_wait
 from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.json import JsonObject, as_text
@@ -94,6 +95,15 @@ def build_waiting_result(
     actions: list[JsonValue] = [render_wait(one).model_dump(mode="json") for one in waiting]
     about: JsonObject = {"run_id": shown, "status": status, "waiting_for": actions}
     return _build_result(run_id, [_text_block("\n".join(lines))], {STRUCTURED: about})
+
+
+def build_input_required(run_id: RunId, questions: Sequence[Question]) -> JsonObject:
+    """Return an InputRequiredResult of the protocol of 2026. Its state names the run."""
+    requests: JsonObject = {
+        one.id: {"method": "elicitation/create", "params": one.params} for one in questions
+    }
+    shown = format_id(Prefix.RUN, run_id)
+    return {"inputRequests": requests, "requestState": shown, "_meta": {RUN_ID: shown}}
 
 
 def build_error(text: str) -> JsonObject:

@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from runward.api.events.follow import RunLog, follow
 from runward.api.mcp import results
+from runward.api.mcp.elicitation import ClientQuestions
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
@@ -40,6 +41,7 @@ async def wait_for_result(
     seconds: float,
     report: ProgressReport,
     declared: bool = False,
+    questions: ClientQuestions | None = None,
 ) -> JsonObject:
     """Return the result of the call. If the run continues, return a description of it: after
     `seconds`, when it needs something that MCP clients cannot provide, or when the process stops.
@@ -55,7 +57,9 @@ async def wait_for_result(
                 status, waiting = await _read_status(tx, project_id, run_id)
             await reporter.report_news([entry.event for entry in batch.entries], waiting)
             await reporter.report_status(status)
-            if _is_stuck(status, waiting):
+            if questions is not None and (asked := await questions.ask(waiting)):
+                return results.build_input_required(run_id, asked)
+            if _is_stuck(status, waiting, questions):
                 break
     async with storage.connect() as tx:
         status, waiting = await _read_status(tx, project_id, run_id)
@@ -86,11 +90,15 @@ async def _load_result(
     return results.build_run_result(run, calls, declared=declared)
 
 
-def _is_stuck(status: RunStatus, waiting: list[WaitingCall]) -> bool:
+def _is_stuck(
+    status: RunStatus, waiting: list[WaitingCall], questions: ClientQuestions | None
+) -> bool:
     """Return whether the run makes no progress and needs something that only the REST API
     accepts."""
     return status is RunStatus.REQUIRES_ACTION and any(
-        not isinstance(one.subject, Approval) and one.subject.call.phase in CLIENT_PHASES
+        not isinstance(one.subject, Approval)
+        and one.subject.call.phase in CLIENT_PHASES
+        and (questions is None or not questions.covers(one))
         for one in waiting
     )
 
