@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from runward.domain.run.envelopes import parse_envelope
 from tests.api.project import Project, of_type
 from tests.docs.likeness import differences
 from tests.docs.story import Story
@@ -49,6 +50,8 @@ def test_webhooks(project: Project, tmp_path: Path) -> None:
         assert run["status"] == "completed"
         [call] = project.client.tool_calls(run["id"])
         assert call["output"] == {"refunded": 50, "order": "A-1017"}
+        assert page.http()["response"] == "envelope"
+        assert parse_envelope(json.loads(page.take("json").text)).transfer_to == "clerk"
         page.sh()
         assert project.end(waiting)["status"] == "completed"
         secret = {"secret": "SHOP_TOKEN", "prefix": "Bearer "}

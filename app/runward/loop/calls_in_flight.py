@@ -18,6 +18,7 @@ from runward.domain.registry.tools import Concurrency, ToolSpec
 from runward.domain.run import team
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.builtins import BUILTINS, visible_tools
+from runward.domain.run.envelopes import check_handoff
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.parsed_calls import ParsedCall
@@ -240,7 +241,7 @@ class CallsInFlight:
     ) -> AttemptEnd:
         """Classify the outcome, and check a result with guardrails and hooks. The decision to retry
         is made only here, so that the model never reads an unchecked result."""
-        outcome, left = bounded_outcome(outcome), self.seconds_left(call)
+        outcome, left = check_handoff(state, bounded_outcome(outcome)), self.seconds_left(call)
         disposition = classify_outcome(
             signed_tool.tool, call, outcome, seconds_left=left, jitter=jitter()
         )

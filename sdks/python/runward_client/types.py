@@ -326,11 +326,23 @@ class CallbackAddress(TypedDict):
 
 
 class CallbackCompleted(TypedDict):
-    """The result of a call."""
+    """The result of a call. Only tools with `"response": "envelope"` can set other fields than
+    `output`."""
     status: Literal['completed']
     """`completed`: the tool has finished and returns the result."""
     output: JsonValue
     """Result of the call: any JSON value."""
+    state: NotRequired[JsonObject | None]
+    """Changes to the state of the session or, without a session, of the run. Null removes a key.
+    Null instead of an object: the state does not change."""
+    transfer_to: NotRequired[str | None]
+    """Name of the agent that continues the run. It must be one of the `handoffs` of the current
+    agent. Null: the current agent continues."""
+    escalate: NotRequired[bool]
+    """Whether the current agent ends after this turn. Default: false."""
+    metadata: NotRequired[JsonObject | None]
+    """Metadata of the call. Runward stores it and never shows it to the model. Null: no
+    metadata."""
 
 
 class CallbackFailed(TypedDict):
@@ -762,6 +774,11 @@ class FunctionTool(TypedDict):
     url: NotRequired[str | None]
     """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
     types."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+    Default: `output`."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
@@ -1750,6 +1767,11 @@ class NestedFunctionTool(TypedDict):
     url: NotRequired[str | None]
     """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
     types."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+    Default: `output`."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
@@ -1861,6 +1883,10 @@ class NewTool(TypedDict):
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
+    response: ToolResponseMode
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional."""
     headers: dict[str, str | SecretReference]
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
     to secrets are shown unchanged."""
@@ -2447,6 +2473,11 @@ class RegisterTool(TypedDict):
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool. Default: `final`."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+    Default: `output`."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
@@ -4277,6 +4308,10 @@ class Tool(TypedDict):
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
+    response: ToolResponseMode
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional."""
     headers: dict[str, str | SecretReference]
     """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
     to secrets are shown unchanged."""
@@ -4769,6 +4804,9 @@ class ToolCallRequest(TypedDict):
     input: NotRequired[JsonObject]
     """Input that the client submitted for an `input_required` request from the tool. It contains
     the client's `responses` and the tool's `state`. Set only if the tool requested input."""
+    state: NotRequired[JsonObject]
+    """State of the session or, without a session, of the run, when the call started. Set only if
+    the tool has `"response": "envelope"`."""
 
 
 class ToolCallStartedData(TypedDict):
@@ -4822,6 +4860,24 @@ class ToolCallTimedOutEvent(TypedDict):
     """When the event was committed, according to the database's clock."""
     data: ToolCallEndedData
     """Data of the event. Its fields depend on the event's type."""
+
+
+class ToolEnvelope(TypedDict):
+    """The result of a tool with `"response": "envelope"`. All fields are optional. Unknown
+    fields are not allowed."""
+    output: NotRequired[JsonValue]
+    """Result of the call: any JSON value. The model reads it."""
+    state: NotRequired[JsonObject | None]
+    """Changes to the state of the session or, without a session, of the run. Null removes a key.
+    Null instead of an object: the state does not change."""
+    transfer_to: NotRequired[str | None]
+    """Name of the agent that continues the run. It must be one of the `handoffs` of the current
+    agent. Null: the current agent continues."""
+    escalate: NotRequired[bool]
+    """Whether the current agent ends after this turn. Default: false."""
+    metadata: NotRequired[JsonObject | None]
+    """Metadata of the call. Runward stores it and never shows it to the model. Null: no
+    metadata."""
 
 
 class ToolFilter(TypedDict):
@@ -5053,6 +5109,10 @@ class UpdateTool(TypedDict):
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
     final output. `json`: the final output parsed as JSON. An object: the last successful
     output of the named tool."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional."""
     headers: NotRequired[dict[str, str | SecretReferenceInput]]
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never
     shown again. An object refers to a secret of the project."""
@@ -5790,6 +5850,10 @@ ToolDefinition: TypeAlias = 'RegisterTool | FunctionTool | NestedFunctionTool'
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
 """A request to a webhook tool. Later versions may add types. Clients must ignore unknown
 types."""
+
+ToolResponseMode: TypeAlias = "Literal['output', 'envelope']"
+"""How Runward reads the response of a webhook tool: as the output of the call, or as an
+envelope that contains the output. Later versions may add values."""
 
 ToolTestOutcome: TypeAlias = "Literal['completed', 'accepted', 'failed']"
 """Outcome of a test call. `accepted`: the tool returned 202 and would submit the result

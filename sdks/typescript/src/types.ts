@@ -2068,7 +2068,10 @@ export interface components {
             /** @description Callback token, which is the last segment of the URL. */
             token: string;
         };
-        /** @description The result of a call. */
+        /**
+         * @description The result of a call. Only tools with `"response": "envelope"` can set other fields than
+         *     `output`.
+         */
         CallbackCompleted: {
             /**
              * @description `completed`: the tool has finished and returns the result. (enum property replaced by openapi-typescript)
@@ -2077,6 +2080,26 @@ export interface components {
             status: "completed";
             /** @description Result of the call: any JSON value. */
             output: components["schemas"]["JsonValue"];
+            /**
+             * @description Changes to the state of the session or, without a session, of the run. Null removes a key.
+             *     Null instead of an object: the state does not change.
+             */
+            state?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Name of the agent that continues the run. It must be one of the `handoffs` of the current
+             *     agent. Null: the current agent continues.
+             */
+            transfer_to?: string | null;
+            /**
+             * @description Whether the current agent ends after this turn. Default: false.
+             * @default false
+             */
+            escalate?: boolean;
+            /**
+             * @description Metadata of the call. Runward stores it and never shows it to the model. Null: no
+             *     metadata.
+             */
+            metadata?: components["schemas"]["JsonObject"] | null;
         };
         /** @description The failure of a call. */
         CallbackFailed: {
@@ -2890,6 +2913,13 @@ export interface components {
              *     types.
              */
             url?: string | null;
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional. Default: `output`.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
             /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
@@ -4458,6 +4488,13 @@ export interface components {
              */
             url?: string | null;
             /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional. Default: `output`.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
+            /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
              */
@@ -4641,6 +4678,7 @@ export interface components {
          *       "url": "https://tools.example.com/pay",
          *       "agent": null,
          *       "output": "final",
+         *       "response": "output",
          *       "headers": {},
          *       "strict": true,
          *       "timeout_seconds": 30,
@@ -4721,6 +4759,13 @@ export interface components {
              * @default final
              */
             output: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutput"];
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+             * @default output
+             */
+            response: components["schemas"]["ToolResponseMode"];
             /**
              * @description HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
              *     secrets are shown unchanged.
@@ -5754,6 +5799,13 @@ export interface components {
              * @default final
              */
             output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutputInput"];
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional. Default: `output`.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
             /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
@@ -8527,6 +8579,7 @@ export interface components {
          *       "url": "https://tools.example.com/pay",
          *       "agent": null,
          *       "output": "final",
+         *       "response": "output",
          *       "headers": {},
          *       "strict": true,
          *       "timeout_seconds": 30,
@@ -8606,6 +8659,13 @@ export interface components {
              * @default final
              */
             output: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutput"];
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+             * @default output
+             */
+            response: components["schemas"]["ToolResponseMode"];
             /**
              * @description HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
              *     secrets are shown unchanged.
@@ -9357,6 +9417,11 @@ export interface components {
              *     the client's `responses` and the tool's `state`. Set only if the tool requested input.
              */
             input?: components["schemas"]["JsonObject"];
+            /**
+             * @description State of the session or, without a session, of the run, when the call started. Set only if
+             *     the tool has `"response": "envelope"`.
+             */
+            state?: components["schemas"]["JsonObject"];
         };
         /** @description Data of a `tool_call.started` event. */
         ToolCallStartedData: {
@@ -9436,6 +9501,40 @@ export interface components {
         ToolChoiceMode: "auto" | "none" | "required";
         /** @description A tool in Runward's format, or in the format of one of OpenAI's APIs. */
         ToolDefinition: components["schemas"]["RegisterTool"] | components["schemas"]["FunctionTool"] | components["schemas"]["NestedFunctionTool"];
+        /**
+         * @description The result of a tool with `"response": "envelope"`. All fields are optional. Unknown fields
+         *     are not allowed.
+         */
+        ToolEnvelope: {
+            /**
+             * @description Result of the call: any JSON value. The model reads it.
+             * @default null
+             */
+            output?: components["schemas"]["JsonValue"];
+            /**
+             * @description Changes to the state of the session or, without a session, of the run. Null removes a key.
+             *     Null instead of an object: the state does not change.
+             * @default null
+             */
+            state?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Name of the agent that continues the run. It must be one of the `handoffs` of the current
+             *     agent. Null: the current agent continues.
+             * @default null
+             */
+            transfer_to?: string | null;
+            /**
+             * @description Whether the current agent ends after this turn. Default: false.
+             * @default false
+             */
+            escalate?: boolean;
+            /**
+             * @description Metadata of the call. Runward stores it and never shows it to the model. Null: no
+             *     metadata.
+             * @default null
+             */
+            metadata?: components["schemas"]["JsonObject"] | null;
+        };
         /** @description A filter for the tools of an MCP server, by their names on the server. */
         ToolFilter: {
             /** @description Names of the tools to use, as the server names them. Null: all tools. */
@@ -9481,6 +9580,7 @@ export interface components {
          *           "url": "https://tools.example.com/pay",
          *           "agent": null,
          *           "output": "final",
+         *           "response": "output",
          *           "headers": {},
          *           "strict": true,
          *           "timeout_seconds": 30,
@@ -9543,6 +9643,11 @@ export interface components {
         };
         /** @description A request to a webhook tool. Later versions may add types. Clients must ignore unknown types. */
         ToolRequest: components["schemas"]["ToolCallRequest"] | components["schemas"]["ToolCallCancellation"];
+        /**
+         * @description How Runward reads the response of a webhook tool: as the output of the call, or as an envelope that contains the output. Later versions may add values.
+         * @enum {string}
+         */
+        ToolResponseMode: "output" | "envelope";
         /**
          * @description A tool call that needs a result or input from the client. Submit it with `POST
          *     /v1/runs/{run_id}/tool_calls/{call_id}/result`.
@@ -9865,6 +9970,12 @@ export interface components {
              *     named tool.
              */
             output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutputInput"];
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+             */
+            response?: components["schemas"]["ToolResponseMode"];
             /**
              * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
              *     again. An object refers to a secret of the project.
@@ -10770,10 +10881,12 @@ export type ToolCallTimedOutEvent = components['schemas']['ToolCallTimedOutEvent
 export type ToolChoiceInput = components['schemas']['ToolChoiceInput'];
 export type ToolChoiceMode = components['schemas']['ToolChoiceMode'];
 export type ToolDefinition = components['schemas']['ToolDefinition'];
+export type ToolEnvelope = components['schemas']['ToolEnvelope'];
 export type ToolFilter = components['schemas']['ToolFilter'];
 export type ToolFilterInput = components['schemas']['ToolFilterInput'];
 export type ToolList = components['schemas']['ToolList'];
 export type ToolRequest = components['schemas']['ToolRequest'];
+export type ToolResponseMode = components['schemas']['ToolResponseMode'];
 export type ToolResultAction = components['schemas']['ToolResultAction'];
 export type ToolResultItem = components['schemas']['ToolResultItem'];
 export type ToolSecret = components['schemas']['ToolSecret'];
@@ -13991,13 +14104,13 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The result of the call: any JSON value or string. If it is an object, Runward reads `content`, `metadata`, and `is_error` as described in docs/reference/webhook-requests.md. */
+            /** @description The result of the call: any JSON value or string. If it is an object, Runward reads `content`, `metadata`, and `is_error` as described in docs/reference/webhook-requests.md. If the tool has `response` set to `envelope`, the response is an envelope. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JsonValue"];
+                    "application/json": components["schemas"]["JsonValue"] | components["schemas"]["ToolEnvelope"];
                     /** @example Paid. */
                     "text/plain": string;
                 };

@@ -37,7 +37,13 @@ from runward.domain.registry.guards import (
     Stage,
 )
 from runward.domain.registry.mcp_auth import AuthMethod, Grant
-from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolType, UnknownOutcomeMode
+from runward.domain.registry.tools import (
+    ExecutorKind,
+    HostedToolKind,
+    ToolResponse,
+    ToolType,
+    UnknownOutcomeMode,
+)
 from runward.domain.run.config import AgentKind, ToolChoiceInput
 from runward.domain.run.decisions import Decision
 from runward.domain.run.items import MessageRole
@@ -212,6 +218,11 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "ResponseTool": (
         ResponseTool,
         "A function that the client runs, or registered tools, in OpenAI's format.",
+    ),
+    "ToolResponseMode": (
+        ToolResponse,
+        "How Runward reads the response of a webhook tool: as the output of the call, or as an "
+        "envelope that contains the output.",
     ),
     "ToolType": (ToolType, "How Runward executes a tool."),
     "ToolUseMode": (

@@ -15,6 +15,7 @@ from runward.api.openapi.tidy import Json
 from runward.api.runs.item_types import ITEMS
 from runward.domain.events.base import NewEvent, TransientEvent
 from runward.domain.events.kinds import STORED, TRANSIENT
+from runward.domain.run.envelopes import ToolEnvelope
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _OF_A_RUN: Final[Json] = {
@@ -39,6 +40,7 @@ _OF_A_SESSION: Final[Json] = {
 }
 _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "ToolRequest": webhook_data.ToolRequest,
+    "ToolEnvelope": ToolEnvelope,
     "GuardrailRequest": webhook_data.GuardrailRequest,
     "GuardrailResponse": webhook_data.GuardrailResponse,
     "HookRequest": webhook_data.HookRequest,

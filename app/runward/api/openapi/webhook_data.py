@@ -57,6 +57,9 @@ class ToolCallRequest(TypedDict):
     input: NotRequired[JsonObject]
     """Input that the client submitted for an `input_required` request from the tool. It contains
     the client's `responses` and the tool's `state`. Set only if the tool requested input."""
+    state: NotRequired[JsonObject]
+    """State of the session or, without a session, of the run, when the call started. Set only if
+    the tool has `"response": "envelope"`."""
 
 
 @documented

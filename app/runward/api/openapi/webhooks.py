@@ -105,21 +105,35 @@ EXAMPLES: Final[Json] = {
 }
 
 
+_TOOL_RESULT: Final[Json] = {
+    "description": "The result of the call: any JSON value or string. If it is an object, "
+    "Runward reads `content`, `metadata`, and `is_error` as described in "
+    "docs/reference/webhook-requests.md. If the tool has `response` set to `envelope`, the "
+    "response is an envelope.",
+    "content": {
+        "application/json": {
+            "schema": {
+                "anyOf": [
+                    {"$ref": "#/components/schemas/JsonValue"},
+                    {"$ref": "#/components/schemas/ToolEnvelope"},
+                ]
+            },
+            "examples": {
+                "result": {"summary": "An output", "value": {"paid": True}},
+                "envelope": {
+                    "summary": "An envelope",
+                    "value": {"output": {"paid": True}, "state": {"paid": 500}},
+                },
+            },
+        },
+        "text/plain": {"schema": {"type": "string"}, "example": "Paid."},
+    },
+}
+
+
 def build_webhooks() -> Json:
     later = {
         "description": "The tool accepted the call and will submit its result to the callback URL."
-    }
-    result = {
-        "description": "The result of the call: any JSON value or string. If it is an object, "
-        "Runward reads `content`, `metadata`, and `is_error` as described in "
-        "docs/reference/webhook-requests.md.",
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/JsonValue"},
-                "examples": {"result": {"value": {"paid": True}}},
-            },
-            "text/plain": {"schema": {"type": "string"}, "example": "Paid."},
-        },
     }
     refused = {
         "description": "An error. The model reads its `message`, `error`, or `detail`. If the "
@@ -134,7 +148,7 @@ def build_webhooks() -> Json:
             "`Idempotency-Key` has the same value as the `webhook-id`. If Runward no longer waits "
             "for the result, it sends a notification to the same URL.",
             "ToolRequest",
-            {"200": result, "202": later, "4XX": refused, "5XX": refused},
+            {"200": _TOOL_RESULT, "202": later, "4XX": refused, "5XX": refused},
         ),
         "guardrail": _post(
             "receive_guardrail_question",

@@ -32,17 +32,8 @@ async def find_tool_errors(
 async def _check_target(
     registry: Registry, project_id: ProjectId, spec: ToolSpec
 ) -> list[FieldError]:
-    if spec.type != "hosted" and spec.hosted is not None:
-        return [
-            FieldError("hosted", "must be omitted, because it applies only to tools of type hosted")
-        ]
-    if spec.type not in ("webhook", "plugin") and spec.implements is not None:
-        return [
-            FieldError(
-                "implements",
-                "must be omitted, because it applies only to tools of type webhook or plugin",
-            )
-        ]
+    if errors := _check_misplaced(spec):
+        return errors
     match spec.type:
         case "webhook":
             return await _check_webhook(registry, project_id, spec)
@@ -54,6 +45,22 @@ async def _check_target(
             return [*_check_no_agent(spec), *_check_absent(spec, "url", "headers")]
         case _:
             return []
+
+
+def _check_misplaced(spec: ToolSpec) -> list[FieldError]:
+    """Check that the tool has no fields of other types of tools."""
+    misplaced = {
+        "hosted": (spec.hosted is not None, ("hosted",)),
+        "implements": (spec.implements is not None, ("webhook", "plugin")),
+        "response": (spec.response != "output", ("webhook",)),
+    }
+    return [
+        FieldError(
+            name, f"must be omitted, because it applies only to tools of type {' or '.join(types)}"
+        )
+        for name, (given, types) in misplaced.items()
+        if given and spec.type not in types
+    ]
 
 
 async def _check_webhook(

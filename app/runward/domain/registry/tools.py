@@ -136,6 +136,7 @@ Enabled: TypeAlias = bool | CelRule | CallableRule
 ToolType: TypeAlias = Literal[
     "webhook", "plugin", "agent", "client", "mcp", "hosted", "builtin", "handoff"
 ]
+ToolResponse: TypeAlias = Literal["output", "envelope"]
 ChildOutput: TypeAlias = Literal["final", "json"] | ChildToolOutput
 
 
@@ -193,6 +194,10 @@ class ToolSpec(Frozen):
     """Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
     output. `json`: the final output parsed as JSON. An object: the last successful output of the
     named tool."""
+    response: ToolResponse = "output"
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of the
+    call. `envelope`: requests contain the shared `state`, and the response is an object with
+    `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional."""
     headers: dict[str, HeaderValue] = Field(default_factory=dict, max_length=32)
     """HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
     again. An object refers to a secret of the project."""

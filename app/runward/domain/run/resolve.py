@@ -12,6 +12,7 @@ from runward.domain.events.values import CallReason
 from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
+from runward.domain.run.envelopes import EnvelopeFields, make_done
 from runward.domain.run.outcomes import Done, Failed, FailureKind, InputRequest
 from runward.domain.run.settle import (
     Disposition,
@@ -32,6 +33,11 @@ ANSWERABLE_PHASES: Final = frozenset(
     {CallPhase.AWAITING_CALLBACK, CallPhase.AWAITING_RESULT, CallPhase.AWAITING_INPUT}
 )
 """Phases in which a result from outside is accepted."""
+
+
+def dump_answer(answer: Frozen) -> JsonObject:
+    """Return a result from outside as Runward stores and compares it."""
+    return answer.model_dump(mode="json", exclude_defaults=True)
 
 
 def _check_size(value: JsonValue) -> JsonValue:
@@ -81,13 +87,16 @@ class CallbackProgress(Frozen):
     """Progress message for the event log. The model does not see it."""
 
 
-class CallbackCompleted(Frozen):
-    """The result of a call."""
-
+class _CompletedOutput(Frozen):
     status: Literal["completed"]
     """`completed`: the tool has finished and returns the result."""
     output: JsonValue
     """Result of the call: any JSON value."""
+
+
+class CallbackCompleted(EnvelopeFields, _CompletedOutput):
+    """The result of a call. Only tools with `"response": "envelope"` can set other fields than
+    `output`."""
 
 
 class CallbackFailed(Frozen):
@@ -198,7 +207,7 @@ def apply_client_result(
     state: RunState, changes: Changes, call: Call, tool: CompiledTool, answer: Answer
 ) -> RunState:
     """Apply the result of a client tool, or the client's refusal to provide input."""
-    kept = replace(call, received=answer.model_dump(mode="json"))
+    kept = replace(call, received=dump_answer(answer))
     return conclude(state, changes, kept, _classify_answer(call, tool, answer))
 
 
@@ -219,7 +228,7 @@ def compare_with_earlier_answer(call: Call, answer: Answer) -> bool | None:
     """Compare `answer` with the client's earlier result. Returns True if they are the same, False
     if they differ, and None if there is no earlier result."""
     if call.received is not None:
-        return is_same_json(call.received, answer.model_dump(mode="json"))
+        return is_same_json(call.received, dump_answer(answer))
     if call.exchange is None or not call.exchange.answered:
         return None
     return isinstance(answer, CallbackCompleted) and is_same_json(
@@ -236,9 +245,15 @@ def checks_results(state: RunState, tool: CompiledTool) -> bool:
     )
 
 
+def needs_loop(state: RunState, tool: CompiledTool) -> bool:
+    """Return whether only the loop can apply a result of the tool: it checks the result, or applies
+    the state and the handoff of an envelope."""
+    return tool.spec.response == "envelope" or checks_results(state, tool)
+
+
 def keep_answer(changes: Changes, call: Call, answer: Answer) -> None:
     """Store a result until the loop passes it to guardrails and hooks."""
-    changes.put_call(replace(call, received=answer.model_dump(mode="json")))
+    changes.put_call(replace(call, received=dump_answer(answer)))
     changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "received"}))
 
 
@@ -246,7 +261,7 @@ def matches_result(call: Call, tool: CompiledTool, answer: Answer) -> bool:
     """Return whether `answer` equals the result of the settled call. If guardrails or hooks checked
     the result, `answer` is compared with the result before the check."""
     if call.received is not None:
-        return is_same_json(call.received, answer.model_dump(mode="json"))
+        return is_same_json(call.received, dump_answer(answer))
     verdict, result = _classify_answer(call, tool, answer), call.result
     return (
         result is not None
@@ -267,7 +282,7 @@ def parse_kept_answer(answer: JsonObject) -> Done | Failed:
 def _read_answer(answer: Answer) -> Done | Failed:
     match answer:
         case CallbackCompleted(output=output):
-            return Done(output)
+            return make_done(output, answer)
         case CallbackFailed(message=message):
             return Failed(
                 FailureKind.ERROR,

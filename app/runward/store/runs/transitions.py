@@ -19,6 +19,7 @@ from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
 from runward.domain.run.bounds import check_room
+from runward.domain.run.envelopes import find_envelope_errors
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
@@ -31,11 +32,12 @@ from runward.domain.run.resolve import (
     Resolution,
     apply_callback,
     apply_resolution,
-    checks_results,
     count_input_requests,
+    dump_answer,
     is_repeated_request,
     keep_answer,
     matches_result,
+    needs_loop,
 )
 from runward.domain.run.settle import conclude
 from runward.domain.run.state import (
@@ -152,8 +154,12 @@ async def _apply_callback(
             )
         check_room(callback, stored=state.stored_bytes)
     changes = Changes()
+    if isinstance(callback, CallbackCompleted) and (
+        errors := find_envelope_errors(callback, tool.spec)
+    ):
+        raise e.InvalidRequestError(errors=errors)
     if isinstance(callback, CallbackCompleted | CallbackFailed) and (
-        project_has_checks or checks_results(state, tool)
+        project_has_checks or needs_loop(state, tool)
     ):
         check_room(callback, stored=state.stored_bytes)
         keep_answer(changes, call, callback)
@@ -169,7 +175,7 @@ def _check_repeated(received: JsonObject, callback: Callback) -> None:
     """Raise ResultAlreadyGivenError if the callback contains a result that differs from the stored
     one."""
     if not isinstance(callback, CallbackProgress) and not is_same_json(
-        received, callback.model_dump(mode="json")
+        received, dump_answer(callback)
     ):
         raise e.ResultAlreadyGivenError
 
@@ -188,7 +194,7 @@ async def _answer_late(
         if matches_result(call, await load_tool(tx, vault, state, call), callback):
             return None
         raise e.ResultAlreadyGivenError
-    body = callback.model_dump(mode="json")
+    body = dump_answer(callback)
     await views.store_late_callback(tx, state.project_id, state.id, call.id, body, mint())
     return LateCallback()
 

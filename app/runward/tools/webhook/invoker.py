@@ -2,6 +2,7 @@
 docs/reference/webhook-requests.md."""
 
 import asyncio
+from functools import partial
 from time import monotonic
 from typing import Final, assert_never
 
@@ -42,11 +43,12 @@ class WebhookInvoker:
     async def invoke(self, call: Invocation) -> Outcome:
         limit = max(MAX_RESPONSE_BYTES, call.tool.max_output_bytes)
         answer = await self._post(call, call_id_of(call), call_body(call), call.seconds, limit)
+        read = partial(read_outcome, envelope=_has_envelope(call))
         match answer:
             case EgressResponse(body=body) if len(body) > OFF_LOOP_BYTES:
-                return await asyncio.to_thread(read_outcome, answer)
+                return await asyncio.to_thread(read, answer)
             case EgressResponse():
-                return read_outcome(answer)
+                return read(answer)
             case NoAnswer():
                 return Failed(
                     _FAILURE_REASONS[answer.missing], answer.detail, permanent=answer.permanent
@@ -113,7 +115,12 @@ def call_body(call: Invocation) -> JsonObject:
         "deadline_ms": int(call.seconds * 1000),
         "callback": {"url": call.callback_url, "token": call.callback_token},
         **({} if call.input is None else {"input": call.input}),
+        **({"state": dict(call.state)} if _has_envelope(call) else {}),
     }
+
+
+def _has_envelope(call: Invocation) -> bool:
+    return call.tool.response == "envelope"
 
 
 def cancel_notice(call: Invocation, reason: str) -> JsonObject:

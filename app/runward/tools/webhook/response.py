@@ -8,10 +8,10 @@ import codecs
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import jiter
 from pydantic import JsonValue
@@ -28,6 +28,7 @@ from runward.domain.json import (
 )
 from runward.domain.registry.tools import RETRYABLE_STATUSES
 from runward.domain.run.bounds import MAX_PARTS
+from runward.domain.run.envelopes import EnvelopeError, make_done, parse_envelope
 from runward.domain.run.items import MediaPart, Part, TextPart
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.egress.responses import EgressResponse
@@ -48,14 +49,15 @@ class _UnusableError(ValueError):
     """The body cannot be a result. The message is the reason."""
 
 
-def read_outcome(answer: EgressResponse) -> Outcome:
+def read_outcome(answer: EgressResponse, *, envelope: bool = False) -> Outcome:
+    """Return the outcome of a response. `envelope`: whether the tool returns envelopes."""
     status = answer.status
     if status == HTTPStatus.ACCEPTED:
         return Waits()
     if 200 <= status < 300:
         try:
-            return _result(answer)
-        except _UnusableError as error:
+            return _result(answer, envelope=envelope)
+        except (_UnusableError, EnvelopeError) as error:
             return Failed(
                 FailureKind.INVALID_RESPONSE,
                 f"The response has status HTTP {status}, but it is not a valid result: {error}.",
@@ -78,7 +80,7 @@ def read_outcome(answer: EgressResponse) -> Outcome:
     )
 
 
-def _result(answer: EgressResponse) -> Outcome:
+def _result(answer: EgressResponse, *, envelope: bool) -> Outcome:
     if answer.truncated:
         raise _UnusableError(f"the body is larger than {len(answer.body)} bytes")
     if answer.encoding is not None:
@@ -95,12 +97,23 @@ def _result(answer: EgressResponse) -> Outcome:
             message=_message_in(value),
             status=answer.status,
         )
-    output, parts, metadata = value, cast(tuple[Part, ...], ()), cast(JsonObject, {})
-    if isinstance(value, dict) and (content := read_content(value)) is not None:
-        output, parts, metadata = content.text, content.parts, content.metadata
+    done = _unwrap(value) if envelope else _read_parts(Done(value))
     if sanitised:
-        metadata = {**metadata, "sanitised": True}
-    return Done(output, parts, metadata or None)
+        done = replace(done, metadata={**(done.metadata or {}), "sanitised": True})
+    return done
+
+
+def _unwrap(value: JsonValue) -> Done:
+    given = parse_envelope(value)
+    return _read_parts(make_done(given.output, given))
+
+
+def _read_parts(done: Done) -> Done:
+    """Return the result with its parts, if its output is an object with a `content` array."""
+    if not isinstance(done.output, dict) or (content := read_content(done.output)) is None:
+        return done
+    metadata = {**content.metadata, **(done.metadata or {})} or None
+    return replace(done, output=content.text, parts=content.parts, metadata=metadata)
 
 
 def _read(answer: EgressResponse) -> tuple[JsonValue, bool]:
