@@ -118,9 +118,9 @@ def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
 
 def _message(body: object) -> str:
     """Return the message of `{"error": {"message"}}` (Anthropic, Google), `{"Error": {"Message"}}`
-    (botocore) or `{"message"}`."""
+    (botocore) or `{"message"}`. An HTML or XML page has no message."""
     if isinstance(body, str):
-        return body
+        return "" if body.lstrip().startswith("<") else body
     if not isinstance(body, Mapping):
         return ""
     told = cast(Mapping[str, Any], body)
