@@ -11,6 +11,7 @@ import structlog
 from pydantic_ai.exceptions import (
     AgentRunError,
     ModelAPIError,
+    ModelAuthenticationError,
     ModelConnectionError,
     ModelHTTPError,
     ModelOverloadedError,
@@ -102,13 +103,17 @@ def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
     424."""
     if error.in_stream and error.status_code == 424:
         return failures.broken_stream()
-    told = {"message": _message(error.body), "code": error.provider_error_code}
+    rejects_key = isinstance(error, ModelAuthenticationError)  # Google: status 400
+    message = "" if rejects_key else _message(error.body)
+    told = {"message": message, "code": error.provider_error_code}
     made = failures.http_failure(
         error.status_code,
         error.headers or {},
         to_json({"error": told}, fallback=str),
         secret=secret,
     )
+    if rejects_key:
+        made.code = RunErrorCode.MODEL_UNAUTHORIZED
     if isinstance(error, ModelQuotaExceededError):
         made.transient = False
     if made.transient and made.retry_after is None:
@@ -128,7 +133,7 @@ def _message(body: object) -> str:
     if inner is not None:
         return _message(inner)
     message = told.get("message") or told.get("Message")
-    return message if isinstance(message, str) else ""
+    return _message(message) if isinstance(message, str) else ""
 
 
 def remaining_tokens(message: str) -> int | None:
