@@ -33,6 +33,8 @@ from runward.llm.providers.aws import BotoCoreError
 log = structlog.get_logger()
 
 TRANSPORT: Final = httpx2.TransportError | aiohttp.ClientError | OSError
+FAILED_MODEL: Final = 424
+"""Bedrock's status for a failure of the model, also inside a stream."""
 _AGAIN: Final = (
     ModelRateLimitError,
     ModelUnavailableError,
@@ -99,9 +101,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
-    """Return the ModelError for an HTTP status. If Bedrock cannot continue a stream, its status is
-    424."""
-    if error.in_stream and error.status_code == 424:
+    """Return the ModelError for an HTTP status."""
+    if error.in_stream and error.status_code == FAILED_MODEL:
         return failures.broken_stream()
     rejects_key = isinstance(error, ModelAuthenticationError)  # Google: status 400
     message = "" if rejects_key else _message(error.body)
@@ -114,6 +115,8 @@ def _http_failure(error: ModelHTTPError, secret: str) -> ModelError:
     )
     if rejects_key:
         made.code = RunErrorCode.MODEL_UNAUTHORIZED
+    if error.status_code == FAILED_MODEL:
+        made.code, made.transient = RunErrorCode.MODEL_UNAVAILABLE, True
     if isinstance(error, ModelQuotaExceededError):
         made.transient = False
     if made.transient and made.retry_after is None:
