@@ -36,6 +36,8 @@ def tool_command(language: str) -> list[str]:
     match language:
         case "python":
             return [sys.executable, str(TOOLS / "python" / "server.py")]
+        case "cart":
+            return [sys.executable, str(TOOLS / "python" / "cart.py")]
         case "node":
             return [needs("node", "nodejs"), str(TOOLS / "node" / "server.mjs")]
         case _:
@@ -182,6 +184,29 @@ def check_signatures(url: str, secret: str, other: str) -> None:
         notice = signed(secret, "call_a_cancelled", {"type": "tool_call.cancelled"})
         assert post(*notice)[0] == 200, "a notice"
         assert post(headers, body, "/elsewhere")[0] == 404
+
+
+def test_the_cart_changes_the_state_and_hands_off_the_run(client: Client, tmp_path: Path) -> None:
+    port = free_port()
+    parameters = {"type": "object", "properties": {"item": {"type": "string"}}}
+    tool = client.register_tool(
+        "add_to_cart",
+        f"http://127.0.0.1:{port}/",
+        parameters={**parameters, "required": ["item"]},
+        response="envelope",
+    )
+    client.call("POST", "/v1/agents", {"name": "cashier", "model": "offline:rules"})
+    session = client.call("POST", "/v1/sessions", {"state": {"cart": ["tea"]}})["id"]
+    started: Json = {"model": "offline:rules", "tools": ["add_to_cart"], "handoffs": ["cashier"]}
+    with serving("cart", port, {"CART_SECRET": tool["secret"]}, tmp_path):
+        agents: list[str | None] = []
+        for item in ("milk", "bread"):
+            said = f'add_to_cart(item="{item}")'
+            run = client.start_run(wait=30, **started, input=said, session_id=session)
+            assert run["status"] == "completed"
+            agents.append(run["agent"])
+    state = client.call("GET", f"/v1/sessions/{session}")["state"]
+    assert (agents, state) == ([None, "cashier"], {"cart": ["tea", "milk", "bread"]})
 
 
 def test_registering_again_moves_the_tools_and_makes_new_secrets(

@@ -153,11 +153,18 @@ REFUND: Json = {
     },
 }
 LOOK_UP: Json = {"type": "object", "properties": {"order": {"type": "string"}}}
+ITEM: Json = {
+    "type": "object",
+    "properties": {"item": {"type": "string"}},
+    "required": ["item"],
+    "additionalProperties": False,
+}
 EMPTY: Json = {"type": "object", "properties": {}}
 NODE_SERVERS = """
 import { serve } from "@hono/node-server";
 import "./express.js";
 import "./hono.js";
+import "./cart.js";
 import "./later.js";
 import { POST } from "./route.js";
 serve({ fetch: POST, port: Number(process.argv[2]) }, () => console.log("All listen"));
@@ -166,11 +173,13 @@ serve({ fetch: POST, port: Number(process.argv[2]) }, () => console.log("All lis
 PYTHON_SERVERS = """
 import sys, threading
 from wsgiref.simple_server import WSGIRequestHandler, make_server
-import later, tools, uvicorn
+import cart, later, tools, uvicorn
 from fastapi import FastAPI
-mounting, blocking, late = map(int, sys.argv[1:])
+mounting, blocking, late, carts = map(int, sys.argv[1:])
 WSGIRequestHandler.log_message = lambda *_: None
-for port, application in ((blocking, tools.application), (late, later.application)):
+applications = {blocking: tools, late: later, carts: cart}
+for port, module in applications.items():
+    application = module.application
     threading.Thread(target=make_server("127.0.0.1", port, application).serve_forever).start()
 app = FastAPI()
 app.mount("/tools", tools.app)
@@ -231,6 +240,19 @@ def check_server(client: Client, url: str, secret: str) -> None:
     check_signatures(url, secret)
 
 
+def check_cart(client: Client) -> None:
+    """The tool reads and changes the state of the session."""
+    session = client.call("POST", "/v1/sessions", {"state": {"cart": ["tea"]}})["id"]
+    run = client.start_run(
+        model="offline:rules",
+        tools=["add_to_cart"],
+        input='add_to_cart(item="milk")',
+        session_id=session,
+    )
+    assert "The cart has 2 items." in client.settle(run["id"])["output"]
+    assert client.call("GET", f"/v1/sessions/{session}")["state"] == {"cart": ["tea", "milk"]}
+
+
 def test_the_page(installed: Installed, client: Client, tmp_path: Path) -> None:
     client.call("POST", "/v1/tools", REFUND)
     look_up = client.register_tool("lookup_order", "http://127.0.0.1:1/", parameters=LOOK_UP)
@@ -239,15 +261,21 @@ def test_the_page(installed: Installed, client: Client, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
     (tmp_path / "servers.js").write_text(NODE_SERVERS, "utf-8")
     (tmp_path / "servers.py").write_text(PYTHON_SERVERS, "utf-8")
-    express, hono, later, route, mounted, blocking, late = (f"{free_port()}" for _ in range(7))
-    here = {"9001": express, "9002": hono, "9003": later}
+    cart = client.register_tool(
+        "add_to_cart", "http://127.0.0.1:1/", parameters=ITEM, response="envelope"
+    )
+    express, hono, later, carts, route, mounted, blocking, late, python_carts = (
+        f"{free_port()}" for _ in range(9)
+    )
+    here = {"9001": express, "9002": hono, "9003": later, "9004": carts}
     env = {
         "PYTHONPATH": str(installed.site),
         "TOOL_SECRETS": f"{signing.make_secret()} {look_up['secret']}",
         "REPORT_SECRET": report["secret"],
+        "CART_SECRET": cart["secret"],
     }
     with Story("docs/how-to/sdks.md", client, tmp_path, here, env) as page:
-        files = [page.save_named() for _ in range(11)]
+        files = [page.save_named() for _ in range(13)]
         compile_typescript(*[file for file in files if file.suffix == ".ts"])
         page.run(f"cd {tmp_path}")
         check_decisions(client, page, "node inbox.js")
@@ -256,7 +284,7 @@ def test_the_page(installed: Installed, client: Client, tmp_path: Path) -> None:
         check_starts(page.run(f"{sys.executable} retry.py"))
 
         page.begin(f"node servers.js {route}", "All listen")
-        ports = f"{mounted} {blocking} {late}"
+        ports = f"{mounted} {blocking} {late} {python_carts}"
         page.begin(f"{sys.executable} servers.py {ports}", "Uvicorn running")
         for address in (f"{express}/tools", f"{hono}/tools", route, f"{mounted}/tools/", blocking):
             check_server(client, f"http://127.0.0.1:{address}", look_up["secret"])
@@ -264,6 +292,9 @@ def test_the_page(installed: Installed, client: Client, tmp_path: Path) -> None:
             client.call("PATCH", "/v1/tools/report", {"url": f"http://127.0.0.1:{port}/"})
             run = client.start_run(model="offline:rules", tools=["report"], input="report()")
             assert "12" in client.settle(run["id"])["output"]
+        for port in (carts, python_carts):
+            client.call("PATCH", "/v1/tools/add_to_cart", {"url": f"http://127.0.0.1:{port}/"})
+            check_cart(client)
 
 
 async def test_the_asynchronous_client(client: Client, proxy: LosingProxy, model: str) -> None:

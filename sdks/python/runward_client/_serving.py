@@ -40,6 +40,12 @@ class ToolCall:
     id: str
     request: types.ToolCallRequest
 
+    @property
+    def state(self) -> types.JsonObject:
+        """The state that the runs of a session share. It is empty for a tool that does not return
+        envelopes."""
+        return self.request.get("state", {})
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

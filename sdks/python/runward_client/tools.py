@@ -3,7 +3,17 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    NotRequired,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from runward_client._async.callback import AsyncCallbackClient
 from runward_client._schema import injected_name, make_parameters
@@ -20,6 +30,7 @@ from runward_client._serving import (
 )
 from runward_client._sync.callback import CallbackClient
 from runward_client.signature import TOLERANCE_SECONDS, SignatureError, verify_signature
+from runward_client.types import ToolEnvelope
 
 __all__ = [
     "LATER",
@@ -28,6 +39,7 @@ __all__ = [
     "SignatureError",
     "Tool",
     "ToolCall",
+    "ToolEnvelope",
     "ToolError",
     "asgi_app",
     "tool",
@@ -45,6 +57,7 @@ class Definition(TypedDict):
     name: str
     description: str
     parameters: dict[str, Any]
+    response: NotRequired[Literal["envelope"]]
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     parameters: dict[str, Any] | None = None,
+    response: Literal["output", "envelope"] = "output",
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -84,9 +98,11 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     parameters: dict[str, Any] | None = None,
+    response: Literal["output", "envelope"] = "output",
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
     """Define a tool. Its name, description and JSON Schema default to the name, the docstring and
-    the typed parameters of the function. A parameter of the type `ToolCall` gets the call."""
+    the typed parameters of the function. A parameter of the type `ToolCall` gets the call. With
+    `response="envelope"`, the function returns a `ToolEnvelope`."""
 
     def define(function: Callable[P, R]) -> Tool[P, R]:
         definition: Definition = {
@@ -94,6 +110,8 @@ def tool(
             "description": description or inspect.getdoc(function) or "",
             "parameters": parameters or make_parameters(function, ToolCall),
         }
+        if response == "envelope":
+            definition["response"] = response
         return Tool(function, definition, injected_name(function, ToolCall))
 
     return define if function is None else define(function)

@@ -4,10 +4,10 @@ import { RunwardError } from "./errors.js";
 import { readSecrets, SignatureError, verifySignature } from "./signature.js";
 import type { SignatureOptions } from "./signature.js";
 import { Transport } from "./transport.js";
-import type { Callback, JsonObject, RegisterTool, ToolCallCancellation, ToolCallRequest } from "./types.js";
+import type { Callback, JsonObject, RegisterTool, ToolCallCancellation, ToolCallRequest, ToolEnvelope } from "./types.js";
 
 export { SignatureError, verifySignature };
-export type { SignatureOptions, ToolCallCancellation, ToolCallRequest };
+export type { SignatureOptions, ToolCallCancellation, ToolCallRequest, ToolEnvelope };
 
 /** Return this from `execute` to give the result later, with `CallbackClient`. */
 export const LATER: unique symbol = Symbol("later");
@@ -26,11 +26,21 @@ export interface ToolOptions<Arguments> {
   parameters: JsonObject;
   /** Return the result, any JSON. Throw a ToolError for an error that the model reads. */
   execute: (args: Arguments, call: ToolCall) => unknown;
+  /** `envelope`: `execute` returns a ToolEnvelope, and `call.state` is the state that runs share. */
+  response?: "output" | "envelope";
 }
+
+/** A tool whose `execute` returns an envelope: an output, changes of the state, and a handoff. */
+export interface EnvelopeToolOptions<Arguments> extends ToolOptions<Arguments> {
+  response: "envelope";
+  execute: (args: Arguments, call: ToolCall) => EnvelopeResult | Promise<EnvelopeResult>;
+}
+
+type EnvelopeResult = ToolEnvelope | typeof LATER;
 
 export interface Tool extends ToolOptions<never> {
   /** The fields with which the tool is registered: `client.tools.upsert({ ...definition, url })`. */
-  definition: Required<Pick<RegisterTool, "name" | "description" | "parameters">>;
+  definition: Required<Pick<RegisterTool, "name" | "description" | "parameters">> & Pick<RegisterTool, "response">;
 }
 
 export interface ToolServerOptions extends SignatureOptions {
@@ -52,9 +62,11 @@ export class ToolError extends RunwardError {}
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /** Define a tool. */
+export function tool<Arguments = JsonObject>(options: EnvelopeToolOptions<Arguments>): Tool;
+export function tool<Arguments = JsonObject>(options: ToolOptions<Arguments> & { response?: "output" }): Tool;
 export function tool<Arguments = JsonObject>(options: ToolOptions<Arguments>): Tool {
-  const { name, description, parameters } = options;
-  return { ...(options as ToolOptions<never>), definition: { name, description, parameters } };
+  const { name, description, parameters, response } = options;
+  return { ...(options as ToolOptions<never>), definition: { name, description, parameters, ...(response && { response }) } };
 }
 
 /** Return an HTTP handler for calls of the tools. It refuses requests that are not signed. */
@@ -120,9 +132,9 @@ export class CallbackClient {
     this.#url = url;
   }
 
-  /** Give the result, any JSON. */
-  complete(output: unknown): Promise<void> {
-    return this.#post({ status: "completed", output });
+  /** Give the result, any JSON. `envelope` has the other fields, for a tool that returns envelopes. */
+  complete(output: unknown, envelope: ToolEnvelope = {}): Promise<void> {
+    return this.#post({ status: "completed", ...envelope, output });
   }
 
   /** End the call with an error that the model reads. */

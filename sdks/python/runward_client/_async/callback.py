@@ -12,9 +12,12 @@ class AsyncCallbackClient:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    async def complete(self, output: types.JsonValue) -> None:
-        """Give the result, any JSON."""
-        await self._post({"status": "completed", "output": output})
+    async def complete(
+        self, output: types.JsonValue, envelope: types.ToolEnvelope | None = None
+    ) -> None:
+        """Give the result, any JSON. `envelope`: the other fields, for a tool that returns
+        envelopes."""
+        await self._post({"status": "completed", **(envelope or {}), "output": output})
 
     async def fail(self, message: str) -> None:
         """End the call with an error that the model reads."""

@@ -13,9 +13,12 @@ class CallbackClient:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def complete(self, output: types.JsonValue) -> None:
-        """Give the result, any JSON."""
-        self._post({"status": "completed", "output": output})
+    def complete(
+        self, output: types.JsonValue, envelope: types.ToolEnvelope | None = None
+    ) -> None:
+        """Give the result, any JSON. `envelope`: the other fields, for a tool that returns
+        envelopes."""
+        self._post({"status": "completed", **(envelope or {}), "output": output})
 
     def fail(self, message: str) -> None:
         """End the call with an error that the model reads."""
