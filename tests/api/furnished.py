@@ -34,6 +34,10 @@ BODIES: dict[str, Json] = {
     "create_key": {"name": "mine", "scopes": ["admin"]},
     "create_response": {"model": "offline:rules", "input": "hi"},
     "compact_response": {"model": "offline:rules", "input": "hi"},
+    "count_input_tokens": {"input": "hi"},
+    "create_conversation": {"metadata": {"name": "mine"}},
+    "update_conversation": {"metadata": {"name": "mine"}},
+    "create_conversation_items": {"items": [{"role": "user", "content": "hi"}]},
     "create_project": {"name": "mine"},
     "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
 }
@@ -49,6 +53,8 @@ UNKNOWN: Json = {
     "name": "nobody",
     "token": "AAAA",
     "model": "nobody",
+    "conversation_id": "conv_" + "f" * 32,
+    "item_id": "msg_" + "f" * 32 + "_1_1",
 }
 
 
@@ -70,6 +76,9 @@ def furnish(project: Project, mcp_url: str) -> Things:
     [approval] = project.client.approvals(run_id=run["id"])
     project.client.call("POST", "/v1/agents", {"name": "nobody-knows", "model": "offline:rules"})
     session = project.client.call("POST", "/v1/sessions", {"state": {"mine": True}})
+    conversation = session["id"].replace("sess_", "conv_")
+    item = {"role": "user", "content": "hi"}
+    project.client.call("POST", f"/v1/conversations/{conversation}/items", {"items": [item]})
     ids = {
         "run_id": run["id"],
         "response_id": "resp_" + run["id"].removeprefix("run_"),
@@ -80,6 +89,8 @@ def furnish(project: Project, mcp_url: str) -> Things:
         "call_id": "c9",
         "token": "AAAA",
         "model": "nobody-knows",
+        "conversation_id": conversation,
+        "item_id": session["id"].replace("sess_", "msg_") + "_1_1",
     }
     project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp_url})
     project.client.call("PUT", "/v1/secrets/pay", {"value": "of this project"})

@@ -19,7 +19,7 @@ from runward.api.registry import (
     tool_history,
     tools,
 )
-from runward.api.responses import model_list, token_count
+from runward.api.responses import conversations, model_list, token_count
 from runward.api.responses import routes as responses
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
@@ -31,6 +31,7 @@ ROUTERS: Final = (
     responses.routes,
     token_count.routes,
     model_list.routes,
+    conversations.routes,
     sessions.routes,
     events.routes,
     approvals.routes,

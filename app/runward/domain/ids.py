@@ -29,6 +29,8 @@ class Prefix(StrEnum):
     EVENT = "evt"
     ITEM = "item"
     SESSION = "sess"
+    CONVERSATION = "conv"
+    """A session at /v1/conversations. The digits are the same."""
     MCP_SERVER = "mcp"
 
 

@@ -534,6 +534,32 @@ class ContinueRun(TypedDict):
     """Message that the model reads before the run continues. Null: no message."""
 
 
+class Conversation(TypedDict):
+    """A session, in OpenAI's format."""
+    id: str
+    """ID of the conversation. It contains the digits of the session's ID."""
+    object: Literal['conversation']
+    """Always `conversation`."""
+    created_at: int
+    """When the conversation was created, as a Unix timestamp in seconds."""
+    metadata: dict[str, str]
+    """Custom metadata of the conversation."""
+
+
+class ConversationItemList(TypedDict):
+    """Items of a conversation."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[JsonObject]
+    """Items in the requested order."""
+    first_id: str | None
+    """ID of the first item. Null if the page is empty."""
+    last_id: str | None
+    """ID of the last item. Null if the page is empty."""
+    has_more: bool
+    """Whether there are more items after this page."""
+
+
 class CountInputTokens(TypedDict):
     """A response whose input tokens to count."""
     input: NotRequired[str | list[ResponseInputItem]]
@@ -544,8 +570,8 @@ class CountInputTokens(TypedDict):
     previous_response_id: NotRequired[str | None]
     """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: NotRequired[str | ResponseConversation | None]
-    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
-    belongs to no session."""
+    """Conversation or session of the response: its ID (`conv_…` or `sess_…`), or an object with
+    the ID. Null: the response belongs to none."""
     tools: NotRequired[list[ResponseTool] | None]
     """Functions that the client runs, and registered tools that Runward runs."""
     tool_choice: NotRequired[ToolChoiceMode | ResponseToolChoice | None]
@@ -565,6 +591,20 @@ class CountInputTokens(TypedDict):
     """Name of a registered agent, or a model as `provider:model`. For an agent, Runward also
     counts its instructions and tools. Empty: Runward counts only the parameters of the
     request. Default: an empty string."""
+
+
+class CreateConversation(TypedDict):
+    """A conversation to create."""
+    items: NotRequired[list[ResponseInputItem]]
+    """First items of the conversation, at most 20."""
+    metadata: NotRequired[dict[str, str]]
+    """Custom metadata: up to 16 keys of 64 characters, and text values of 512 characters."""
+
+
+class CreateConversationItems(TypedDict):
+    """Items to append to a conversation."""
+    items: list[ResponseInputItem]
+    """Items to append, at most 20."""
 
 
 class CreateKey(TypedDict):
@@ -594,8 +634,8 @@ class CreateResponse(TypedDict):
     previous_response_id: NotRequired[str | None]
     """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: NotRequired[str | ResponseConversation | None]
-    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
-    belongs to no session."""
+    """Conversation or session of the response: its ID (`conv_…` or `sess_…`), or an object with
+    the ID. Null: the response belongs to none."""
     tools: NotRequired[list[ResponseTool] | None]
     """Functions that the client runs, and registered tools that Runward runs."""
     tool_choice: NotRequired[ToolChoiceMode | ResponseToolChoice | None]
@@ -648,7 +688,7 @@ class CreateResponse(TypedDict):
     store: NotRequired[bool]
     """Whether to store the response. Runward supports only true, because all runs are stored.
     Default: true."""
-    include: NotRequired[list[ResponseIncludable]]
+    include: NotRequired[list[ResponseInclude]]
     """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
     provider returned it. Runward accepts the other values but has no such data."""
     top_logprobs: NotRequired[int]
@@ -669,6 +709,16 @@ class CreateSession(TypedDict):
     """What happens to a run that is started while another run of the session is open. `queue`:
     the new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the
     earlier open runs are cancelled. Default: `queue`."""
+
+
+class DeletedConversation(TypedDict):
+    """A deleted conversation."""
+    id: str
+    """ID of the conversation."""
+    object: Literal['conversation.deleted']
+    """Always `conversation.deleted`."""
+    deleted: Literal[True]
+    """Always true."""
 
 
 class EditDecision(TypedDict):
@@ -2663,9 +2713,9 @@ class ResponseContentPartDoneEvent(TypedDict):
 
 
 class ResponseConversation(TypedDict):
-    """A session, as an object."""
+    """A conversation or a session, as an object."""
     id: str
-    """ID of the session (`sess_…`)."""
+    """ID of the conversation (`conv_…`) or the session (`sess_…`)."""
 
 
 class ResponseCreatedEvent(TypedDict):
@@ -3105,8 +3155,8 @@ class ResponseObject(TypedDict):
     prompt_cache_key: str | None
     """Key for the provider's prompt cache, as in the request. Null if the request has no key."""
     conversation: JsonObject | None
-    """Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
-    session."""
+    """Conversation or session of the response, as `{"id": "conv_…"}` or `{"id": "sess_…"}`. Null
+    if the response belongs to none."""
     error: JsonObject | None
     """Error of a failed response, with `code` and `message`. Null for other responses."""
     incomplete_details: JsonObject | None
@@ -3977,8 +4027,9 @@ class SessionHostedCallItem(TypedDict):
     """A hosted tool call, which the model's provider ran, together with its result."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
-    run_id: str
-    """ID of the run that the item belongs to."""
+    run_id: str | None
+    """ID of the run that the item belongs to. Null if a client added the item at
+    `/v1/conversations`."""
     type: Literal['hosted_call']
     """Always `hosted_call`."""
     call_id: str
@@ -4002,7 +4053,8 @@ class SessionHostedCallItem(TypedDict):
 
 class SessionItemList(TypedDict):
     """A page of a session's conversation: the items of the runs that have ended. Each item has
-    its own `id` and the `run_id` of its run."""
+    its own `id` and the `run_id` of its run. `run_id` is null if a client added the item at
+    `/v1/conversations`."""
     object: Literal['list']
     """Always `list`."""
     data: list[SessionItem]
@@ -4039,8 +4091,9 @@ class SessionMessageItem(TypedDict):
     """A message from a user, a model, or the system."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
-    run_id: str
-    """ID of the run that the item belongs to."""
+    run_id: str | None
+    """ID of the run that the item belongs to. Null if a client added the item at
+    `/v1/conversations`."""
     type: Literal['message']
     """Always `message`."""
     role: MessageRole
@@ -4058,8 +4111,9 @@ class SessionReasoningItem(TypedDict):
     """Reasoning of a model, in its provider's format."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
-    run_id: str
-    """ID of the run that the item belongs to."""
+    run_id: str | None
+    """ID of the run that the item belongs to. Null if a client added the item at
+    `/v1/conversations`."""
     type: Literal['reasoning']
     """Always `reasoning`."""
     provider: str
@@ -4072,8 +4126,9 @@ class SessionToolCallItem(TypedDict):
     """A tool call that the model requested."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
-    run_id: str
-    """ID of the run that the item belongs to."""
+    run_id: str | None
+    """ID of the run that the item belongs to. Null if a client added the item at
+    `/v1/conversations`."""
     type: Literal['tool_call']
     """Always `tool_call`."""
     call_id: str
@@ -4092,8 +4147,9 @@ class SessionToolResultItem(TypedDict):
     """The result of a tool call, as the model reads it."""
     id: str
     """ID of the item. Use it as `after` to get the items that follow it."""
-    run_id: str
-    """ID of the run that the item belongs to."""
+    run_id: str | None
+    """ID of the run that the item belongs to. Null if a client added the item at
+    `/v1/conversations`."""
     type: Literal['tool_result']
     """Always `tool_result`."""
     call_id: str
@@ -5040,6 +5096,12 @@ class UpdateAgent(TypedDict):
     """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
 
+class UpdateConversation(TypedDict):
+    """The metadata of a conversation to replace."""
+    metadata: dict[str, str]
+    """Custom metadata. It replaces the previous metadata completely."""
+
+
 class UpdateMcpServer(TypedDict):
     """The fields to update. Each field in the request replaces the previous value completely. A
     new `url` also requires new `headers` and `oauth`, unless these fields contain only
@@ -5373,6 +5435,19 @@ class GetResponseQuery(TypedDict):
 
 class ListInputItemsQuery(TypedDict):
     """The query of `list_input_items`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
+class ListConversationItemsQuery(TypedDict):
+    """The query of `list_conversation_items`."""
     limit: NotRequired[int]
     """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
@@ -5760,10 +5835,6 @@ Resolution: TypeAlias = 'CompletedResolution | FailedResolution | RetryResolutio
 
 ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonSchema'
 """Format of the model's output: text, or JSON that matches a schema."""
-
-ResponseIncludable: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
-"""Additional output data of OpenAI's API. Runward has data only for
-`reasoning.encrypted_content`."""
 
 ResponseInclude: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
 """Additional output data that a client of OpenAI's API can request."""

@@ -363,6 +363,123 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a conversation
+         * @description Create a conversation. It is a session, so `/v1/sessions` shows it with the ID `sess_…` and
+         *     the same digits.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["create_conversation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a conversation
+         * @description Get a conversation.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["get_conversation"];
+        put?: never;
+        /**
+         * Update a conversation
+         * @description Replace the metadata of a conversation.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["update_conversation"];
+        /**
+         * Delete a conversation
+         * @description Delete a conversation with its items. Its runs are kept. If a run of the conversation is
+         *     open, Runward refuses the request with 409 `session_busy`.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        delete: operations["delete_conversation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation_id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List a conversation's items
+         * @description List the items of a conversation: the items that clients added, and the items of the runs
+         *     that have ended. By default, the newest item is first.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["list_conversation_items"];
+        put?: never;
+        /**
+         * Create a conversation's items
+         * @description Append items to a conversation. Later runs of the conversation read them. A function call
+         *     and its output can be in separate requests. A model reads them only if both exist.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["create_conversation_items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation_id}/items/{item_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a conversation's item
+         * @description Get an item of a conversation.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["get_conversation_item"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a conversation's item
+         * @description Delete an item of a conversation. Later runs do not read it. The run that created the item is
+         *     kept.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        delete: operations["delete_conversation_item"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions": {
         parameters: {
             query?: never;
@@ -2462,6 +2579,72 @@ export interface components {
             input?: string | components["schemas"]["InputMessage"][] | null;
         };
         /**
+         * @description A session, in OpenAI's format.
+         * @example {
+         *       "id": "conv_019a5f1e7a4d7e209c3b5d7f9a1c3e5d",
+         *       "object": "conversation",
+         *       "created_at": 1793610600,
+         *       "metadata": {
+         *         "customer": "c-7"
+         *       }
+         *     }
+         */
+        Conversation: {
+            /** @description ID of the conversation. It contains the digits of the session's ID. */
+            id: string;
+            /**
+             * @description Always `conversation`.
+             * @default conversation
+             * @constant
+             */
+            object: "conversation";
+            /** @description When the conversation was created, as a Unix timestamp in seconds. */
+            created_at: number;
+            /** @description Custom metadata of the conversation. */
+            metadata: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * @description Items of a conversation.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "content": [
+         *             {
+         *               "text": "Where is my order A-1017?",
+         *               "type": "input_text"
+         *             }
+         *           ],
+         *           "id": "msg_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+         *           "role": "user",
+         *           "status": "completed",
+         *           "type": "message"
+         *         }
+         *       ],
+         *       "first_id": "msg_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+         *       "last_id": "msg_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+         *       "has_more": false
+         *     }
+         */
+        ConversationItemList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items in the requested order. */
+            data: components["schemas"]["JsonObject"][];
+            /** @description ID of the first item. Null if the page is empty. */
+            first_id: string | null;
+            /** @description ID of the last item. Null if the page is empty. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. */
+            has_more: boolean;
+        };
+        /**
          * @description A response whose input tokens to count.
          * @example {
          *       "input": "Please pay(amount=500)",
@@ -2479,8 +2662,8 @@ export interface components {
             /** @description ID of the response to continue. Null: Runward starts a new conversation. */
             previous_response_id?: string | null;
             /**
-             * @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
-             *     belongs to no session.
+             * @description Conversation or session of the response: its ID (`conv_…` or `sess_…`), or an object with the
+             *     ID. Null: the response belongs to none.
              */
             conversation?: string | components["schemas"]["ResponseConversation"] | null;
             /** @description Functions that the client runs, and registered tools that Runward runs. */
@@ -2508,6 +2691,45 @@ export interface components {
              * @default
              */
             model?: string;
+        };
+        /**
+         * @description A conversation to create.
+         * @example {
+         *       "items": [
+         *         {
+         *           "content": "I am Alice.",
+         *           "role": "user",
+         *           "type": "message"
+         *         }
+         *       ],
+         *       "metadata": {
+         *         "customer": "c-7"
+         *       }
+         *     }
+         */
+        CreateConversation: {
+            /** @description First items of the conversation, at most 20. */
+            items?: components["schemas"]["ResponseInputItem"][];
+            /** @description Custom metadata: up to 16 keys of 64 characters, and text values of 512 characters. */
+            metadata?: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * @description Items to append to a conversation.
+         * @example {
+         *       "items": [
+         *         {
+         *           "content": "I am Alice.",
+         *           "role": "user",
+         *           "type": "message"
+         *         }
+         *       ]
+         *     }
+         */
+        CreateConversationItems: {
+            /** @description Items to append, at most 20. */
+            items: components["schemas"]["ResponseInputItem"][];
         };
         /**
          * @description An API key to create.
@@ -2568,8 +2790,8 @@ export interface components {
             /** @description ID of the response to continue. Null: Runward starts a new conversation. */
             previous_response_id?: string | null;
             /**
-             * @description Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
-             *     belongs to no session.
+             * @description Conversation or session of the response: its ID (`conv_…` or `sess_…`), or an object with the
+             *     ID. Null: the response belongs to none.
              */
             conversation?: string | components["schemas"]["ResponseConversation"] | null;
             /** @description Functions that the client runs, and registered tools that Runward runs. */
@@ -2654,7 +2876,7 @@ export interface components {
              * @description Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
              *     provider returned it. Runward accepts the other values but has no such data.
              */
-            include?: components["schemas"]["ResponseIncludable"][];
+            include?: components["schemas"]["ResponseInclude"][];
             /**
              * @description Number of log probabilities. Runward supports only 0. Default: 0.
              * @default 0
@@ -2707,6 +2929,30 @@ export interface components {
          * @enum {string}
          */
         DecisionKind: "approve" | "reject" | "edit" | "respond";
+        /**
+         * @description A deleted conversation.
+         * @example {
+         *       "id": "conv_019a5f1e7a4d7e209c3b5d7f9a1c3e5d",
+         *       "object": "conversation.deleted",
+         *       "deleted": true
+         *     }
+         */
+        DeletedConversation: {
+            /** @description ID of the conversation. */
+            id: string;
+            /**
+             * @description Always `conversation.deleted`.
+             * @default conversation.deleted
+             * @constant
+             */
+            object: "conversation.deleted";
+            /**
+             * @description Always true.
+             * @default true
+             * @constant
+             */
+            deleted: true;
+        };
         /** @description Approve the call with other arguments. */
         EditDecision: {
             /**
@@ -6113,9 +6359,9 @@ export interface components {
             /** @description Current state of the message part. */
             part: components["schemas"]["ResponseOutputPart"];
         };
-        /** @description A session, as an object. */
+        /** @description A conversation or a session, as an object. */
         ResponseConversation: {
-            /** @description ID of the session (`sess_…`). */
+            /** @description ID of the conversation (`conv_…`) or the session (`sess_…`). */
             id: string;
         };
         /** @description Runward created the response. */
@@ -6247,11 +6493,6 @@ export interface components {
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
         };
-        /**
-         * @description Additional output data of OpenAI's API. Runward has data only for `reasoning.encrypted_content`.
-         * @enum {string}
-         */
-        ResponseIncludable: "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results";
         /**
          * @description Additional output data that a client of OpenAI's API can request.
          * @enum {string}
@@ -6738,8 +6979,8 @@ export interface components {
             /** @description Key for the provider's prompt cache, as in the request. Null if the request has no key. */
             prompt_cache_key: string | null;
             /**
-             * @description Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
-             *     session.
+             * @description Conversation or session of the response, as `{"id": "conv_…"}` or `{"id": "sess_…"}`. Null if
+             *     the response belongs to none.
              */
             conversation: components["schemas"]["JsonObject"] | null;
             /** @description Error of a failed response, with `code` and `message`. Null for other responses. */
@@ -8068,8 +8309,8 @@ export interface components {
         SessionHostedCallItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
-            /** @description ID of the run that the item belongs to. */
-            run_id: string;
+            /** @description ID of the run that the item belongs to. Null if a client added the item at `/v1/conversations`. */
+            run_id: string | null;
             /**
              * @description Always `hosted_call`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8099,7 +8340,8 @@ export interface components {
         SessionItem: components["schemas"]["SessionMessageItem"] | components["schemas"]["SessionToolCallItem"] | components["schemas"]["SessionToolResultItem"] | components["schemas"]["SessionReasoningItem"] | components["schemas"]["SessionHostedCallItem"];
         /**
          * @description A page of a session's conversation: the items of the runs that have ended. Each item has its
-         *     own `id` and the `run_id` of its run.
+         *     own `id` and the `run_id` of its run. `run_id` is null if a client added the item at
+         *     `/v1/conversations`.
          * @example {
          *       "object": "list",
          *       "data": [
@@ -8179,8 +8421,8 @@ export interface components {
         SessionMessageItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
-            /** @description ID of the run that the item belongs to. */
-            run_id: string;
+            /** @description ID of the run that the item belongs to. Null if a client added the item at `/v1/conversations`. */
+            run_id: string | null;
             /**
              * @description Always `message`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8205,8 +8447,8 @@ export interface components {
         SessionReasoningItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
-            /** @description ID of the run that the item belongs to. */
-            run_id: string;
+            /** @description ID of the run that the item belongs to. Null if a client added the item at `/v1/conversations`. */
+            run_id: string | null;
             /**
              * @description Always `reasoning`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8221,8 +8463,8 @@ export interface components {
         SessionToolCallItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
-            /** @description ID of the run that the item belongs to. */
-            run_id: string;
+            /** @description ID of the run that the item belongs to. Null if a client added the item at `/v1/conversations`. */
+            run_id: string | null;
             /**
              * @description Always `tool_call`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -8243,8 +8485,8 @@ export interface components {
         SessionToolResultItem: {
             /** @description ID of the item. Use it as `after` to get the items that follow it. */
             id: string;
-            /** @description ID of the run that the item belongs to. */
-            run_id: string;
+            /** @description ID of the run that the item belongs to. Null if a client added the item at `/v1/conversations`. */
+            run_id: string | null;
             /**
              * @description Always `tool_result`. (enum property replaced by openapi-typescript)
              * @enum {string}
@@ -9858,6 +10100,20 @@ export interface components {
             };
         };
         /**
+         * @description The metadata of a conversation to replace.
+         * @example {
+         *       "metadata": {
+         *         "customer": "c-8"
+         *       }
+         *     }
+         */
+        UpdateConversation: {
+            /** @description Custom metadata. It replaces the previous metadata completely. */
+            metadata: {
+                [key: string]: string;
+            };
+        };
+        /**
          * @description The fields to update. Each field in the request replaces the previous value completely. A new
          *     `url` also requires new `headers` and `oauth`, unless these fields contain only references to
          *     secrets.
@@ -10573,13 +10829,18 @@ export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
 export type ConflictMode = components['schemas']['ConflictMode'];
 export type ContinueRun = components['schemas']['ContinueRun'];
+export type Conversation = components['schemas']['Conversation'];
+export type ConversationItemList = components['schemas']['ConversationItemList'];
 export type CountInputTokens = components['schemas']['CountInputTokens'];
+export type CreateConversation = components['schemas']['CreateConversation'];
+export type CreateConversationItems = components['schemas']['CreateConversationItems'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateResponse = components['schemas']['CreateResponse'];
 export type CreateSession = components['schemas']['CreateSession'];
 export type Decision = components['schemas']['Decision'];
 export type DecisionKind = components['schemas']['DecisionKind'];
+export type DeletedConversation = components['schemas']['DeletedConversation'];
 export type EditDecision = components['schemas']['EditDecision'];
 export type EmptyData = components['schemas']['EmptyData'];
 export type ErrorCode = components['schemas']['ErrorCode'];
@@ -10742,7 +11003,6 @@ export type ResponseFunctionCallArgumentsDeltaEvent = components['schemas']['Res
 export type ResponseFunctionCallArgumentsDoneEvent = components['schemas']['ResponseFunctionCallArgumentsDoneEvent'];
 export type ResponseFunctionTool = components['schemas']['ResponseFunctionTool'];
 export type ResponseInProgressEvent = components['schemas']['ResponseInProgressEvent'];
-export type ResponseIncludable = components['schemas']['ResponseIncludable'];
 export type ResponseInclude = components['schemas']['ResponseInclude'];
 export type ResponseIncompleteEvent = components['schemas']['ResponseIncompleteEvent'];
 export type ResponseInputCompaction = components['schemas']['ResponseInputCompaction'];
@@ -10897,6 +11157,7 @@ export type ToolUseMode = components['schemas']['ToolUseMode'];
 export type Truncation = components['schemas']['Truncation'];
 export type UnknownOutcomeMode = components['schemas']['UnknownOutcomeMode'];
 export type UpdateAgent = components['schemas']['UpdateAgent'];
+export type UpdateConversation = components['schemas']['UpdateConversation'];
 export type UpdateMcpServer = components['schemas']['UpdateMcpServer'];
 export type UpdateSession = components['schemas']['UpdateSession'];
 export type UpdateTool = components['schemas']['UpdateTool'];
@@ -11694,6 +11955,340 @@ export interface operations {
             401: components["responses"]["OpenAIUnauthorized"];
             403: components["responses"]["OpenAIForbidden"];
             404: components["responses"]["OpenAINotFound"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    create_conversation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CreateConversation"] | null;
+            };
+        };
+        responses: {
+            /** @description A session, in OpenAI's format. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["OpenAIBadRequest"];
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            408: components["responses"]["OpenAIRequestTimeout"];
+            409: components["responses"]["OpenAIConflict"];
+            413: components["responses"]["OpenAIRequestEntityTooLarge"];
+            415: components["responses"]["OpenAIUnsupportedMediaType"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    get_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A session, in OpenAI's format. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    update_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateConversation"];
+            };
+        };
+        responses: {
+            /** @description A session, in OpenAI's format. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["OpenAIBadRequest"];
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            408: components["responses"]["OpenAIRequestTimeout"];
+            409: components["responses"]["OpenAIConflict"];
+            413: components["responses"]["OpenAIRequestEntityTooLarge"];
+            415: components["responses"]["OpenAIUnsupportedMediaType"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    delete_conversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A deleted conversation. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedConversation"];
+                };
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            409: components["responses"]["OpenAIConflict"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    list_conversation_items: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Items of a conversation. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationItemList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["OpenAIBadRequest"];
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    create_conversation_items: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateConversationItems"];
+            };
+        };
+        responses: {
+            /** @description Items of a conversation. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationItemList"];
+                };
+            };
+            400: components["responses"]["OpenAIBadRequest"];
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            408: components["responses"]["OpenAIRequestTimeout"];
+            409: components["responses"]["OpenAIConflict"];
+            413: components["responses"]["OpenAIRequestEntityTooLarge"];
+            415: components["responses"]["OpenAIUnsupportedMediaType"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    get_conversation_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+                /** @description ID of the item. */
+                item_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    delete_conversation_item: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the conversation. */
+                conversation_id: string;
+                /** @description ID of the item. */
+                item_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A session, in OpenAI's format. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            409: components["responses"]["OpenAIConflict"];
             429: components["responses"]["OpenAITooManyRequests"];
             500: components["responses"]["OpenAIInternalServerError"];
             503: components["responses"]["OpenAIServiceUnavailable"];

@@ -69,6 +69,7 @@ def _parse_name(text: str) -> str | None:
 
 _RUN: Final = _make_id(Prefix.RUN, e.RunNotFoundError)
 _SESSION: Final = _make_id(Prefix.SESSION, e.SessionNotFoundError)
+_CONVERSATION: Final = _make_id(Prefix.CONVERSATION, e.SessionNotFoundError)
 _APPROVAL: Final = _make_id(Prefix.APPROVAL, e.ApprovalNotFoundError)
 _KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
 _PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
@@ -79,6 +80,7 @@ _TOOL: Final = _make_name("pay", e.ToolNotFoundError)
 
 RunPath = Annotated[RunId, _RUN, Path(description="ID of the run.")]
 SessionPath = Annotated[SessionId, _SESSION, Path(description="ID of the session.")]
+ConversationPath = Annotated[SessionId, _CONVERSATION, Path(description="ID of the conversation.")]
 ApprovalPath = Annotated[ApprovalId, _APPROVAL, Path(description="ID of the approval.")]
 KeyPath = Annotated[KeyId, _KEY, Path(description="ID of the API key.")]
 ProjectPath = Annotated[ProjectId, _PROJECT, Path(description="ID of the project.")]

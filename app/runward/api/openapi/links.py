@@ -19,6 +19,9 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Agent": {"/v1/agents/{name}": {"name": "/name"}},
     "Approval": {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL},
     "Key": _KEY,
+    "Conversation": {
+        "/v1/conversations/{conversation_id}": {"conversation_id": "/id"},
+    },
     "McpServer": {"/v1/mcp_servers/{name}": {"name": "/name"}},
     "ModelObject": {"/v1/models/{model}": {"model": "/id"}},
     "NewKey": _KEY,

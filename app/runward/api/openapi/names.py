@@ -239,20 +239,6 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         "What happens if the input exceeds the model's context window. `auto`: Runward drops the "
         "oldest items. `disabled`: the request to the model fails.",
     ),
-    "ResponseIncludable": (
-        Literal[
-            "code_interpreter_call.outputs",
-            "computer_call_output.output.image_url",
-            "file_search_call.results",
-            "message.input_image.image_url",
-            "message.output_text.logprobs",
-            "reasoning.encrypted_content",
-            "web_search_call.action.sources",
-            "web_search_call.results",
-        ],
-        "Additional output data of OpenAI's API. Runward has data only for "
-        "`reasoning.encrypted_content`.",
-    ),
     "Verbosity": (Literal["low", "medium", "high"], "How detailed the model's answer should be."),
     "WaitingKind": (
         Literal["approval", "callback", "tool_result", "resolve", "child_run"],

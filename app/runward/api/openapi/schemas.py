@@ -36,7 +36,11 @@ _OF_A_RUN: Final[Json] = {
 }
 _OF_A_SESSION: Final[Json] = {
     "id": _OF_A_RUN["id"],
-    "run_id": {"type": "string", "description": "ID of the run that the item belongs to."},
+    "run_id": {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "ID of the run that the item belongs to. Null if a client added the item at "
+        "`/v1/conversations`.",
+    },
 }
 _POSTED_TYPES: Final[Mapping[str, Any]] = {
     "ToolRequest": webhook_data.ToolRequest,

@@ -43,8 +43,13 @@ def parse_conversation(
     calls. Raises InvalidRequestError for calls without results and results without calls."""
     if isinstance(given, str):
         return (*before, Message("user", given))
-    read = [one for n, item in enumerate(given) for one in _parse_item(item, f"input.{n}", unseal)]
-    return (*before, *_pair_results(read))
+    return (*before, *_pair_results(parse_items(given, "input", unseal)))
+
+
+def parse_items(given: Sequence[ResponseInputItem], at: str, unseal: Unseal) -> list[Item]:
+    """Return the items in the same order. `at`: the name of the parameter. Raises
+    InvalidRequestError."""
+    return [one for n, item in enumerate(given) for one in _parse_item(item, f"{at}.{n}", unseal)]
 
 
 def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[Item]:

@@ -28,7 +28,7 @@ def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:
     """Return the input of a run, preceded by the conversation that it continues."""
     segments = [one for one in state.segments if one.kind is SegmentKind.INPUT][:1]
     items = [item for one in segments for item in one.items]
-    return list(_encode_items(run, items))
+    return list(encode_items(run, items))
 
 
 def list_continuation_input(
@@ -42,7 +42,7 @@ def list_continuation_input(
             call = state.calls.get(item["call_id"])
             if call is not None and call.result is not None:
                 result = ToolResult(call.id, call.result.whole)
-                found += _encode_items(f"{run}_{item['id'].rpartition('_')[2]}", [result])
+                found += encode_items(f"{run}_{item['id'].rpartition('_')[2]}", [result])
         else:
             calls = state.calls.values()
             call = next((one for one in calls if _is_about(one, item["id"])), None)
@@ -53,7 +53,7 @@ def list_continuation_input(
     segments = [one.items for one in state.segments if one.kind is SegmentKind.INPUT]
     later = [item for items in segments[1:] for item in items]
     given = later[before.message_count : before.message_count + messages]
-    return found + list(_encode_items(f"{run}_{before.seen}", given))
+    return found + list(encode_items(f"{run}_{before.seen}", given))
 
 
 def _is_about(call: Call, approval_id: str) -> bool:
@@ -76,7 +76,8 @@ def _encode_decision(approval_id: str, *, approve: bool) -> dict[str, Any]:
     }
 
 
-def _encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+def encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+    """Yield one item of OpenAI's API for each item. `run`: a part of the IDs."""
     for n, item in enumerate(items, start=1):
         match item:
             case Message(role="assistant"):

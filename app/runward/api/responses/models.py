@@ -119,10 +119,10 @@ class ReasoningConfig(OpenAIRequestModel):
 
 
 class ResponseConversation(OpenAIRequestModel):
-    """A session, as an object."""
+    """A conversation or a session, as an object."""
 
     id: Annotated[str, Field(max_length=64)]
-    """ID of the session (`sess_…`)."""
+    """ID of the conversation (`conv_…`) or the session (`sess_…`)."""
 
 
 class StreamOptions(OpenAIRequestModel):
@@ -143,8 +143,8 @@ class _ResponseInput(OpenAIRequestModel):
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: Annotated[str, Field(max_length=64)] | ResponseConversation | None = None
-    """Session of the response: its ID (`sess_…`), or an object with the ID. Null: the response
-    belongs to no session."""
+    """Conversation or session of the response: its ID (`conv_…` or `sess_…`), or an object with the
+    ID. Null: the response belongs to none."""
     tools: Annotated[list[ResponseTool], Field(max_length=128)] | None = None
     """Functions that the client runs, and registered tools that Runward runs."""
     tool_choice: Literal["auto", "none", "required"] | ResponseToolChoice | None = None

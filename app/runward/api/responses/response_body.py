@@ -30,6 +30,7 @@ _ECHOED_DEFAULTS: Final[JsonObject] = {
 did not set."""
 _KEPT_FIELDS: Final = {
     *_ECHOED_DEFAULTS,
+    "conversation",
     "include",
     "model",
     "parallel_tool_calls",
@@ -91,10 +92,19 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
         "reasoning": {"effort": None, "summary": None, **effort} if effort else None,
         "store": True,
         "metadata": {name: as_text(value) for name, value in view.metadata.items()},
-        "conversation": {"id": format_id(Prefix.SESSION, view.session_id)}
-        if view.session_id
-        else None,
+        "conversation": _conversation(view, asked),
     }
+
+
+def _conversation(view: RunView, asked: dict[str, Any]) -> JsonObject | None:
+    """Return the session with the ID that the request contained."""
+    if view.session_id is None:
+        return None
+    match asked.get("conversation"):
+        case str(shown) | {"id": str(shown)}:
+            return {"id": shown}
+        case _:
+            return {"id": format_id(Prefix.SESSION, view.session_id)}
 
 
 def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:

@@ -135,8 +135,8 @@ class ResponseObject(ResponseModel):
     prompt_cache_key: str | None
     """Key for the provider's prompt cache, as in the request. Null if the request has no key."""
     conversation: JsonObject | None
-    """Session of the response, as `{"id": "sess_…"}`. Null if the response belongs to no
-    session."""
+    """Conversation or session of the response, as `{"id": "conv_…"}` or `{"id": "sess_…"}`. Null if
+    the response belongs to none."""
     error: JsonObject | None
     """Error of a failed response, with `code` and `message`. Null for other responses."""
     incomplete_details: JsonObject | None

@@ -231,10 +231,11 @@ def parse_session(body: CreateResponse) -> SessionId | None:
     given = body.conversation
     if given is None:
         return None
-    value = parse_id(Prefix.SESSION, given.id if isinstance(given, ResponseConversation) else given)
+    shown = given.id if isinstance(given, ResponseConversation) else given
+    value = parse_id(Prefix.CONVERSATION, shown) or parse_id(Prefix.SESSION, shown)
     if value is None:
         raise e.SessionNotFoundError(
-            errors=[FieldError("conversation", "is not the ID of a session")]
+            errors=[FieldError("conversation", "is not the ID of a conversation or a session")]
         )
     return SessionId(value)
 

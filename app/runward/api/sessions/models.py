@@ -135,7 +135,8 @@ class Session(ResponseModel):
 
 class SessionItemList(ConversationPage):
     """A page of a session's conversation: the items of the runs that have ended. Each item has its
-    own `id` and the `run_id` of its run."""
+    own `id` and the `run_id` of its run. `run_id` is null if a client added the item at
+    `/v1/conversations`."""
 
     model_config = with_example(
         data=[

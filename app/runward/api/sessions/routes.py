@@ -19,7 +19,7 @@ from runward.api.sessions.models import (
     UpdateSession,
 )
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_id
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_optional_id, parse_id
 from runward.domain.json import JsonObject
 from runward.services import Storage
 from runward.store.postgres.db import Tx
@@ -163,7 +163,7 @@ async def _load_items(
     def shown(kept: session_items.SessionItem) -> JsonObject:
         own: JsonObject = {
             "id": f"{begin}_{kept.seq}_{kept.number}",
-            "run_id": format_id(Prefix.RUN, kept.run_id),
+            "run_id": format_optional_id(Prefix.RUN, kept.run_id),
         }
         return own | kept.item
 

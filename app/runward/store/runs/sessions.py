@@ -150,13 +150,27 @@ async def take_slot(
             )
         case _:
             pass
+    seq = await take_next_seq(tx, project_id, session_id)
+    return SessionSlot(seq, waits=bool(waiting))
+
+
+async def take_next_seq(tx: Tx, project_id: ProjectId, session_id: SessionId) -> int:
+    """Return the next position in the session. The caller has locked the session."""
     taken = (
         update(sessions)
         .where(sessions.c.project_id == project_id, sessions.c.id == session_id)
         .values(last_seq=sessions.c.last_seq + 1)
         .returning(sessions.c.last_seq)
     )
-    return SessionSlot((await tx.execute(taken)).scalar_one(), waits=bool(waiting))
+    return (await tx.execute(taken)).scalar_one()
+
+
+async def read_last_seq(tx: Tx, project_id: ProjectId, session_id: SessionId) -> int:
+    """Return the last position that was taken in the session, or 0 if there is none."""
+    query = select(sessions.c.last_seq).where(
+        sessions.c.project_id == project_id, sessions.c.id == session_id
+    )
+    return (await tx.execute(query)).scalar_one()
 
 
 async def close_run(
