@@ -168,6 +168,34 @@ def test_a_signature_of_a_call_goes_back_only_to_its_provider(provider: str) -> 
     assert sent[0]["tool_calls"] == [shared | (extra if provider == "openai" else {})]
 
 
+def test_reasoning_goes_back_with_calls_to_a_server_that_expects_it() -> None:
+    def reasoning(text: str) -> Reasoning:
+        return Reasoning("openai", {"text": text, "field": "reasoning_content"})
+
+    sent: Any = messages(
+        "",
+        [
+            reasoning("greet"),
+            Message("assistant", "Hi"),
+            Message("user", "look"),
+            reasoning("I look."),
+            Message("assistant", "Looking."),
+            call("c1"),
+            call("c2"),
+            result("c1"),
+            result("c2"),
+            call("c3"),
+            result("c3"),
+            reasoning("stop"),
+            Message("user", "again"),
+            call("c4"),
+            result("c4"),
+        ],
+    )
+    shown = [one.get("reasoning_content") for one in sent if one["role"] == "assistant"]
+    assert shown == [None, "I look.", "", ""]
+
+
 def test_reasoning_stays_here() -> None:
     assert messages("", [Reasoning("openai-chat", {"text": "hm"})]) == []
 

@@ -201,7 +201,9 @@ def test_reasoning_is_kept_whole() -> None:
     response = merged(
         frame({"reasoning_content": "hm "}), frame({"reasoning": "yes"}), frame({}, "stop")
     )
-    assert [r.data for r in response.reasoning] == [{"text": "hm yes"}]
+    assert [r.data for r in response.reasoning] == [
+        {"text": "hm yes", "field": "reasoning_content"}
+    ]
 
 
 def test_text_in_parts_is_text() -> None:

@@ -3,8 +3,9 @@
 Content that the protocol does not support is replaced by text, and never dropped. `tool`,
 `assistant` and `system` messages support only text. An image or a file in such a message is
 announced there, and sent in a `user` message directly after it. For results, the `user` message
-follows the last result of the response. A file that is only a URL becomes a line of text. Reasoning
-items are not sent, because the protocol has no field for them.
+follows the last result of the response. A file that is only a URL becomes a line of text. OpenAI's
+protocol has no field for reasoning. Reasoning is only sent to servers that have such a field, with
+the tool calls that followed it.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest, RequestedToolChoice
-from runward.llm.openai.chat.response import PROVIDER
+from runward.llm.openai.chat.response import OPEN_REASONING, PROVIDER
 from runward.llm.openai.request_parts import Functions, data_url, output_and_instructions
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
@@ -53,7 +54,8 @@ def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -
 
 
 def messages(instructions: str, items: Iterable[Item]) -> list[JsonValue]:
-    writer = _Writer(instructions)
+    items = tuple(items)
+    writer = _Writer(instructions, has_reasoning=any(map(_is_open_reasoning, items)))
     for item in items:
         writer.add(item)
     return writer.finished()
@@ -85,7 +87,8 @@ class _Writer:
     """Builds the messages. Calls are added to the assistant's text before them. The results that
     follow are sorted into the order of those calls."""
 
-    def __init__(self, instructions: str) -> None:
+    def __init__(self, instructions: str, *, has_reasoning: bool) -> None:
+        self._reasoning = "" if has_reasoning else None  # of the message that follows
         self._messages: list[JsonValue] = []
         if instructions:
             self._messages.append({"role": "system", "content": instructions})
@@ -107,6 +110,9 @@ class _Writer:
                 self._add_message(item)
             case HostedCall():
                 self.add(Message("assistant", texts.hosted_call(item)))
+            case Reasoning(data={"text": str(text)}) if _is_open_reasoning(item):
+                self._flush_results()
+                self._reasoning = text
             case Reasoning():
                 pass
 
@@ -123,6 +129,8 @@ class _Writer:
         if self._assistant is None:
             self._assistant = {"role": "assistant"}
             self._messages.append(self._assistant)
+        if self._reasoning is not None:
+            self._assistant.setdefault(OPEN_REASONING, self._reasoning)
         if self._assistant.get("content") == "":
             del self._assistant["content"]
         calls = self._assistant.setdefault("tool_calls", [])
@@ -136,6 +144,7 @@ class _Writer:
             return
         self._assistant = None
         if message.role == "user":
+            self._drop_reasoning()
             self._messages.append({"role": "user", "content": _user_content(message.content)})
             return
         text, media = _split(message.content)
@@ -171,7 +180,12 @@ class _Writer:
                 attachments.append((label, media))
             self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": text})
         self._results, self._calls, self._assistant, self._attachments = [], {}, None, []
+        self._drop_reasoning()
         self._attach(attachments)
+
+    def _drop_reasoning(self) -> None:
+        if self._reasoning is not None:
+            self._reasoning = ""
 
     def _attach(self, attachments: list[tuple[str, list[MediaPart]]]) -> None:
         content: list[JsonValue] = []
@@ -180,6 +194,16 @@ class _Writer:
             content += [_media(part) for part in media]
         if content:
             self._messages.append({"role": "user", "content": content})
+
+
+def _is_open_reasoning(item: Item) -> bool:
+    """Return whether the server expects the reasoning back. If it does, tool calls without
+    reasoning have an empty text."""
+    return (
+        isinstance(item, Reasoning)
+        and item.provider == PROVIDER
+        and item.data.get("field") == OPEN_REASONING
+    )
 
 
 def _result_text(result: ToolResult) -> tuple[str, list[MediaPart]]:

@@ -45,6 +45,9 @@ FINISHES: Final = {
 CUT_OFF: Final = frozenset({"length", "content_filter"})
 FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
 """Finish reasons of responses that a failure of the server ended. The second one is DeepSeek's."""
+OPEN_REASONING: Final = "reasoning_content"
+"""A field of messages with reasoning. Servers that send it require it back, if the message has tool
+calls: DeepSeek, Moonshot."""
 EXTRA: Final = "extra_content"
 """A field of a call with Google's signature of the reasoning, which must be sent back."""
 
@@ -84,6 +87,7 @@ class ChatMerge:
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._reasoning: list[str] = []
+        self._has_open_reasoning = False
         self._calls: list[_Call] = []
         self._latest: dict[tuple[int | None, str], _Call] = {}
         self._finish: str | None = None
@@ -123,12 +127,14 @@ class ChatMerge:
         finish = FINISHES.get(self._finish or "stop", "other")
         if finish in ("stop", "tool_calls", "other"):
             finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
-        reasoning = join_text(self._reasoning)
+        reasoning: JsonObject = {"text": join_text(self._reasoning)}
+        if self._has_open_reasoning:
+            reasoning["field"] = OPEN_REASONING
         return ModelResponse.of(
             text=join_text(self._text),
             calls=calls,
             refusal=join_text(self._refusal) or None,
-            reasoning=(Reasoning(PROVIDER, {"text": reasoning}),) if reasoning else (),
+            reasoning=(Reasoning(PROVIDER, reasoning),) if reasoning["text"] else (),
             finish=finish,
             usage=self._usage,
         )
@@ -160,7 +166,9 @@ class ChatMerge:
             self._on_delta(TextDelta(clean_text(text)))
         if refusal := delta.get("refusal"):
             self._refusal.append(str(refusal))
-        self._think(delta.get("reasoning_content") or delta.get("reasoning"))
+        own = delta.get(OPEN_REASONING)
+        self._has_open_reasoning |= bool(own)
+        self._think(own or delta.get("reasoning"))
 
     def _think(self, thought: Any) -> None:
         if thought and isinstance(thought, str):
