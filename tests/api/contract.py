@@ -12,7 +12,7 @@ import jsonschema_rs
 from tests.support.closed import close_schemas
 from tests.support.services.client import Json
 
-OPENAI_PATHS = ("/v1/conversations", "/v1/models", "/v1/responses")
+OPENAI_PATHS = ("/v1/chat/", "/v1/conversations", "/v1/models", "/v1/responses")
 """Where errors have OpenAI's format."""
 
 ALWAYS = {405}

@@ -33,6 +33,10 @@ BODIES: dict[str, Json] = {
     "put_policy": {"guardrails": []},
     "create_key": {"name": "mine", "scopes": ["admin"]},
     "create_response": {"model": "offline:rules", "input": "hi"},
+    "create_chat_completion": {
+        "model": "offline:rules",
+        "messages": [{"role": "user", "content": "hi"}],
+    },
     "compact_response": {"model": "offline:rules", "input": "hi"},
     "count_input_tokens": {"input": "hi"},
     "create_conversation": {"metadata": {"name": "mine"}},

@@ -116,6 +116,7 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "send_input": asked,
     "continue_run": stopped,
     "cancel_run": asked,
+    "create_chat_completion": tool,
     "create_response": tool,
     "update_session": conversation,
     "fork_session": conversation,

@@ -46,6 +46,9 @@ RUN_BY: Final = {
     "docs/reference/plugin-api.md": "tests/docs/test_plugins.py::test_plugins",
     "docs/how-to/recipes.md": "tests/e2e/test_recipes.py::test_the_recipes",
     "docs/how-to/responses.md": "tests/docs/test_runs_and_models.py::test_responses",
+    "docs/reference/chat-completions.md": (
+        "tests/docs/test_runs_and_models.py::test_chat_completions"
+    ),
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
     "docs/how-to/sdks.md": "tests/e2e/test_sdks.py::test_the_page",
     "docs/how-to/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",

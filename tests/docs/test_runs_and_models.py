@@ -160,3 +160,11 @@ def test_responses(project: Project, tmp_path: Path) -> None:
             assert "sunny" in page.python()["response"].output_text
             assert "refund" in page.python()["response"].output_text
     assert [hit.arguments["amount"] for hit in project.hits("refund")] == [500]
+
+
+def test_chat_completions(project: Project, tmp_path: Path) -> None:
+    project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
+    with Story("docs/reference/chat-completions.md", project.client, tmp_path) as page:
+        names = page.python()
+        with closing(names["client"]):
+            assert "A-1017" in names["completion"].choices[0].message.content

@@ -6,6 +6,7 @@ from runward.api import service
 from runward.api.app import create_app
 from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
+from runward.api.completions import routes as completions
 from runward.api.events import routes as events
 from runward.api.mcp import endpoint
 from runward.api.openapi import document
@@ -32,6 +33,7 @@ ROUTERS: Final = (
     token_count.routes,
     model_list.routes,
     conversations.routes,
+    completions.routes,
     sessions.routes,
     events.routes,
     approvals.routes,

@@ -285,6 +285,12 @@ class ApproveDecision(TypedDict):
     """How the approval applies to later calls. Null: it applies only to this call."""
 
 
+class CachedPromptTokens(TypedDict):
+    """Details of the input tokens."""
+    cached_tokens: int
+    """Number of input tokens that the provider read from its cache."""
+
+
 class CallError(TypedDict):
     """The error of a tool call that did not succeed."""
     code: str
@@ -455,6 +461,58 @@ class CelRuleInput(TypedDict):
     `tool`."""
 
 
+class ChatCompletion(TypedDict):
+    """A chat completion: a run, up to its end or to its first calls of client functions."""
+    id: str
+    """ID of the completion. It contains the hexadecimal digits of the run's ID."""
+    created: int
+    """When the run was created, as a Unix timestamp in seconds."""
+    model: str
+    """Name of the model or the registered agent, as in the request."""
+    service_tier: None
+    """Always null."""
+    system_fingerprint: None
+    """Always null."""
+    object: Literal['chat.completion']
+    """Always `chat.completion`."""
+    choices: list[CompletionChoice]
+    """List with one choice."""
+    usage: CompletionUsage
+    """Number of tokens that all turns of the run used."""
+
+
+class ChatCompletionChunk(TypedDict):
+    """A chunk of a streamed chat completion."""
+    id: str
+    """ID of the completion. It contains the hexadecimal digits of the run's ID."""
+    created: int
+    """When the run was created, as a Unix timestamp in seconds."""
+    model: str
+    """Name of the model or the registered agent, as in the request."""
+    service_tier: None
+    """Always null."""
+    system_fingerprint: None
+    """Always null."""
+    object: Literal['chat.completion.chunk']
+    """Always `chat.completion.chunk`."""
+    choices: list[ChatCompletionChunkChoice]
+    """List with one choice. Empty in the chunk with the usage."""
+    usage: CompletionUsage | None
+    """Number of tokens that all turns of the run used. Set only in the chunk after the last
+    choice, and only with `stream_options.include_usage`."""
+
+
+class ChatCompletionChunkChoice(TypedDict):
+    """A change of the completion's choice."""
+    index: Literal[0]
+    delta: JsonObject
+    """Fields of the message that this chunk adds: `role`, `content`, `refusal` or `tool_calls`."""
+    logprobs: None
+    """Always null."""
+    finish_reason: CompletionFinishReason | None
+    """Why the completion ended. Null in all chunks except the last one."""
+
+
 class ChildToolOutput(TypedDict):
     """Use the last successful output of one of the child run's tools as the result."""
     tool: str
@@ -501,6 +559,125 @@ class CompletedResolution(TypedDict):
     """`completed`: the call took effect."""
     output: JsonValue
     """Output of the call. The model reads it."""
+
+
+class CompletionCallFunction(TypedDict):
+    """The function of a call and its arguments."""
+    name: str
+    """Name of the function."""
+    arguments: str
+    """Arguments of the call: a JSON object as text."""
+
+
+class CompletionChoice(TypedDict):
+    """The result of a completion."""
+    index: Literal[0]
+    message: CompletionMessage
+    """Message of the completion."""
+    logprobs: None
+    """Always null."""
+    finish_reason: CompletionFinishReason
+    """Why the completion ended. `stop`: the run has completed. `tool_calls`: the client must run
+    functions. `content_filter`: a guardrail ended the run. `length`: another limit ended the
+    run."""
+
+
+class CompletionFormatJsonObject(TypedDict):
+    """Output format that can be any JSON object."""
+    type: Literal['json_object']
+    """Always `json_object`."""
+
+
+class CompletionFormatJsonSchema(TypedDict):
+    """Output format with a schema. If the output does not match the schema, the model may
+    correct the output once."""
+    type: Literal['json_schema']
+    """Always `json_schema`."""
+    json_schema: CompletionJsonSchema
+    """The schema and its name."""
+
+
+class CompletionFunction(TypedDict):
+    """A function that the client runs."""
+    name: str
+    """Name of the function. The model uses this name to call the function."""
+    description: NotRequired[str]
+    """Description of the function for the model: what the function does and when to use it.
+    Default: an empty string."""
+    parameters: NotRequired[JsonObject | None]
+    """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
+    arguments."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly. Default: false."""
+
+
+class CompletionFunctionTool(TypedDict):
+    """A function that the client runs."""
+    type: Literal['function']
+    """Always `function`."""
+    function: CompletionFunction
+    """The function: its name, its description, and its parameters."""
+
+
+class CompletionJsonSchema(TypedDict):
+    """A named JSON Schema."""
+    name: NotRequired[str]
+    """Name of the schema. Accepted but ignored. Default: an empty string."""
+    description: NotRequired[str | None]
+    """Description of the schema. Accepted but ignored."""
+    schema: JsonObject
+    """JSON Schema that the output must match."""
+    strict: NotRequired[bool | None]
+    """Accepted but ignored. Runward always validates the output against the schema."""
+
+
+class CompletionMessage(TypedDict):
+    """The message of a completion."""
+    role: Literal['assistant']
+    """Always `assistant`."""
+    content: str | None
+    """Texts of all turns of the run, separated by empty lines. If the output must be JSON, this
+    is only the output. Null if there is no text."""
+    refusal: str | None
+    """Refusal of the model. Null if the model did not refuse."""
+    tool_calls: list[CompletionToolCall] | None
+    """Calls that the client must run. Null if there are none."""
+
+
+class CompletionReasoningTokens(TypedDict):
+    """Details of the output tokens."""
+    reasoning_tokens: int
+    """Number of output tokens of the model's reasoning."""
+
+
+class CompletionStreamOptions(TypedDict):
+    """Options of the stream."""
+    include_usage: NotRequired[bool]
+    """Whether the last chunk of the stream contains the usage. Default: false."""
+    include_obfuscation: NotRequired[Literal[False]]
+    """Whether chunks have random padding. Runward supports only false."""
+
+
+class CompletionToolCall(TypedDict):
+    """A call of a function that the client must run."""
+    id: str
+    """ID of the call. The message of the role `tool` with the result refers to it."""
+    type: Literal['function']
+    """Always `function`."""
+    function: CompletionCallFunction
+    """The function and its arguments."""
+
+
+class CompletionUsage(TypedDict):
+    """Number of tokens that all turns of a run used."""
+    prompt_tokens: int
+    """Number of input tokens."""
+    completion_tokens: int
+    """Number of output tokens."""
+    total_tokens: int
+    """Number of input and output tokens."""
+    prompt_tokens_details: CachedPromptTokens
+    completion_tokens_details: CompletionReasoningTokens
 
 
 class Concurrency(TypedDict):
@@ -591,6 +768,74 @@ class CountInputTokens(TypedDict):
     """Name of a registered agent, or a model as `provider:model`. For an agent, Runward also
     counts its instructions and tools. Empty: Runward counts only the parameters of the
     request. Default: an empty string."""
+
+
+class CreateChatCompletion(TypedDict):
+    """A chat completion to create: a run of a registered agent or of a model."""
+    model: str
+    """Name of a registered agent, or a model as `provider:model`."""
+    messages: list[InputMessage]
+    """Messages of the conversation. Runward does not run the tool calls in these messages. Each
+    of them must have a result, which is a later message of the role `tool`."""
+    tools: NotRequired[list[CompletionTool] | None]
+    """Functions that the client runs, and registered tools that Runward runs."""
+    tool_choice: NotRequired[ToolChoiceMode | NestedFunctionToolChoice | None]
+    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+    object names the tool that the model must call."""
+    parallel_tool_calls: NotRequired[bool | None]
+    """Whether the model may request several tool calls in one turn."""
+    response_format: NotRequired[CompletionFormat | None]
+    """Format of the output. Null: text. Not allowed if `model` is a registered agent, except the
+    format `text`."""
+    max_completion_tokens: NotRequired[int | None]
+    """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`.
+    Null: the value of `max_tokens`."""
+    max_tokens: NotRequired[int | None]
+    """Older name of `max_completion_tokens`. Null: the provider's default."""
+    temperature: NotRequired[float | None]
+    """Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default."""
+    top_p: NotRequired[float | None]
+    """Nucleus sampling probability. Sets `model_settings.top_p`. Null: the provider's default."""
+    presence_penalty: NotRequired[float | None]
+    """Presence penalty. Sets `model_settings.presence_penalty`. Null: the provider's default."""
+    frequency_penalty: NotRequired[float | None]
+    """Frequency penalty. Sets `model_settings.frequency_penalty`. Null: the provider's default."""
+    stop: NotRequired[str | list[str] | None]
+    """Texts at which the model stops. Sets `model_settings.stop`. Null: no such text."""
+    seed: NotRequired[int | None]
+    """Seed of the sampling. Sets `model_settings.seed`. Null: no seed."""
+    reasoning_effort: NotRequired[str | None]
+    """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
+    verbosity: NotRequired[Verbosity | None]
+    """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
+    provider's default."""
+    user: NotRequired[str | None]
+    """Identifier of the end user. Sets `model_settings.user`. Null: Runward sends no identifier."""
+    safety_identifier: NotRequired[str | None]
+    """Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`.
+    Null: Runward sends no identifier."""
+    prompt_cache_key: NotRequired[str | None]
+    """Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`. Null: Runward
+    sends no key."""
+    service_tier: NotRequired[str | None]
+    """Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
+    `auto` and `default` to the provider. Null: the provider's default."""
+    metadata: NotRequired[dict[str, str] | None]
+    """Custom metadata of the run: up to 16 keys of 64 characters, and text values of 512
+    characters. Null: no metadata."""
+    stream: NotRequired[bool | None]
+    """Whether to return a stream of chunks instead of one JSON object. Null: false."""
+    stream_options: NotRequired[CompletionStreamOptions | None]
+    """Options of the stream. Null: the defaults."""
+    n: NotRequired[Literal[1] | None]
+    """Number of choices. Runward supports only 1. Null: 1."""
+    logprobs: NotRequired[Literal[False] | None]
+    """Whether to return log probabilities. Runward supports only false. Null: false."""
+    modalities: NotRequired[list[Literal['text']] | None]
+    """Kinds of output. Runward supports only text. Null: text."""
+    store: NotRequired[Literal[True] | None]
+    """Whether to store the completion. Runward supports only true, because all runs are stored.
+    Null: true."""
 
 
 class CreateConversation(TypedDict):
@@ -1167,6 +1412,8 @@ class InputAssistantMessage(TypedDict):
     """Name of the author. Accepted but ignored."""
     annotations: NotRequired[list[JsonValue] | None]
     """Annotations of the text. Accepted but ignored."""
+    parsed: NotRequired[JsonValue]
+    """Content that OpenAI's SDKs have parsed. Accepted but ignored."""
     audio: NotRequired[None]
     """Always null. Accepted because OpenAI's SDKs send it."""
     function_call: NotRequired[None]
@@ -1194,6 +1441,8 @@ class InputFunction(TypedDict):
     """Name of the function. It does not need to be the name of a tool of the run."""
     arguments: str
     """Arguments of the call: a JSON object as text. An empty text means no arguments."""
+    parsed_arguments: NotRequired[JsonValue]
+    """Arguments that OpenAI's SDKs have parsed. Accepted but ignored."""
 
 
 class InputImage(TypedDict):
@@ -1294,6 +1543,8 @@ class InputToolCall(TypedDict):
     """Always `function`."""
     function: InputFunction
     """Function that the model called."""
+    index: NotRequired[int | None]
+    """Position of the call in a stream. Accepted but ignored."""
 
 
 class InputToolMessage(TypedDict):
@@ -5705,9 +5956,22 @@ Callback: TypeAlias = 'CallbackProgress | CallbackCompleted | CallbackFailed | C
 CancelMode: TypeAlias = "Literal['immediate', 'after_turn']"
 """Whether the model's current response and running calls can finish before the run ends."""
 
+ChatCompletionStream: TypeAlias = 'str'
+"""A stream of server-sent events in the format of OpenAI's Chat Completions API. `data` is a
+ChatCompletionChunk as one line of JSON. The last `data` is `[DONE]`."""
+
 ChildOutput: TypeAlias = "Literal['final', 'json']"
 """Which part of a child run becomes the result of the tool call. Later versions may add
 values."""
+
+CompletionFinishReason: TypeAlias = "Literal['stop', 'length', 'tool_calls', 'content_filter']"
+"""Why a chat completion ended. Later versions may add values."""
+
+CompletionFormat: TypeAlias = 'ResponseFormatText | CompletionFormatJsonObject | CompletionFormatJsonSchema'
+"""Format of a completion's output: text, any JSON object, or JSON that matches a schema."""
+
+CompletionTool: TypeAlias = 'CompletionFunctionTool | ResponseMcpTool'
+"""A function that the client runs, or registered tools, in OpenAI's format."""
 
 ConflictMode: TypeAlias = "Literal['queue', 'reject', 'cancel_previous']"
 """What happens to a run that is started while another run of its session is open. Later
@@ -5807,7 +6071,6 @@ JsonObject: TypeAlias = 'dict[str, JsonValue]'
 """Any JSON object."""
 
 JsonValue: TypeAlias = 'Any'
-"""Any JSON value."""
 
 MaxTurnsMode: TypeAlias = "Literal['incomplete', 'summarise', 'fail']"
 """What happens when a run reaches its maximum number of turns. Later versions may add

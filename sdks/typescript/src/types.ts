@@ -480,6 +480,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/chat/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a chat completion
+         * @description Create a chat completion. Runward starts a run with the messages as its input, and responds
+         *     when the run has ended or waits for functions of the client. If a tool call requires approval,
+         *     Runward waits for the decision.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["create_chat_completion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions": {
         parameters: {
             query?: never;
@@ -2114,6 +2138,11 @@ export interface components {
          * @enum {string}
          */
         AuthMethod: "client_secret_basic" | "client_secret_post";
+        /** @description Details of the input tokens. */
+        CachedPromptTokens: {
+            /** @description Number of input tokens that the provider read from its cache. */
+            cached_tokens: number;
+        };
         /** @description The error of a tool call that did not succeed. */
         CallError: {
             /**
@@ -2452,6 +2481,117 @@ export interface components {
             when: string;
         };
         /**
+         * @description A chat completion: a run, up to its end or to its first calls of client functions.
+         * @example {
+         *       "id": "chatcmpl-019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "created": 1793610600,
+         *       "model": "offline:rules",
+         *       "service_tier": null,
+         *       "system_fingerprint": null,
+         *       "object": "chat.completion",
+         *       "choices": [
+         *         {
+         *           "index": 0,
+         *           "message": {
+         *             "role": "assistant",
+         *             "content": "Paid.",
+         *             "refusal": null,
+         *             "tool_calls": null
+         *           },
+         *           "logprobs": null,
+         *           "finish_reason": "stop"
+         *         }
+         *       ],
+         *       "usage": {
+         *         "prompt_tokens": 9,
+         *         "completion_tokens": 2,
+         *         "total_tokens": 11,
+         *         "prompt_tokens_details": {
+         *           "cached_tokens": 0
+         *         },
+         *         "completion_tokens_details": {
+         *           "reasoning_tokens": 0
+         *         }
+         *       }
+         *     }
+         */
+        ChatCompletion: {
+            /** @description ID of the completion. It contains the hexadecimal digits of the run's ID. */
+            id: string;
+            /** @description When the run was created, as a Unix timestamp in seconds. */
+            created: number;
+            /** @description Name of the model or the registered agent, as in the request. */
+            model: string;
+            /** @description Always null. */
+            service_tier: null;
+            /** @description Always null. */
+            system_fingerprint: null;
+            /**
+             * @description Always `chat.completion`.
+             * @default chat.completion
+             * @constant
+             */
+            object: "chat.completion";
+            /** @description List with one choice. */
+            choices: components["schemas"]["CompletionChoice"][];
+            /** @description Number of tokens that all turns of the run used. */
+            usage: components["schemas"]["CompletionUsage"];
+        };
+        /** @description A chunk of a streamed chat completion. */
+        ChatCompletionChunk: {
+            /** @description ID of the completion. It contains the hexadecimal digits of the run's ID. */
+            id: string;
+            /** @description When the run was created, as a Unix timestamp in seconds. */
+            created: number;
+            /** @description Name of the model or the registered agent, as in the request. */
+            model: string;
+            /**
+             * @description Always null.
+             * @default null
+             */
+            service_tier: null;
+            /**
+             * @description Always null.
+             * @default null
+             */
+            system_fingerprint: null;
+            /**
+             * @description Always `chat.completion.chunk`.
+             * @default chat.completion.chunk
+             * @constant
+             */
+            object: "chat.completion.chunk";
+            /** @description List with one choice. Empty in the chunk with the usage. */
+            choices: components["schemas"]["ChatCompletionChunkChoice"][];
+            /**
+             * @description Number of tokens that all turns of the run used. Set only in the chunk after the last choice,
+             *     and only with `stream_options.include_usage`.
+             */
+            usage: components["schemas"]["CompletionUsage"] | null;
+        };
+        /** @description A change of the completion's choice. */
+        ChatCompletionChunkChoice: {
+            /**
+             * @default 0
+             * @constant
+             */
+            index: 0;
+            /** @description Fields of the message that this chunk adds: `role`, `content`, `refusal` or `tool_calls`. */
+            delta: components["schemas"]["JsonObject"];
+            /**
+             * @description Always null.
+             * @default null
+             */
+            logprobs: null;
+            /** @description Why the completion ended. Null in all chunks except the last one. */
+            finish_reason: components["schemas"]["CompletionFinishReason"] | null;
+        };
+        /**
+         * @description A stream of server-sent events in the format of OpenAI's Chat Completions API. `data` is a ChatCompletionChunk as one line of JSON. The last `data` is `[DONE]`.
+         * @example data: {"id":"chatcmpl-019a5f1e7d3c7b0e9a4f2c6d8e1b3a57","object":"chat.completion.chunk","created":1793610600,"model":"offline:rules","choices":[{"index":0,"delta":{"content":"Hel"},"logprobs":null,"finish_reason":null}],"usage":null,"service_tier":null,"system_fingerprint":null}
+         */
+        ChatCompletionStream: string;
+        /**
          * @description Which part of a child run becomes the result of the tool call. Later versions may add values.
          * @enum {string}
          */
@@ -2528,6 +2668,166 @@ export interface components {
             resolution: "completed";
             /** @description Output of the call. The model reads it. */
             output: components["schemas"]["JsonValue"];
+        };
+        /** @description The function of a call and its arguments. */
+        CompletionCallFunction: {
+            /** @description Name of the function. */
+            name: string;
+            /** @description Arguments of the call: a JSON object as text. */
+            arguments: string;
+        };
+        /** @description The result of a completion. */
+        CompletionChoice: {
+            /**
+             * @default 0
+             * @constant
+             */
+            index: 0;
+            /** @description Message of the completion. */
+            message: components["schemas"]["CompletionMessage"];
+            /** @description Always null. */
+            logprobs: null;
+            /**
+             * @description Why the completion ended. `stop`: the run has completed. `tool_calls`: the client must run
+             *     functions. `content_filter`: a guardrail ended the run. `length`: another limit ended the
+             *     run.
+             */
+            finish_reason: components["schemas"]["CompletionFinishReason"];
+        };
+        /**
+         * @description Why a chat completion ended. Later versions may add values.
+         * @enum {string}
+         */
+        CompletionFinishReason: "stop" | "length" | "tool_calls" | "content_filter";
+        /** @description Format of a completion's output: text, any JSON object, or JSON that matches a schema. */
+        CompletionFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["CompletionFormatJsonObject"] | components["schemas"]["CompletionFormatJsonSchema"];
+        /** @description Output format that can be any JSON object. */
+        CompletionFormatJsonObject: {
+            /**
+             * @description Always `json_object`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "json_object";
+        };
+        /**
+         * @description Output format with a schema. If the output does not match the schema, the model may correct
+         *     the output once.
+         */
+        CompletionFormatJsonSchema: {
+            /**
+             * @description Always `json_schema`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "json_schema";
+            /** @description The schema and its name. */
+            json_schema: components["schemas"]["CompletionJsonSchema"];
+        };
+        /** @description A function that the client runs. */
+        CompletionFunction: {
+            /** @description Name of the function. The model uses this name to call the function. */
+            name: string;
+            /**
+             * @description Description of the function for the model: what the function does and when to use it. Default: an empty string.
+             * @default
+             */
+            description?: string;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. Null: the function has no
+             *     arguments.
+             */
+            parameters?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Whether the model must follow the schema exactly. Default: false.
+             * @default false
+             */
+            strict?: boolean;
+        };
+        /** @description A function that the client runs. */
+        CompletionFunctionTool: {
+            /**
+             * @description Always `function`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function";
+            /** @description The function: its name, its description, and its parameters. */
+            function: components["schemas"]["CompletionFunction"];
+        };
+        /** @description A named JSON Schema. */
+        CompletionJsonSchema: {
+            /**
+             * @description Name of the schema. Accepted but ignored. Default: an empty string.
+             * @default
+             */
+            name?: string;
+            /** @description Description of the schema. Accepted but ignored. */
+            description?: string | null;
+            /** @description JSON Schema that the output must match. */
+            schema: components["schemas"]["JsonObject"];
+            /** @description Accepted but ignored. Runward always validates the output against the schema. */
+            strict?: boolean | null;
+        };
+        /** @description The message of a completion. */
+        CompletionMessage: {
+            /**
+             * @description Always `assistant`.
+             * @default assistant
+             * @constant
+             */
+            role: "assistant";
+            /**
+             * @description Texts of all turns of the run, separated by empty lines. If the output must be JSON, this is
+             *     only the output. Null if there is no text.
+             */
+            content: string | null;
+            /** @description Refusal of the model. Null if the model did not refuse. */
+            refusal: string | null;
+            /** @description Calls that the client must run. Null if there are none. */
+            tool_calls: components["schemas"]["CompletionToolCall"][] | null;
+        };
+        /** @description Details of the output tokens. */
+        CompletionReasoningTokens: {
+            /** @description Number of output tokens of the model's reasoning. */
+            reasoning_tokens: number;
+        };
+        /** @description Options of the stream. */
+        CompletionStreamOptions: {
+            /**
+             * @description Whether the last chunk of the stream contains the usage. Default: false.
+             * @default false
+             */
+            include_usage?: boolean;
+            /**
+             * @description Whether chunks have random padding. Runward supports only false.
+             * @default false
+             * @constant
+             */
+            include_obfuscation?: false;
+        };
+        /** @description A function that the client runs, or registered tools, in OpenAI's format. */
+        CompletionTool: components["schemas"]["CompletionFunctionTool"] | components["schemas"]["ResponseMcpTool"];
+        /** @description A call of a function that the client must run. */
+        CompletionToolCall: {
+            /** @description ID of the call. The message of the role `tool` with the result refers to it. */
+            id: string;
+            /**
+             * @description Always `function`.
+             * @default function
+             * @constant
+             */
+            type: "function";
+            /** @description The function and its arguments. */
+            function: components["schemas"]["CompletionCallFunction"];
+        };
+        /** @description Number of tokens that all turns of a run used. */
+        CompletionUsage: {
+            /** @description Number of input tokens. */
+            prompt_tokens: number;
+            /** @description Number of output tokens. */
+            completion_tokens: number;
+            /** @description Number of input and output tokens. */
+            total_tokens: number;
+            prompt_tokens_details: components["schemas"]["CachedPromptTokens"];
+            completion_tokens_details: components["schemas"]["CompletionReasoningTokens"];
         };
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         Concurrency: {
@@ -2691,6 +2991,119 @@ export interface components {
              * @default
              */
             model?: string;
+        };
+        /**
+         * @description A chat completion to create: a run of a registered agent or of a model.
+         * @example {
+         *       "messages": [
+         *         {
+         *           "content": "Pay what is asked for.",
+         *           "role": "system"
+         *         },
+         *         {
+         *           "content": "Please pay(amount=500)",
+         *           "role": "user"
+         *         }
+         *       ],
+         *       "model": "offline:rules",
+         *       "tools": [
+         *         {
+         *           "allowed_tools": [
+         *             "pay"
+         *           ],
+         *           "server_label": "runward",
+         *           "type": "mcp"
+         *         }
+         *       ]
+         *     }
+         */
+        CreateChatCompletion: {
+            /** @description Name of a registered agent, or a model as `provider:model`. */
+            model: string;
+            /**
+             * @description Messages of the conversation. Runward does not run the tool calls in these messages. Each of
+             *     them must have a result, which is a later message of the role `tool`.
+             */
+            messages: components["schemas"]["InputMessage"][];
+            /** @description Functions that the client runs, and registered tools that Runward runs. */
+            tools?: components["schemas"]["CompletionTool"][] | null;
+            /**
+             * @description Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
+             *     object names the tool that the model must call.
+             */
+            tool_choice?: components["schemas"]["ToolChoiceMode"] | components["schemas"]["NestedFunctionToolChoice"] | null;
+            /** @description Whether the model may request several tool calls in one turn. */
+            parallel_tool_calls?: boolean | null;
+            /**
+             * @description Format of the output. Null: text. Not allowed if `model` is a registered agent, except the
+             *     format `text`.
+             */
+            response_format?: components["schemas"]["CompletionFormat"] | null;
+            /**
+             * @description Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`. Null:
+             *     the value of `max_tokens`.
+             */
+            max_completion_tokens?: number | null;
+            /** @description Older name of `max_completion_tokens`. Null: the provider's default. */
+            max_tokens?: number | null;
+            /** @description Sampling temperature. Sets `model_settings.temperature`. Null: the provider's default. */
+            temperature?: number | null;
+            /** @description Nucleus sampling probability. Sets `model_settings.top_p`. Null: the provider's default. */
+            top_p?: number | null;
+            /** @description Presence penalty. Sets `model_settings.presence_penalty`. Null: the provider's default. */
+            presence_penalty?: number | null;
+            /** @description Frequency penalty. Sets `model_settings.frequency_penalty`. Null: the provider's default. */
+            frequency_penalty?: number | null;
+            /** @description Texts at which the model stops. Sets `model_settings.stop`. Null: no such text. */
+            stop?: string | string[] | null;
+            /** @description Seed of the sampling. Sets `model_settings.seed`. Null: no seed. */
+            seed?: number | null;
+            /** @description Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default. */
+            reasoning_effort?: string | null;
+            /**
+             * @description How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
+             *     provider's default.
+             */
+            verbosity?: components["schemas"]["Verbosity"] | null;
+            /** @description Identifier of the end user. Sets `model_settings.user`. Null: Runward sends no identifier. */
+            user?: string | null;
+            /**
+             * @description Identifier of the end user for safety checks. Sets `model_settings.safety_identifier`. Null:
+             *     Runward sends no identifier.
+             */
+            safety_identifier?: string | null;
+            /**
+             * @description Key for the provider's prompt cache. Sets `model_settings.prompt_cache_key`. Null: Runward
+             *     sends no key.
+             */
+            prompt_cache_key?: string | null;
+            /**
+             * @description Service tier of the provider. Sets `model_settings.service_tier`. Runward does not send
+             *     `auto` and `default` to the provider. Null: the provider's default.
+             */
+            service_tier?: string | null;
+            /**
+             * @description Custom metadata of the run: up to 16 keys of 64 characters, and text values of 512
+             *     characters. Null: no metadata.
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /** @description Whether to return a stream of chunks instead of one JSON object. Null: false. */
+            stream?: boolean | null;
+            /** @description Options of the stream. Null: the defaults. */
+            stream_options?: components["schemas"]["CompletionStreamOptions"] | null;
+            /** @description Number of choices. Runward supports only 1. Null: 1. */
+            n?: 1 | null;
+            /** @description Whether to return log probabilities. Runward supports only false. Null: false. */
+            logprobs?: false | null;
+            /** @description Kinds of output. Runward supports only text. Null: text. */
+            modalities?: "text"[] | null;
+            /**
+             * @description Whether to store the completion. Runward supports only true, because all runs are stored.
+             *     Null: true.
+             */
+            store?: true | null;
         };
         /**
          * @description A conversation to create.
@@ -3709,6 +4122,8 @@ export interface components {
             name?: string | null;
             /** @description Annotations of the text. Accepted but ignored. */
             annotations?: components["schemas"]["JsonValue"][] | null;
+            /** @description Content that OpenAI's SDKs have parsed. Accepted but ignored. */
+            parsed?: components["schemas"]["JsonValue"];
             /** @description Always null. Accepted because OpenAI's SDKs send it. */
             audio?: null;
             /** @description Always null. Accepted because OpenAI's SDKs send it. */
@@ -3741,6 +4156,8 @@ export interface components {
             name: string;
             /** @description Arguments of the call: a JSON object as text. An empty text means no arguments. */
             arguments: string;
+            /** @description Arguments that OpenAI's SDKs have parsed. Accepted but ignored. */
+            parsed_arguments?: components["schemas"]["JsonValue"];
         };
         /** @description An image, as a URL or as base64 data. */
         InputImage: {
@@ -3883,6 +4300,8 @@ export interface components {
             type?: "function";
             /** @description Function that the model called. */
             function: components["schemas"]["InputFunction"];
+            /** @description Position of the call in a stream. Accepted but ignored. */
+            index?: number | null;
         };
         /** @description The result of an earlier tool call, in the format of OpenAI's Chat Completions API. */
         InputToolMessage: {
@@ -3970,7 +4389,6 @@ export interface components {
         JsonObject: {
             [key: string]: components["schemas"]["JsonValue"];
         };
-        /** @description Any JSON value. */
         JsonValue: unknown;
         /**
          * @description An API key, without its secret.
@@ -10799,6 +11217,7 @@ export type ApprovalRequestedData = components['schemas']['ApprovalRequestedData
 export type ApprovalStatus = components['schemas']['ApprovalStatus'];
 export type ApproveDecision = components['schemas']['ApproveDecision'];
 export type AuthMethod = components['schemas']['AuthMethod'];
+export type CachedPromptTokens = components['schemas']['CachedPromptTokens'];
 export type CallError = components['schemas']['CallError'];
 export type CallOutcome = components['schemas']['CallOutcome'];
 export type CallPhase = components['schemas']['CallPhase'];
@@ -10819,12 +11238,31 @@ export type CancelRun = components['schemas']['CancelRun'];
 export type Capabilities = components['schemas']['Capabilities'];
 export type CelRule = components['schemas']['CelRule'];
 export type CelRuleInput = components['schemas']['CelRuleInput'];
+export type ChatCompletion = components['schemas']['ChatCompletion'];
+export type ChatCompletionChunk = components['schemas']['ChatCompletionChunk'];
+export type ChatCompletionChunkChoice = components['schemas']['ChatCompletionChunkChoice'];
+export type ChatCompletionStream = components['schemas']['ChatCompletionStream'];
 export type ChildOutput = components['schemas']['ChildOutput'];
 export type ChildToolOutput = components['schemas']['ChildToolOutput'];
 export type ChildToolOutputInput = components['schemas']['ChildToolOutputInput'];
 export type CompactResponse = components['schemas']['CompactResponse'];
 export type Compaction = components['schemas']['Compaction'];
 export type CompletedResolution = components['schemas']['CompletedResolution'];
+export type CompletionCallFunction = components['schemas']['CompletionCallFunction'];
+export type CompletionChoice = components['schemas']['CompletionChoice'];
+export type CompletionFinishReason = components['schemas']['CompletionFinishReason'];
+export type CompletionFormat = components['schemas']['CompletionFormat'];
+export type CompletionFormatJsonObject = components['schemas']['CompletionFormatJsonObject'];
+export type CompletionFormatJsonSchema = components['schemas']['CompletionFormatJsonSchema'];
+export type CompletionFunction = components['schemas']['CompletionFunction'];
+export type CompletionFunctionTool = components['schemas']['CompletionFunctionTool'];
+export type CompletionJsonSchema = components['schemas']['CompletionJsonSchema'];
+export type CompletionMessage = components['schemas']['CompletionMessage'];
+export type CompletionReasoningTokens = components['schemas']['CompletionReasoningTokens'];
+export type CompletionStreamOptions = components['schemas']['CompletionStreamOptions'];
+export type CompletionTool = components['schemas']['CompletionTool'];
+export type CompletionToolCall = components['schemas']['CompletionToolCall'];
+export type CompletionUsage = components['schemas']['CompletionUsage'];
 export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
 export type ConflictMode = components['schemas']['ConflictMode'];
@@ -10832,6 +11270,7 @@ export type ContinueRun = components['schemas']['ContinueRun'];
 export type Conversation = components['schemas']['Conversation'];
 export type ConversationItemList = components['schemas']['ConversationItemList'];
 export type CountInputTokens = components['schemas']['CountInputTokens'];
+export type CreateChatCompletion = components['schemas']['CreateChatCompletion'];
 export type CreateConversation = components['schemas']['CreateConversation'];
 export type CreateConversationItems = components['schemas']['CreateConversationItems'];
 export type CreateKey = components['schemas']['CreateKey'];
@@ -12289,6 +12728,49 @@ export interface operations {
             403: components["responses"]["OpenAIForbidden"];
             404: components["responses"]["OpenAINotFound"];
             409: components["responses"]["OpenAIConflict"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    create_chat_completion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateChatCompletion"];
+            };
+        };
+        responses: {
+            /** @description A chat completion: a run, up to its end or to its first calls of client functions. */
+            200: {
+                headers: {
+                    /** @description ID of the run (`run_…`). */
+                    "Runward-Run-Id"?: string;
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatCompletion"];
+                    "text/event-stream": components["schemas"]["ChatCompletionStream"];
+                };
+            };
+            400: components["responses"]["OpenAIBadRequest"];
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            408: components["responses"]["OpenAIRequestTimeout"];
+            409: components["responses"]["OpenAIConflict"];
+            413: components["responses"]["OpenAIRequestEntityTooLarge"];
+            415: components["responses"]["OpenAIUnsupportedMediaType"];
             429: components["responses"]["OpenAITooManyRequests"];
             500: components["responses"]["OpenAIInternalServerError"];
             503: components["responses"]["OpenAIServiceUnavailable"];

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from runward.domain.errors import InvalidRequestError
 
-OPENAI_PATH: Final = re.compile(r"/v1/(?:conversations|models|responses)(?:/.*)?")
+OPENAI_PATH: Final = re.compile(r"/v1/(?:chat/completions|conversations|models|responses)(?:/.*)?")
 
 STATUSES: Final[Mapping[int, int]] = {422: 400}
 _TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 403: "permission_error"}

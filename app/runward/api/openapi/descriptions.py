@@ -34,6 +34,8 @@ TAGS: Final[Mapping[str, str]] = {
     "Runs": "Start, follow, continue, and cancel runs.",
     "Responses": "Start and follow runs with clients of OpenAI's Responses API. Errors have "
     "OpenAI's format.",
+    "Chat completions": "Start runs with clients of OpenAI's Chat Completions API. Errors have "
+    "OpenAI's format.",
     "Sessions": "Conversations shared by several runs. Only one run of a session executes at a "
     "time.",
     "Approvals": "Requests for a person's decision on a tool call.",

@@ -146,6 +146,22 @@ REQUESTS: Final[Mapping[str, Mapping[str, tuple[str, Any]]]] = {
             },
         ),
     },
+    "create_chat_completion": {
+        "streamed": (
+            "Stream a completion with a client function",
+            {
+                "model": "offline:rules",
+                "messages": [{"role": "user", "content": "What is the weather in Bonn?"}],
+                "tools": [
+                    {
+                        "type": "function",
+                        "function": {"name": "weather", "parameters": _WEATHER},
+                    }
+                ],
+                "stream": True,
+            },
+        ),
+    },
     "compact_response": {
         "conversation": (
             "Compact a conversation",
@@ -180,6 +196,13 @@ RESPONSE_STREAM: Final = (
     '"delta":"Hel","logprobs":[]}\n\n'
 )
 """A frame of a response's stream."""
+COMPLETION_STREAM: Final = (
+    'data: {"id":"chatcmpl-019a5f1e7d3c7b0e9a4f2c6d8e1b3a57","object":"chat.completion.chunk",'
+    '"created":1793610600,"model":"offline:rules","choices":[{"index":0,"delta":'
+    '{"content":"Hel"},"logprobs":null,"finish_reason":null}],"usage":null,'
+    '"service_tier":null,"system_fingerprint":null}\n\n'
+)
+"""A chunk of a chat completion's stream."""
 METRICS: Final = (
     "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.\n"
     "# TYPE process_cpu_seconds_total counter\n"
@@ -194,6 +217,7 @@ def add_examples(document: Json) -> None:
     _add_lists(schemas)
     schemas["EventStream"]["examples"] = [STREAM]
     schemas["ResponseStream"]["examples"] = [RESPONSE_STREAM]
+    schemas["ChatCompletionStream"]["examples"] = [COMPLETION_STREAM]
     shown = {
         name: schema["examples"][0] for name, schema in schemas.items() if "examples" in schema
     }

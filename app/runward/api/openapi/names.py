@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, TypeAdapter
 
+from runward.api.completions.request_models import CompletionFormat, CompletionTool
+from runward.api.completions.response_models import FinishReason
 from runward.api.openapi.tidy import Json
 from runward.api.registry.function_tools import ToolDefinition
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
@@ -153,6 +155,15 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         HookPoint,
         "Point at which a hook is called: before or after a model request, or before or after a "
         "tool call.",
+    ),
+    "CompletionFinishReason": (FinishReason, "Why a chat completion ended."),
+    "CompletionFormat": (
+        CompletionFormat,
+        "Format of a completion's output: text, any JSON object, or JSON that matches a schema.",
+    ),
+    "CompletionTool": (
+        CompletionTool,
+        "A function that the client runs, or registered tools, in OpenAI's format.",
     ),
     "ConflictMode": (
         ConflictMode,

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import TypeAdapter
 from typing_extensions import get_original_bases
 
+from runward.api.completions.response_models import ChatCompletionChunk
 from runward.api.http.paging import Page
 from runward.api.openapi import webhook_data
 from runward.api.openapi.response_events import build_stream_events
@@ -64,6 +65,7 @@ def add_schemas(schemas: Json) -> None:
     schemas["JsonValue"] = {"description": "Any JSON value."}
     _add_events(schemas)
     _add_response_events(schemas)
+    _add_completion_chunks(schemas)
     for page, item, about in (
         ("RunItemList", "RunItem", _OF_A_RUN),
         ("SessionItemList", "SessionItem", _OF_A_SESSION),
@@ -141,6 +143,20 @@ def _add_response_events(schemas: Json) -> None:
         "contentSchema": {"$ref": _make_ref("ResponseStreamEvent")},
         "description": "A stream of server-sent events in the format of OpenAI's Responses API. "
         "`event` is the type, and `data` is a ResponseStreamEvent as one line of JSON.",
+    }
+
+
+def _add_completion_chunks(schemas: Json) -> None:
+    """Add the schemas of a stream of `/v1/chat/completions`."""
+    chunk = ChatCompletionChunk.model_json_schema(ref_template=REF_TEMPLATE, mode="serialization")
+    schemas.update(chunk.pop("$defs"))
+    schemas["ChatCompletionChunk"] = chunk
+    schemas["ChatCompletionStream"] = {
+        "type": "string",
+        "contentMediaType": "text/event-stream",
+        "contentSchema": {"$ref": _make_ref("ChatCompletionChunk")},
+        "description": "A stream of server-sent events in the format of OpenAI's Chat Completions "
+        "API. `data` is a ChatCompletionChunk as one line of JSON. The last `data` is `[DONE]`.",
     }
 
 

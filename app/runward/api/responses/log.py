@@ -45,9 +45,11 @@ class ResponseLog:
     shape: Callable[[ResponseSnapshot], JsonObject]
     starting_after: int = -1
     include: Sequence[str] = ()
+    holds: bool = False
+    """Whether a run that waits for more than the client's functions does not end the response."""
     ended: bool = False
     begins_at_wait: bool = False
-    """Whether the run waited for the client at the position where the response begins."""
+    """Whether the run waited for the client where the response begins."""
     seen: int = 0
     """The number of the last event of the log that was applied."""
     message_count: int = 0
@@ -347,11 +349,10 @@ class ResponseLog:
             if one["type"] == "approval":
                 asked.append(items.approval_request(one["approval_id"], call.tool, call.arguments))
             elif one["type"] == "tool_result" and call.client:
-                item = items.function_call(
-                    self.run, call.number, one["call_id"], call.tool, call.arguments
-                )
-                asked.append(item)
-        return asked
+                about = (one["call_id"], call.tool, call.arguments)
+                asked.append(items.function_call(self.run, call.number, *about))
+        functions = sum(item["type"] == "function_call" for item in asked)
+        return [] if self.holds and functions < len(data["waiting_for"]) else asked
 
     def on_waiting(self, event: LoggedEvent) -> None:
         asked = self._list_requests(event.data)

@@ -86,7 +86,7 @@ async def start(
     session_id = parse_session(body)
     request = build_start_request(body)
     resolved = await resolve_model(storage, registry, principal.project_id, request)
-    resolved = _add_run_settings(body, resolved)
+    resolved = add_run_settings(body, resolved)
     new = build_new_run(principal, request, resolved, items, continued_from)
     new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
     if session_id is not None:
@@ -201,7 +201,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
     return tuple(specs.values())
 
 
-def _add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
+def add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
     """Return the configuration of the run, with the settings of this request."""
     config, functions = resolved.config, parse_functions(body)
     own_tools = {*config.tools, *map(format_transfer_name, config.handoffs)}

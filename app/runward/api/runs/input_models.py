@@ -168,6 +168,8 @@ class InputFunction(RequestModel):
     """Name of the function. It does not need to be the name of a tool of the run."""
     arguments: str
     """Arguments of the call: a JSON object as text. An empty text means no arguments."""
+    parsed_arguments: JsonValue = None
+    """Arguments that OpenAI's SDKs have parsed. Accepted but ignored."""
 
 
 class InputToolCall(RequestModel):
@@ -180,6 +182,8 @@ class InputToolCall(RequestModel):
     """Always `function`."""
     function: InputFunction
     """Function that the model called."""
+    index: int | None = None
+    """Position of the call in a stream. Accepted but ignored."""
 
 
 class InputUserMessage(RequestModel):
@@ -213,6 +217,8 @@ class InputAssistantMessage(RequestModel):
     """Name of the author. Accepted but ignored."""
     annotations: tuple[JsonValue, ...] | None = None
     """Annotations of the text. Accepted but ignored."""
+    parsed: JsonValue = None
+    """Content that OpenAI's SDKs have parsed. Accepted but ignored."""
     audio: None = None
     """Always null. Accepted because OpenAI's SDKs send it."""
     function_call: None = None
