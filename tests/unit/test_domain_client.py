@@ -22,7 +22,6 @@ from runward.domain.run.resolve import (
     apply_client_input,
     apply_client_result,
     compare_with_earlier_answer,
-    count_input_requests,
     is_repeated_request,
 )
 from runward.domain.run.settle import (
@@ -30,6 +29,7 @@ from runward.domain.run.settle import (
     TryAgain,
     classify_outcome,
     conclude,
+    count_input_requests,
     settle,
     start,
 )

@@ -20,15 +20,17 @@ from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.builtins import BUILTINS, visible_tools
 from runward.domain.run.envelopes import check_handoff
 from runward.domain.run.failures import AwaitResolution
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.outcomes import Done, Failed, FailureKind, NeedsInput, Outcome, Waits
 from runward.domain.run.parsed_calls import ParsedCall
 from runward.domain.run.settle import (
     AwaitCallback,
+    AwaitInput,
     AwaitResult,
     Disposition,
     StartChild,
     TryAgain,
     classify_outcome,
+    limit_input_requests,
 )
 from runward.domain.run.state import Call, CallPhase, Result, RunState
 from runward.domain.run.tools import CompiledTool
@@ -242,6 +244,7 @@ class CallsInFlight:
         """Classify the outcome, and check a result with guardrails and hooks. The decision to retry
         is made only here, so that the model never reads an unchecked result."""
         outcome, left = check_handoff(state, bounded_outcome(outcome)), self.seconds_left(call)
+        outcome = limit_input_requests(call, outcome)
         disposition = classify_outcome(
             signed_tool.tool, call, outcome, seconds_left=left, jitter=jitter()
         )
@@ -250,14 +253,14 @@ class CallsInFlight:
                 await self._back_off(after)
                 return "retry"
             case Result():
-                assert not isinstance(outcome, Waits)
+                assert not isinstance(outcome, Waits | NeedsInput)
                 if self.checks.checks_results(state, signed_tool):
                     checked = await self.checks.after_call(
                         state, call, signed_tool, outcome, disposition
                     )
                     if checked is not outcome:
                         return _end(signed_tool, call, checked)
-            case AwaitCallback() | AwaitResult() | StartChild() | AwaitResolution():
+            case AwaitCallback() | AwaitResult() | AwaitInput() | StartChild() | AwaitResolution():
                 pass
             case _:
                 assert_never(disposition)

@@ -36,7 +36,7 @@ from runward.domain.registry.tools import (
     ToolType,
     closed_object,
 )
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
+from runward.domain.run.outcomes import Done, Failed, NeedsInput, Outcome, Waits
 from runward.store.registry.tool_registry import RegisteredTool
 
 _TOOL_EXAMPLE: Final[JsonObject] = {
@@ -280,7 +280,7 @@ class ToolTestResult(ResponseModel):
         match outcome:
             case Done(output=output):
                 return cls(outcome="completed", output=output, seconds=seconds)
-            case Waits():
+            case Waits() | NeedsInput():
                 return cls(outcome="accepted", seconds=seconds)
             case Failed(message=message, detail=detail, status=status):
                 return cls(

@@ -37,7 +37,7 @@ from runward.domain.run.items import (
     Part,
     TextPart,
 )
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.outcomes import Done, Failed, FailureKind, NeedsInput, Outcome, Waits
 from runward.domain.run.response import ModelResponse, Output, RequestedCall, Usage
 from runward.domain.run.state import Result
 
@@ -79,7 +79,7 @@ def bounded_outcome(outcome: Outcome) -> Outcome:
     """Return the outcome in a storable form. If its result cannot be stored, the call has
     failed."""
     match outcome:
-        case Waits():
+        case Waits() | NeedsInput():
             return outcome
         case Failed(detail=detail, message=message):
             told = None if message is None else clean_text(message)

@@ -60,7 +60,16 @@ class Waits:
     on: Literal["callback", "child", "client"] = "callback"
 
 
-Outcome: TypeAlias = Done | Failed | Waits
+@dataclass(frozen=True, slots=True)
+class NeedsInput:
+    """The tool needs input from the client before it can continue. Runward returns `state` to the
+    tool together with the input."""
+
+    requests: JsonValue
+    state: JsonValue = None
+
+
+Outcome: TypeAlias = Done | Failed | Waits | NeedsInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,24 @@ from typing import Annotated, Final, Literal, TypeAlias, assert_never
 
 from pydantic import AfterValidator, Field, JsonValue, TypeAdapter
 
-from runward.domain.events.base import bounded_field
 from runward.domain.events.kinds import ToolCallProgressEvent
 from runward.domain.events.values import CallReason
 from runward.domain.json import JsonObject, compact, is_same_json
 from runward.domain.registry.tools import Frozen
 from runward.domain.run import texts
 from runward.domain.run.envelopes import EnvelopeFields, make_done
-from runward.domain.run.outcomes import Done, Failed, FailureKind, InputRequest
+from runward.domain.run.outcomes import Done, Failed, FailureKind, NeedsInput
 from runward.domain.run.settle import (
     Disposition,
     classify_outcome,
     conclude,
     make_completed_result,
+    request_input,
     settle,
 )
 from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.tools import CompiledTool
 
-MAX_INPUT_REQUESTS: Final = 20
-"""Maximum number of times that one call may request input."""
 MAX_INPUT_BYTES: Final = 65_536
 """Maximum size in bytes of a tool's input request, and of the state that it stores with the
 request."""
@@ -156,7 +154,8 @@ def apply_callback(
         case CallbackCompleted() | CallbackFailed():
             return conclude(state, changes, call, _classify_answer(call, tool, callback))
         case CallbackInputRequired():
-            return _request_input(state, changes, call, callback)
+            request = NeedsInput(callback.requests, callback.state)
+            return request_input(state, changes, call, request)
         case CallbackProgress():
             changes.add(
                 ToolCallProgressEvent(
@@ -171,24 +170,6 @@ def apply_callback(
             return state
         case _:
             assert_never(callback)
-
-
-def _request_input(
-    state: RunState, changes: Changes, call: Call, request: CallbackInputRequired
-) -> RunState:
-    number = count_input_requests(call) + 1
-    exchange = InputRequest(number, call.attempt, request.requests, request.state)
-    asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
-    changes.put_call(asking)
-    changes.progress = True
-    requests = bounded_field("requests", request.requests)
-    changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_required", **requests}))
-    return state.with_call(asking)
-
-
-def count_input_requests(call: Call) -> int:
-    """Return how often the tool has requested input in this call."""
-    return call.exchange.number if call.exchange else 0
 
 
 def is_repeated_request(call: Call, callback: Callback, attempt: int) -> bool:

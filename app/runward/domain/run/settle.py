@@ -1,11 +1,11 @@
 """The conversion of an attempt's outcome to a retry or to the call's result."""
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
-from runward.domain.events.base import MAX_VALUE_BYTES
+from runward.domain.events.base import MAX_VALUE_BYTES, bounded_field
 from runward.domain.events.call_data import ToolCallEndedData
 from runward.domain.events.kinds import (
     ToolCallOutcomeUnknownEvent,
@@ -28,7 +28,15 @@ from runward.domain.run.failures import (
     classify_failure,
     find_retry_delay,
 )
-from runward.domain.run.outcomes import Done, Failed, Outcome, Waits
+from runward.domain.run.outcomes import (
+    Done,
+    Failed,
+    FailureKind,
+    InputRequest,
+    NeedsInput,
+    Outcome,
+    Waits,
+)
 from runward.domain.run.run_events import CALL_ENDINGS
 from runward.domain.run.state import (
     Call,
@@ -39,6 +47,9 @@ from runward.domain.run.state import (
     RunState,
 )
 from runward.domain.run.tools import CompiledTool
+
+MAX_INPUT_REQUESTS: Final = 20
+"""Maximum number of times that one call may request input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +75,15 @@ class StartChild:
     child run provides the call's result."""
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitInput:
+    """The tool's request for input. The call is sent again together with the input."""
+
+    request: NeedsInput
+
+
 Disposition: TypeAlias = (
-    Result | TryAgain | AwaitCallback | AwaitResult | StartChild | AwaitResolution
+    Result | TryAgain | AwaitCallback | AwaitResult | AwaitInput | StartChild | AwaitResolution
 )
 
 
@@ -84,6 +102,8 @@ def classify_outcome(
             return AwaitResult()
         case Waits():
             return AwaitCallback()
+        case NeedsInput():
+            return AwaitInput(outcome)
         case Failed():
             delay = find_retry_delay(tool.spec, call, outcome, jitter)
             if delay is not None and delay < seconds_left:
@@ -135,6 +155,8 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
         case AwaitResult():
             waiting = replace(call, phase=CallPhase.AWAITING_RESULT)
             changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "awaiting_result"}))
+        case AwaitInput(request=request):
+            return request_input(state, changes, call, request)
         case AwaitResolution(detail=detail):
             waiting = replace(call, phase=CallPhase.AWAITING_RESOLUTION)
             changes.add(
@@ -153,6 +175,33 @@ def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposi
     changes.put_call(waiting)
     changes.progress = True
     return state.with_call(waiting)
+
+
+def request_input(state: RunState, changes: Changes, call: Call, request: NeedsInput) -> RunState:
+    """Record the tool's request for input."""
+    number = count_input_requests(call) + 1
+    exchange = InputRequest(number, call.attempt, request.requests, request.state)
+    asking = replace(call, phase=CallPhase.AWAITING_INPUT, exchange=exchange)
+    changes.put_call(asking)
+    changes.progress = True
+    requests = bounded_field("requests", request.requests)
+    changes.add(ToolCallProgressEvent({"call_id": call.id, "status": "input_required", **requests}))
+    return state.with_call(asking)
+
+
+def count_input_requests(call: Call) -> int:
+    """Return how often the tool has requested input in this call."""
+    return call.exchange.number if call.exchange else 0
+
+
+def limit_input_requests(call: Call, outcome: Outcome) -> Outcome:
+    """Return a failure instead of a request for input that the call must not send any more."""
+    if isinstance(outcome, NeedsInput) and count_input_requests(call) >= MAX_INPUT_REQUESTS:
+        return Failed(
+            FailureKind.INVALID_RESPONSE,
+            f"The tool requested input more than {MAX_INPUT_REQUESTS} times.",
+        )
+    return outcome
 
 
 def settle(state: RunState, changes: Changes, call: Call, result: Result) -> RunState:

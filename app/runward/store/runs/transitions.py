@@ -23,7 +23,6 @@ from runward.domain.run.envelopes import find_envelope_errors
 from runward.domain.run.failures import classify_timeout
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import (
-    MAX_INPUT_REQUESTS,
     Callback,
     CallbackCompleted,
     CallbackFailed,
@@ -32,14 +31,13 @@ from runward.domain.run.resolve import (
     Resolution,
     apply_callback,
     apply_resolution,
-    count_input_requests,
     dump_answer,
     is_repeated_request,
     keep_answer,
     matches_result,
     needs_loop,
 )
-from runward.domain.run.settle import conclude
+from runward.domain.run.settle import MAX_INPUT_REQUESTS, conclude, count_input_requests
 from runward.domain.run.state import (
     Call,
     CallOutcome,

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -18,11 +18,9 @@ from runward.domain.run.outcomes import Failed, FailureKind, Outcome
 from runward.egress.client import Egress
 from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
 from runward.tools.mcp import sdk
-from runward.tools.mcp.outcome import MAX_MESSAGE, error_outcome, result_outcome
+from runward.tools.mcp.elicitation import call_outcome, read_input
+from runward.tools.mcp.outcome import MAX_MESSAGE, error_outcome
 from runward.tools.mcp.session import ConnectableServer, McpSession
-
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
 
 log = structlog.get_logger()
 
@@ -257,11 +255,13 @@ async def _call(session: McpSession, call: Invocation, tool: str, deadline: floa
         async with session.use_client() as client:
             if not await call.may_send():
                 return LEASE_LOST
-            result: CallToolResult = await client.call_tool(
+            result = await client.session.call_tool(
                 tool,
                 call.arguments,
                 read_timeout_seconds=max(0.01, deadline - monotonic()),
                 progress_callback=heard,
+                **read_input(call.input),
+                allow_input_required=True,
             )
     except McpUnreachableError as error:
         return Failed(FailureKind.NOT_SENT, error.detail, permanent=error.permanent)
@@ -273,7 +273,7 @@ async def _call(session: McpSession, call: Invocation, tool: str, deadline: floa
         if isinstance(error, RuntimeError | ValueError):  # the SDK refuses the answer
             return Failed(FailureKind.INVALID_RESPONSE, f"{type(error).__name__}: {error}"[:500])
         raise
-    return result_outcome(result)
+    return call_outcome(result)
 
 
 def _failed(session: McpSession, code: int, message: str, data: Any) -> Failed:

@@ -102,7 +102,24 @@ async def connect(
         client = Client(_watch(transport, on_end), message_handler=heard, cache=None)
         session = await stack.enter_async_context(client)
         session.session.validate_tool_result = _skip_result_check
+        _declare_elicitation(session)
         yield session
+
+
+def _declare_elicitation(client: "Client") -> None:
+    """Declare that Runward can ask a person, but only to servers of the protocol of 2026. A server
+    of 2025 asks while the call is open, and a person can answer after days."""
+    session = client.session
+    if session.discover_result is not None:
+        session._elicitation_callback = _reject_elicitation  # pyright: ignore[reportPrivateUsage]
+        session.adopt(session.discover_result)
+
+
+async def _reject_elicitation(context: Any, params: Any) -> Any:
+    """Reject a request over an open connection. Servers of 2026 send none."""
+    from mcp.types import INVALID_REQUEST, ErrorData  # noqa: PLC0415
+
+    return ErrorData(code=INVALID_REQUEST, message="Elicitation not supported")
 
 
 async def _skip_result_check(name: str, result: "CallToolResult") -> None:
