@@ -24,6 +24,7 @@ from runward.loop.engine import (
     ToolAccess,
     ToolRules,
 )
+from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox
@@ -90,17 +91,19 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         public_url = settings.base_url
         project_models = ProjectModels(models, secrets, egress.check_target)
         policies = PolicyCache(database.pool, vault)
+        inline = InlineTools(vault, policies, secrets)
         engine = Engine(
             storage=RunStorage(
                 database.pool,
                 await stack.enter_async_context(GroupCommit(steps.write)),
                 settings.lease_seconds,
                 feed,
-                await stack.enter_async_context(Notices(toolbox, webhook)),
+                await stack.enter_async_context(Notices(toolbox, inline, webhook)),
             ),
             models=ModelAccess(project_models, _build_prices(settings), secrets, feed),
             tools=ToolAccess(
                 toolbox=toolbox,
+                inline=inline,
                 rules=ToolRules(plugins, _close_with(stack, RuleEvaluator())),
                 invokers=_build_executors(webhook, plugins, mcp),
                 callback=_build_callback_maker(vault, public_url),

@@ -98,6 +98,28 @@ def test_a_person_approves_the_call_of_a_tool_that_does_not_say_that_it_only_rea
     assert [one["what"] for one in modern.seen()] == ["echo"]
 
 
+def test_a_run_can_use_a_server_and_change_the_settings_of_its_tools(
+    project: Project, modern: McpServer
+) -> None:
+    names = register(project, modern)["tool_names"]
+    made = project.client.call(
+        "POST",
+        "/v1/agents",
+        {"name": "all", "model": "offline:rules", "tools": [{"type": "mcp", "server": "box"}]},
+    )
+    assert made["tools"] == sorted(names)
+    add = {"type": "mcp", "server": "box", "tool": "add", "approval": "always"}
+    echo = {"type": "mcp", "server": "box", "tool": "echo", "approval": "never"}
+    script = calls(call(1, "box_echo", '{"text":"hi"}'), call(2, "box_add", '{"a":2,"b":3}'))
+    run = project.run(script, text("fine"), tools=[add, echo])
+    [approval] = project.client.approvals(run_id=run["id"])
+    assert approval["tool"] == "box_add"
+    project.client.decide(approval["id"], "approve")
+    assert project.settle(run)["status"] == "completed"
+    assert sorted(one["what"] for one in modern.seen()) == ["add", "echo"]
+    project.client.call("DELETE", "/v1/agents/all")
+
+
 def test_a_server_that_cannot_be_reached_is_424_and_nothing_is_stored(project: Project) -> None:
     body = {"name": "box", "url": f"http://127.0.0.1:{free_port()}/mcp"}
     problem = project.client.refused(424, "mcp_unreachable", "POST", "/v1/mcp_servers", body)

@@ -58,6 +58,20 @@ def test_webhooks(project: Project, tmp_path: Path) -> None:
         assert page.http()["headers"] == {"Authorization": secret}
 
 
+def test_inline_tools(project: Project, tmp_path: Path) -> None:
+    url = {"http://127.0.0.1:9100/": project.tools.tool(project.tool_key("refund"))}
+    with Story("docs/how-to/inline-tools.md", project.client, tmp_path, url) as page:
+        run = page.http()
+        [action] = run["required_actions"]
+        assert action["tool"] == "refund"
+        assert page.http()["tools"][0]["type"] == "client"
+        project.tools.secrets(project.tool_key("refund"), page.http()["secret"])
+    approve = {"decision": "approve"}
+    project.client.call("POST", f"/v1/approvals/{action['approval_id']}/decision", approve)
+    assert project.settle(run)["status"] == "completed"
+    assert project.hits("refund")[0].verified
+
+
 def test_webhook_requests(project: Project, tmp_path: Path) -> None:
     project.tool("refund", Behaviour("later"), **REFUND)
     waiting = project.start(**ASK, tools=["refund"])

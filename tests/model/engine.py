@@ -12,6 +12,7 @@ from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
 from runward.domain.run.tools import CompiledTool
 from runward.loop.engine import Engine, Guards, ToolAccess, ToolRules
+from runward.loop.inline_tools import InlineTools
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import SignedTool, ToolSet
 from runward.store.runs.gate import Step
@@ -39,6 +40,7 @@ def engine_of(
         models=stub,
         tools=ToolAccess(
             toolbox=cast("Any", _Toolbox(vault)),
+            inline=InlineTools(stub, stub, stub),
             rules=ToolRules(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
             invokers={"webhook": Webhook(), "client": CLIENT_INVOKER, "agent": AGENT_INVOKER},
             callback=lambda state, call: ("", ""),

@@ -263,7 +263,9 @@ _OF_LEASED: Final = frozenset(
         "_outdated",
     }
 )
-_OF_TOOLS: Final = frozenset({"enabled", "_toolbox", "_rules", "_registered", "_unregistered"})
+_OF_TOOLS: Final = frozenset(
+    {"enabled", "_toolbox", "_inline", "_rules", "_defined", "_unregistered"}
+)
 _OF_FLIGHTS: Final = frozenset(
     {
         "checks",
@@ -307,7 +309,7 @@ def _frozen(it: Any, minted: int, now: float) -> Boundary:
         lost=leased.lost,
         late=leased._leased_until <= now,
         overdue=leased._loaded_at == LONG_AGO,
-        tools=it._tools._registered,
+        tools=it._tools._defined,
         enabled=it._tools.enabled,
         flights={id_: task.flight for id_, task in tasks.items()},
         tried=frozenset(flights._deadlines),
@@ -328,7 +330,7 @@ def _thawed(engine: Any, one: Boundary) -> Modeled:
     leased._loaded_at = LONG_AGO if one.overdue else 0.0
     if one.late:
         leased._leased_until = LONG_AGO
-    tools._registered, tools.enabled = one.tools, dict(one.enabled)
+    tools._defined, tools.enabled = one.tools, dict(one.enabled)
     flights._tasks = cast("Any", {id_: FlyingTask(flight) for id_, flight in one.flights.items()})
     flights._deadlines = dict.fromkeys(one.tried, 400.0)
     flights._allowed = dict(one.allowed)

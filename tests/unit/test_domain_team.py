@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runward.domain.ids import CallId
-from runward.domain.registry.tools import ToolSpec
+from runward.domain.registry.tools import InlineToolSpec
 from runward.domain.run import texts
 from runward.domain.run.config import RunConfig
 from runward.domain.run.conversation import build_conversation
@@ -18,13 +18,14 @@ from runward.domain.run.run_events import add_run_created
 from runward.domain.run.state import CallPhase, Changes, RunState, Segment, SegmentKind
 from runward.domain.run.status import RunStatus
 from runward.domain.run.team import (
-    UNREGISTERED,
     build_handoff_tools,
+    build_inline_tools,
     build_unregistered_tools,
     find_next_agent,
     format_transfer_name,
     hand_over,
 )
+from runward.domain.run.tools import UNREGISTERED
 from runward.domain.schema.validator import Validator
 from tests.unit.domain_cases import (
     AGENT,
@@ -302,11 +303,14 @@ def test_the_output_of_who_escalates_must_match_the_schema_and_is_repaired_once(
     assert next_action(lost, schema=schema) == AskModel()
 
 
-def test_a_run_may_bring_functions_of_its_own_beside_its_agent_s_handoffs() -> None:
-    function = ToolSpec(name="look", parameters={"type": "object"}, type="client", strict=False)
-    config = RunConfig(model="offline:rules", handoffs=("sales",), functions=(function,))
+def test_a_run_may_have_inline_tools_and_its_agent_handoffs() -> None:
+    function = InlineToolSpec(
+        name="look", parameters={"type": "object"}, type="client", strict=False
+    )
+    config = RunConfig(model="offline:rules", handoffs=("sales",), inline_tools=(function,))
     made = build_unregistered_tools(config, TEAM)
-    assert list(made) == ["transfer_to_sales", "look"]
+    assert list(made) == ["transfer_to_sales"]
+    made = build_inline_tools(config)
     assert (made["look"].spec, made["look"].version) == (function, UNREGISTERED)
     changes = Changes()
     add_run_created(changes, None, config, {})

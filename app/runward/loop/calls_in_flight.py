@@ -18,6 +18,7 @@ from runward.domain.registry.tools import Concurrency, ToolSpec
 from runward.domain.run import team
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.builtins import BUILTINS, visible_tools
+from runward.domain.run.config import get_inline_tools
 from runward.domain.run.envelopes import check_handoff
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, NeedsInput, Outcome, Waits
@@ -35,10 +36,10 @@ from runward.domain.run.settle import (
 from runward.domain.run.state import Call, CallPhase, Result, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.loop.checks import Checks
-from runward.loop.engine import ToolRules
+from runward.loop.engine import ToolAccess
 from runward.loop.project_cache import ProjectPolicy
 from runward.loop.tool_rules import add_approvals, find_enabled_tools
-from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, Toolbox, ToolSet
+from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, ToolSet
 from runward.store.postgres.db import retry_on_outage
 from runward.tools.base import Invocation, ToolInvoker
 
@@ -66,13 +67,14 @@ ReportProgress: TypeAlias = Callable[[Call, float | None, str | None], None]
 class AvailableTools:
     """The tools that the run can show, shows now, or has open calls of."""
 
-    def __init__(self, toolbox: Toolbox, rules: ToolRules) -> None:
-        self._toolbox = toolbox
-        self._rules = rules
-        self._registered = ToolSet({})
+    def __init__(self, tools: ToolAccess) -> None:
+        self._toolbox = tools.toolbox
+        self._inline = tools.inline
+        self._rules = tools.rules
+        self._defined = ToolSet({})
         self._unregistered: dict[str, CompiledTool] = {}
         self.enabled: dict[str, CompiledTool] = {}
-        """The registered tools that `evaluate` found enabled."""
+        """The registered and inline tools that `evaluate` found enabled."""
 
     async def load(self, state: RunState) -> None:
         """Read the tools of a run that was read again."""
@@ -82,13 +84,16 @@ class AvailableTools:
         }
         wanted |= {(call.tool, call.version) for call in state.open_calls if call.version}
         fetch = self._toolbox.fetch
-        self._registered = await retry_on_outage(lambda: fetch(state.project_id, wanted))
+        registered = await retry_on_outage(lambda: fetch(state.project_id, wanted))
+        inline_tools = get_inline_tools(state.config)
+        signed = await self._inline.sign(state.project_id, inline_tools, self._defined)
+        self._defined = registered.combine(signed)
         self._unregistered = team.build_unregistered_tools(state.config, state.team)
 
     async def evaluate(self, state: RunState) -> None:
         """Find the enabled tools. `state`: the run at the time of the model request. Rules see the
         same turn number when the tools are shown and when their calls start."""
-        self.enabled = await find_enabled_tools(self._registered, state, self._rules)
+        self.enabled = await find_enabled_tools(self._defined, state, self._rules)
 
     async def add_approvals(self, calls: Sequence[ParsedCall], state: RunState) -> list[ParsedCall]:
         """Return the calls, each with whether it requires approval."""
@@ -108,24 +113,22 @@ class AvailableTools:
         return {**BUILTINS, **self.enabled, **self._unregistered}
 
     def concurrency(self, state: RunState) -> dict[str, Concurrency]:
-        current = self._registered.current(state)
+        current = self._defined.current(state)
         return {name: tool.spec.concurrency for name, tool in current.items()}
 
     def find(self, call: Call) -> CompiledTool | None:
         """Return the version of the tool that the call uses, or None if the tool does not exist."""
-        signed = self._registered.find(call)
+        signed = self._defined.find(call)
         return signed.tool if signed else {**BUILTINS, **self._unregistered}.get(call.tool)
 
     def sign(self, call: Call) -> SignedTool:
         """Return the version of the tool that the call uses, and its signing secrets."""
-        signed = self._registered.find(call)
+        signed = self._defined.find(call)
         return signed or SignedTool({**BUILTINS, **self._unregistered}[call.tool], ())
 
     def sign_tool(self, tool: CompiledTool) -> SignedTool:
         """Return a tool that the model sees, with its signing secrets."""
-        if tool.version == team.UNREGISTERED:
-            return SignedTool(tool, ())
-        return self._registered.get(tool.name, tool.version)
+        return self._defined.find_version(tool.name, tool.version) or SignedTool(tool, ())
 
     def specs(self) -> dict[str, ToolSpec]:
         """Return the tools that `search_tools` searches."""

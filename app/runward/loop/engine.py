@@ -14,6 +14,7 @@ from runward.llm.prices import Prices
 from runward.loop.breaker import Breakers
 from runward.loop.checks import Checks
 from runward.loop.children import Children
+from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox
@@ -101,6 +102,7 @@ class ToolAccess:
     the run set no timeout."""
 
     toolbox: Toolbox
+    inline: InlineTools
     rules: ToolRules
     invokers: Mapping[str, ToolInvoker]
     callback: Callable[[RunState, Call], tuple[str, str]]

@@ -64,7 +64,7 @@ class Execution:
         """`claimed_at`: when the claim began, on the event loop's clock."""
         self.leased = LeasedRun(engine.storage, state, self._prepare, claimed_at)
         self._engine = engine
-        self._tools = AvailableTools(engine.tools.toolbox, engine.tools.rules)
+        self._tools = AvailableTools(engine.tools)
         self._checks = Checks(engine.guards.client, NO_POLICY)
         builtin = BuiltinTools(lambda: self.leased.state, self._tools.specs)
         self._calls = CallsInFlight(

@@ -11,7 +11,8 @@ import structlog
 
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import AbandonedCall
-from runward.loop.toolbox import SignedTool, Toolbox
+from runward.loop.inline_tools import InlineTools
+from runward.loop.toolbox import SignedTool, Toolbox, ToolSet
 from runward.tools.base import Invocation
 from runward.tools.webhook.invoker import NOTICE_SECONDS, WebhookInvoker
 
@@ -28,8 +29,9 @@ class Notices:
     """A context manager that sends notices while it is open. Each notice is sent once. A killed
     process sends no more notices, so a tool that must know the status has to read the run."""
 
-    def __init__(self, toolbox: Toolbox, webhook: WebhookInvoker) -> None:
+    def __init__(self, toolbox: Toolbox, inline: InlineTools, webhook: WebhookInvoker) -> None:
         self._toolbox = toolbox
+        self._inline = inline
         self._webhook = webhook
         self._waiting: asyncio.Queue[AbandonedCall] = asyncio.Queue(MAX_WAITING)
         self._senders: list[asyncio.Task[None]] = []
@@ -73,8 +75,12 @@ class Notices:
 
     async def _send(self, call: AbandonedCall) -> None:
         assert call.call.version is not None
-        wanted = [(call.call.tool, call.call.version)]
-        armed = (await self._toolbox.fetch(call.project_id, wanted)).find(call.call)
+        if call.inline_tool is None:
+            wanted = [(call.call.tool, call.call.version)]
+            tools = await self._toolbox.fetch(call.project_id, wanted)
+        else:
+            tools = await self._inline.sign(call.project_id, [call.inline_tool], ToolSet({}))
+        armed = tools.find(call.call)
         if armed is None or armed.tool.spec.type != "webhook":
             return
         told = await self._webhook.notify_cancelled(_invocation(call, armed), call.reason)

@@ -16,13 +16,10 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.tools import HostedToolKind, ToolSpec
 from runward.domain.run import builtins, history
-from runward.domain.run.config import Limits
+from runward.domain.run.config import Limits, get_inline_tools
 from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Call, RunState
-from runward.domain.run.tools import (
-    CompiledTool,
-    compile_tool,
-)
+from runward.domain.run.tools import UNREGISTERED, CompiledTool, compile_tool
 from runward.store.access.vault import Vault
 from runward.store.registry import tool_registry
 from runward.tools import signing
@@ -59,18 +56,25 @@ class ToolSet:
 
     def current(self, state: RunState) -> dict[str, CompiledTool]:
         """Return the current versions of the tools, in the order of the run's configuration."""
-        return {
-            name: self._armed[name, state.tool_versions[name]].tool
-            for name in state.config.tools
-            if (name, state.tool_versions.get(name)) in self._armed
-        }
+        keys = [(name, state.tool_versions.get(name)) for name in state.config.tools]
+        keys += [(spec.name, UNREGISTERED) for spec in get_inline_tools(state.config)]
+        found = [self._armed.get((name, version or UNREGISTERED)) for name, version in keys]
+        return {one.tool.name: one.tool for one in found if one is not None}
 
     def get(self, name: str, version: int) -> SignedTool:
         """Return a version of a tool. Raises KeyError."""
         return self._armed[name, version]
 
+    def find_version(self, name: str, version: int) -> SignedTool | None:
+        return self._armed.get((name, version))
+
+    def combine(self, other: "ToolSet") -> "ToolSet":
+        """Return the tools of both."""
+        return ToolSet({**self._armed, **other._armed})
+
     def find(self, call: Call) -> SignedTool | None:
-        """Return the version of the tool that the call uses, or None if it was never registered."""
+        """Return the version of the tool that the call uses, or None if it is neither registered
+        nor an inline tool."""
         return self._armed.get((call.tool, call.version or 0))
 
 

@@ -16,11 +16,23 @@ from runward.egress.client import Egress
 from runward.egress.responses import EgressOutcome
 
 SECRET_BYTES: Final = 32
+MIN_SECRET_BYTES: Final = 16
+"""Minimum size in bytes of a signing secret that a project stores itself."""
 _PREFIX: Final = "whsec_"
 
 
 def make_secret() -> str:
     return _PREFIX + base64.b64encode(os.urandom(SECRET_BYTES)).decode()
+
+
+def is_secret(value: str) -> bool:
+    """Return whether the value can sign requests: `whsec_`, and at least 16 bytes in base64."""
+    if not value.startswith(_PREFIX):
+        return False
+    try:
+        return len(base64.b64decode(value.removeprefix(_PREFIX), validate=True)) >= MIN_SECRET_BYTES
+    except ValueError:
+        return False
 
 
 def end_of_overlap(former_seconds: float | None) -> float:

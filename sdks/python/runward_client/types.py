@@ -27,9 +27,9 @@ class Agent(TypedDict):
     Runward uses the next model when a model fails."""
     instructions: str
     """Instructions that the model reads before the input."""
-    tools: list[str]
-    """Names of registered tools that the model may call. If there are more than 64 tools,
-    Runward gives the model a tool that searches them."""
+    tools: list[str | AgentTool]
+    """Tools that the model may call: names of registered tools, and tools that only this agent
+    has."""
     handoffs: list[str]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`."""
@@ -109,6 +109,103 @@ class AgentList(TypedDict):
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
     there are more items before this page."""
+
+
+class AgentTool(TypedDict):
+    """A tool that only this run or agent has. Runward never shows the values of its headers."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: NotRequired[str]
+    """Description of the tool for the model: what the tool does and when to use it."""
+    parameters: JsonObject
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    type: NotRequired[ToolType]
+    """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+    run. `client`: the client runs the tool and submits the result. `hosted`: the model's
+    provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
+    tool of a registered MCP server."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
+    agent: NotRequired[str | None]
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
+    output: NotRequired[ChildOutput | ChildToolOutput]
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional."""
+    headers: NotRequired[dict[str, str | SecretReference]]
+    """HTTP headers that Runward sends with every call. Values are shown as `…`, and references
+    to secrets are shown unchanged."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly. If true, all properties are required,
+    and additional properties are not allowed. Optional properties become nullable."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessage]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object."""
+    on_error: NotRequired[FailureMode | FailureMessage | FailureFunction]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    send a call again when its outcome is unknown."""
+    on_unknown: NotRequired[UnknownOutcomeMode]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    retry: NotRequired[Retry]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRule | CallableRule]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRule | CallableRule]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`."""
+    guardrails: NotRequired[list[Guardrail]]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret."""
+    concurrency: NotRequired[Concurrency]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    code: NotRequired[str | None]
+    """Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
+    creates a new version of the tool. Null for other tools."""
+    mcp: NotRequired[McpToolSource | None]
+    """MCP server of the tool, and the tool's name on that server. Set only for tools of type
+    `mcp`."""
+    hosted: NotRequired[HostedTool | None]
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+    implements: NotRequired[ExecutorKind | None]
+    """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
+    kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    signing_secret: NotRequired[SecretReference | None]
+    """Secret of the project that signs the requests of the tool and of its guardrails, in the
+    format of Standard Webhooks (`whsec_…`). Null: the project's signing secret signs them."""
 
 
 class AllowedTools(TypedDict):
@@ -1396,6 +1493,258 @@ class IncompleteDetails(TypedDict):
     """Description of the limit, for people."""
 
 
+class InlineFunctionTool(TypedDict):
+    """A tool that only this run or agent has, in the format of OpenAI's Responses API."""
+    signing_secret: NotRequired[SecretReferenceInput | None]
+    """Secret of the project that signs the requests of the tool and of its guardrails. Its value
+    must be a secret in the format of Standard Webhooks (`whsec_…`). Null: the project's
+    signing secret signs them."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+    Default: `output`."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    on_error: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin. Default: `return_error`."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    send a call again when its outcome is unknown. Default: false."""
+    on_unknown: NotRequired[UnknownOutcomeMode]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+    Default: `return_error`."""
+    retry: NotRequired[RetryInput]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRuleInput]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin. Default: `never`."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRuleInput]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`. Default: false."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret. Default: an empty list."""
+    concurrency: NotRequired[ConcurrencyInput]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version. Default: 65536."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: NotRequired[str | None]
+    """Description of the tool for the model: what the tool does and when to use it. Null: no
+    description."""
+    parameters: NotRequired[JsonObject | None]
+    """JSON Schema of the arguments. Its type must be `object`. Null or an empty object: the tool
+    has no arguments."""
+    strict: NotRequired[bool | None]
+    """Whether the model must follow the schema exactly: all properties are required, and no
+    others are allowed. Null: false, as in OpenAI's Chat Completions API."""
+    type: Literal['function']
+    """Always `function`."""
+
+
+class InlineNestedFunctionTool(TypedDict):
+    """A tool that only this run or agent has, in the format of OpenAI's Chat Completions API."""
+    signing_secret: NotRequired[SecretReferenceInput | None]
+    """Secret of the project that signs the requests of the tool and of its guardrails. Its value
+    must be a secret in the format of Standard Webhooks (`whsec_…`). Null: the project's
+    signing secret signs them."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+    Default: `output`."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    on_error: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin. Default: `return_error`."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    send a call again when its outcome is unknown. Default: false."""
+    on_unknown: NotRequired[UnknownOutcomeMode]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+    Default: `return_error`."""
+    retry: NotRequired[RetryInput]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRuleInput]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin. Default: `never`."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRuleInput]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`. Default: false."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret. Default: an empty list."""
+    concurrency: NotRequired[ConcurrencyInput]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version. Default: 65536."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    type: Literal['function']
+    """Always `function`."""
+    function: FunctionDefinition
+    """The function: its name, its description, and its parameters."""
+
+
+class InlineTool(TypedDict):
+    """A tool that only this run or agent has. It has the same fields as a tool to register."""
+    signing_secret: NotRequired[SecretReferenceInput | None]
+    """Secret of the project that signs the requests of the tool and of its guardrails. Its value
+    must be a secret in the format of Standard Webhooks (`whsec_…`). Null: the project's
+    signing secret signs them."""
+    name: str
+    """Name of the tool that models use to call it. Unique in the project."""
+    description: NotRequired[str]
+    """Description of the tool for the model: what the tool does and when to use it. Default: an
+    empty string."""
+    parameters: NotRequired[JsonObject]
+    """JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+    match the schema, Runward does not send the call."""
+    output_schema: NotRequired[JsonObject | None]
+    """JSON Schema of the result. If a result does not match, the model reads an error. Null:
+    results are not validated."""
+    type: NotRequired[RegisteredToolType]
+    """How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+    run. `client`: the client runs the tool and submits the result. `hosted`: the model's
+    provider runs the tool. `plugin`: a function that is installed with the service. `mcp`: a
+    tool of a registered MCP server. Default: `webhook`."""
+    url: NotRequired[str | None]
+    """URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+    types."""
+    agent: NotRequired[str | None]
+    """Name of the agent that executes the child run. Set only for tools of type `agent`."""
+    output: NotRequired[ChildOutput | ChildToolOutputInput]
+    """Which part of the child run becomes the result of a tool of type `agent`. `final`: the
+    final output. `json`: the final output parsed as JSON. An object: the last successful
+    output of the named tool. Default: `final`."""
+    response: NotRequired[ToolResponseMode]
+    """How Runward reads the response of a webhook tool. `output`: the response is the output of
+    the call. `envelope`: requests contain the shared `state`, and the response is an object
+    with `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+    Default: `output`."""
+    headers: NotRequired[dict[str, str | SecretReferenceInput]]
+    """HTTP headers that Runward sends with every call. A string is stored encrypted and never
+    shown again. An object refers to a secret of the project."""
+    strict: NotRequired[bool]
+    """Whether the model must follow the schema exactly. If true, all properties are required,
+    and additional properties are not allowed. Optional properties become nullable. Default:
+    true."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. Default:
+    `return_error`."""
+    on_error: NotRequired[FailureMode | FailureMessageInput]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin. Default: `return_error`."""
+    idempotent: NotRequired[bool]
+    """Whether the tool may safely receive the same call more than once. If true, Runward can
+    send a call again when its outcome is unknown. Default: false."""
+    on_unknown: NotRequired[UnknownOutcomeMode]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+    Default: `return_error`."""
+    retry: NotRequired[RetryInput]
+    """How often Runward retries a call and how long it waits between attempts."""
+    approval: NotRequired[ApprovalMode | CelRuleInput]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin. Default: `never`."""
+    approval_expires_seconds: NotRequired[float]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRuleInput]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin. Default: true."""
+    defer: NotRequired[bool]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`. Default: false."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret. Default: an empty list."""
+    concurrency: NotRequired[ConcurrencyInput]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version. Default: 65536."""
+    metadata: NotRequired[dict[str, JsonValue]]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    hosted: NotRequired[HostedToolInput | None]
+    """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+    implements: NotRequired[ExecutorKind | None]
+    """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
+    kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+
+
 class InputAssistantMessage(TypedDict):
     """A message of the assistant: the response of a model, with its tool calls. It must have
     `content`, `refusal` or `tool_calls`."""
@@ -1833,6 +2182,57 @@ class McpToolSource(TypedDict):
     """Name of the tool on the MCP server."""
 
 
+class McpTools(TypedDict):
+    """Tools of a registered MCP server. Settings such as `approval` apply only to this run or
+    agent. Null or a missing setting: the setting of the registered tool."""
+    timeout_seconds: NotRequired[float | None]
+    """Timeout of one call in seconds, including all its attempts. Null: the run's
+    `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For
+    tools of type `client`, null means no timeout."""
+    on_timeout: NotRequired[FailureMode | FailureMessageInput | None]
+    """What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object."""
+    on_error: NotRequired[FailureMode | FailureMessageInput | None]
+    """What happens after an error. `return_error`: the model reads the error. `fail_run`: the
+    run fails. An object: the model reads the `message` of the object. A plugin's tool can
+    also use a function of the plugin."""
+    on_unknown: NotRequired[UnknownOutcomeMode | None]
+    """What happens if Runward does not know whether a call took effect. `return_error`: the
+    model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
+    approval: NotRequired[ApprovalMode | CelRuleInput | None]
+    """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+    uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+    plugin."""
+    approval_expires_seconds: NotRequired[float | None]
+    """Number of seconds until an approval expires. When it expires, the model reads that nobody
+    decided. Default: 7 days. Maximum: 365 days."""
+    reject_message: NotRequired[str | None]
+    """Message that the model reads if an approver rejects a call without a message. Null:
+    Runward uses a built-in message."""
+    enabled: NotRequired[bool | CelRuleInput | None]
+    """Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every
+    turn. A plugin's tool can also use a function of the plugin."""
+    defer: NotRequired[bool | None]
+    """Whether models see the tool only after they have found it with `search_tools`. If an agent
+    has such a tool, Runward gives the model `search_tools`."""
+    guardrails: NotRequired[list[GuardrailInput] | None]
+    """Guardrails that check the calls and results of this tool. Runward signs their webhook
+    requests with the tool's secret."""
+    concurrency: NotRequired[ConcurrencyInput | None]
+    """How many calls of the tool may run at the same time within one run."""
+    max_output_bytes: NotRequired[int | None]
+    """Maximum size in bytes of a result that the model reads. If a result is longer, Runward
+    stores it in full, and the model reads a truncated version."""
+    metadata: NotRequired[dict[str, JsonValue] | None]
+    """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
+    type: Literal['mcp']
+    """Always `mcp`."""
+    server: str
+    """Name of the registered MCP server."""
+    tool: NotRequired[str | None]
+    """Name of the tool on the MCP server. Null: all tools of the server."""
+
+
 class MessageCompletedData(TypedDict):
     """Data of a `message.completed` event."""
     turn: int
@@ -2126,6 +2526,7 @@ class NestedFunctionTool(TypedDict):
     type: Literal['function']
     """Always `function`."""
     function: FunctionDefinition
+    """The function: its name, its description, and its parameters."""
 
 
 class NestedFunctionToolChoice(TypedDict):
@@ -2652,9 +3053,10 @@ class RegisterAgent(TypedDict):
     Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
     """Instructions that the model reads before the input. Default: an empty string."""
-    tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64 tools,
-    Runward gives the model a tool that searches them. Default: an empty list."""
+    tools: NotRequired[list[ToolEntry]]
+    """Tools that the model may call: names of registered tools, and definitions of tools that
+    only this configuration has. If there are more than 64 tools, Runward gives the model a
+    tool that searches them. Default: an empty list."""
     handoffs: NotRequired[list[str]]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`. Default: an empty list."""
@@ -3866,8 +4268,9 @@ class RunConfig(TypedDict):
     For a continued run, only the items that the client added."""
     instructions: str
     """Instructions that the model reads before the input."""
-    tools: list[str]
-    """Names of the tools that the run may call."""
+    tools: list[str | AgentTool]
+    """Tools that the run may call: names of registered tools, and tools that only this run or
+    its agent has."""
     limits: Limits
     """Limits of the run, including default values."""
 
@@ -4445,9 +4848,10 @@ class StartRun(TypedDict):
     kind: NotRequired[AgentKind]
     """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
     run the agents in `agents` and have no model. Default: `llm`."""
-    tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64 tools,
-    Runward gives the model a tool that searches them. Default: an empty list."""
+    tools: NotRequired[list[ToolEntry]]
+    """Tools that the model may call: names of registered tools, and definitions of tools that
+    only this configuration has. If there are more than 64 tools, Runward gives the model a
+    tool that searches them. Default: an empty list."""
     handoffs: NotRequired[list[str]]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`. Default: an empty list."""
@@ -5292,9 +5696,10 @@ class UpdateAgent(TypedDict):
     Runward uses the next model when a model fails."""
     instructions: NotRequired[str]
     """Instructions that the model reads before the input."""
-    tools: NotRequired[list[str]]
-    """Names of registered tools that the model may call. If there are more than 64 tools,
-    Runward gives the model a tool that searches them."""
+    tools: NotRequired[list[ToolEntry]]
+    """Tools that the model may call: names of registered tools, and definitions of tools that
+    only this configuration has. If there are more than 64 tools, Runward gives the model a
+    tool that searches them."""
     handoffs: NotRequired[list[str]]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`."""
@@ -6180,6 +6585,10 @@ versions may add values."""
 
 ToolDefinition: TypeAlias = 'RegisterTool | FunctionTool | NestedFunctionTool'
 """A tool in Runward's format, or in the format of one of OpenAI's APIs."""
+
+ToolEntry: TypeAlias = 'str | McpTools | InlineTool | InlineFunctionTool | InlineNestedFunctionTool'
+"""A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or the
+definition of a tool."""
 
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
 """A request to a webhook tool. Later versions may add types. Clients must ignore unknown

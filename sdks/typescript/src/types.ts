@@ -1606,11 +1606,10 @@ export interface components {
              */
             instructions: string;
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
-             *     gives the model a tool that searches them.
-             * @default []
+             * @description Tools that the model may call: names of registered tools, and tools that only this agent
+             *     has.
              */
-            tools: string[];
+            tools: (string | components["schemas"]["AgentTool"])[];
             /**
              * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
              *     `transfer_to_NAME`.
@@ -1810,6 +1809,185 @@ export interface components {
             last_id: string | null;
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
+        };
+        /** @description A tool that only this run or agent has. Runward never shows the values of its headers. */
+        AgentTool: {
+            /** @description Name of the tool that models use to call it. Unique in the project. */
+            name: string;
+            /**
+             * @description Description of the tool for the model: what the tool does and when to use it.
+             * @default
+             */
+            description?: string;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+             *     match the schema, Runward does not send the call.
+             */
+            parameters: components["schemas"]["JsonObject"];
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+             *     run. `client`: the client runs the tool and submits the result. `hosted`: the model's provider
+             *     runs the tool. `plugin`: a function that is installed with the service. `mcp`: a tool of a
+             *     registered MCP server.
+             * @default webhook
+             */
+            type?: components["schemas"]["ToolType"];
+            /**
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
+             */
+            url?: string | null;
+            /** @description Name of the agent that executes the child run. Set only for tools of type `agent`. */
+            agent?: string | null;
+            /**
+             * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
+             *     output. `json`: the final output parsed as JSON. An object: the last successful output of the
+             *     named tool.
+             * @default final
+             */
+            output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutput"];
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
+            /**
+             * @description HTTP headers that Runward sends with every call. Values are shown as `…`, and references to
+             *     secrets are shown unchanged.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReference"];
+            };
+            /**
+             * @description Whether the model must follow the schema exactly. If true, all properties are required, and
+             *     additional properties are not allowed. Optional properties become nullable.
+             * @default true
+             */
+            strict?: boolean;
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object.
+             * @default return_error
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"];
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin.
+             * @default return_error
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessage"] | components["schemas"]["FailureFunction"];
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown.
+             * @default false
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             * @default return_error
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
+            /**
+             * @description How often Runward retries a call and how long it waits between attempts.
+             * @default {
+             *       "max_attempts": 3,
+             *       "initial_seconds": 0.5,
+             *       "max_seconds": 10,
+             *       "on": []
+             *     }
+             */
+            retry?: components["schemas"]["Retry"];
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin.
+             * @default never
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             * @default 604800
+             */
+            approval_expires_seconds?: number;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin.
+             * @default true
+             */
+            enabled?: boolean | components["schemas"]["CelRule"] | components["schemas"]["CallableRule"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`.
+             * @default false
+             */
+            defer?: boolean;
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret.
+             * @default []
+             */
+            guardrails?: components["schemas"]["Guardrail"][];
+            /**
+             * @description How many calls of the tool may run at the same time within one run.
+             * @default {
+             *       "limit": 8,
+             *       "serial": false
+             *     }
+             */
+            concurrency?: components["schemas"]["Concurrency"];
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version.
+             * @default 65536
+             */
+            max_output_bytes?: number;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description Digest of a plugin tool's source code, or of the command of an MCP server. A new digest
+             *     creates a new version of the tool. Null for other tools.
+             */
+            code?: string | null;
+            /**
+             * @description MCP server of the tool, and the tool's name on that server. Set only for tools of type
+             *     `mcp`.
+             */
+            mcp?: components["schemas"]["McpToolSource"] | null;
+            /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
+            hosted?: components["schemas"]["HostedTool"] | null;
+            /**
+             * @description Kind of tool that providers define and that this webhook or plugin tool runs instead. The
+             *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
+             */
+            implements?: components["schemas"]["ExecutorKind"] | null;
+            /**
+             * @description Secret of the project that signs the requests of the tool and of its guardrails, in the
+             *     format of Standard Webhooks (`whsec_…`). Null: the project's signing secret signs them.
+             */
+            signing_secret?: components["schemas"]["SecretReference"] | null;
         };
         /** @description The registered tools that the model may call. */
         AllowedTools: {
@@ -4097,6 +4275,524 @@ export interface components {
             /** @description Description of the limit, for people. */
             message: string | null;
         };
+        /**
+         * @description A tool that only this run or agent has, in the format of OpenAI's Responses API.
+         * @example {
+         *       "description": "Returns the current weather in a city.",
+         *       "name": "weather",
+         *       "parameters": {
+         *         "properties": {
+         *           "city": {
+         *             "type": "string"
+         *           }
+         *         },
+         *         "required": [
+         *           "city"
+         *         ],
+         *         "type": "object"
+         *       },
+         *       "type": "function",
+         *       "url": "https://tools.example.com/weather"
+         *     }
+         */
+        InlineFunctionTool: {
+            /**
+             * @description Secret of the project that signs the requests of the tool and of its guardrails. Its value
+             *     must be a secret in the format of Standard Webhooks (`whsec_…`). Null: the project's signing
+             *     secret signs them.
+             */
+            signing_secret?: components["schemas"]["SecretReferenceInput"] | null;
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
+             */
+            url?: string | null;
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional. Default: `output`.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
+            /**
+             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+             *     again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin. Default: `return_error`.
+             * @default return_error
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown. Default: false.
+             * @default false
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails. Default: `return_error`.
+             * @default return_error
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
+            /**
+             * @description How often Runward retries a call and how long it waits between attempts.
+             * @default {
+             *       "max_attempts": 3,
+             *       "initial_seconds": 0.5,
+             *       "max_seconds": 10,
+             *       "on": []
+             *     }
+             */
+            retry?: components["schemas"]["RetryInput"];
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin. Default: `never`.
+             * @default never
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             * @default 604800
+             */
+            approval_expires_seconds?: number;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin. Default: true.
+             * @default true
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`. Default: false.
+             * @default false
+             */
+            defer?: boolean;
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret. Default: an empty list.
+             * @default []
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][];
+            /**
+             * @description How many calls of the tool may run at the same time within one run.
+             * @default {
+             *       "limit": 8,
+             *       "serial": false
+             *     }
+             */
+            concurrency?: components["schemas"]["ConcurrencyInput"];
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version. Default: 65536.
+             * @default 65536
+             */
+            max_output_bytes?: number;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** @description Name of the tool that models use to call it. Unique in the project. */
+            name: string;
+            /**
+             * @description Description of the tool for the model: what the tool does and when to use it. Null: no
+             *     description.
+             */
+            description?: string | null;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. Null or an empty object: the tool
+             *     has no arguments.
+             */
+            parameters?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description Whether the model must follow the schema exactly: all properties are required, and no others
+             *     are allowed. Null: false, as in OpenAI's Chat Completions API.
+             */
+            strict?: boolean | null;
+            /**
+             * @description Always `function`.
+             * @constant
+             */
+            type: "function";
+        };
+        /**
+         * @description A tool that only this run or agent has, in the format of OpenAI's Chat Completions API.
+         * @example {
+         *       "function": {
+         *         "description": "Returns the current weather in a city.",
+         *         "name": "weather",
+         *         "parameters": {
+         *           "properties": {
+         *             "city": {
+         *               "type": "string"
+         *             }
+         *           },
+         *           "required": [
+         *             "city"
+         *           ],
+         *           "type": "object"
+         *         }
+         *       },
+         *       "type": "function",
+         *       "url": "https://tools.example.com/weather"
+         *     }
+         */
+        InlineNestedFunctionTool: {
+            /**
+             * @description Secret of the project that signs the requests of the tool and of its guardrails. Its value
+             *     must be a secret in the format of Standard Webhooks (`whsec_…`). Null: the project's signing
+             *     secret signs them.
+             */
+            signing_secret?: components["schemas"]["SecretReferenceInput"] | null;
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
+             */
+            url?: string | null;
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional. Default: `output`.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
+            /**
+             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+             *     again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin. Default: `return_error`.
+             * @default return_error
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown. Default: false.
+             * @default false
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails. Default: `return_error`.
+             * @default return_error
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
+            /**
+             * @description How often Runward retries a call and how long it waits between attempts.
+             * @default {
+             *       "max_attempts": 3,
+             *       "initial_seconds": 0.5,
+             *       "max_seconds": 10,
+             *       "on": []
+             *     }
+             */
+            retry?: components["schemas"]["RetryInput"];
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin. Default: `never`.
+             * @default never
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             * @default 604800
+             */
+            approval_expires_seconds?: number;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin. Default: true.
+             * @default true
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`. Default: false.
+             * @default false
+             */
+            defer?: boolean;
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret. Default: an empty list.
+             * @default []
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][];
+            /**
+             * @description How many calls of the tool may run at the same time within one run.
+             * @default {
+             *       "limit": 8,
+             *       "serial": false
+             *     }
+             */
+            concurrency?: components["schemas"]["ConcurrencyInput"];
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version. Default: 65536.
+             * @default 65536
+             */
+            max_output_bytes?: number;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description Always `function`.
+             * @constant
+             */
+            type: "function";
+            /** @description The function: its name, its description, and its parameters. */
+            function: components["schemas"]["FunctionDefinition"];
+        };
+        /**
+         * @description A tool that only this run or agent has. It has the same fields as a tool to register.
+         * @example {
+         *       "approval": {
+         *         "when": "args.amount > 100"
+         *       },
+         *       "description": "Pays an amount in euros.",
+         *       "name": "pay",
+         *       "parameters": {
+         *         "properties": {
+         *           "amount": {
+         *             "type": "number"
+         *           }
+         *         },
+         *         "required": [
+         *           "amount"
+         *         ],
+         *         "type": "object"
+         *       },
+         *       "timeout_seconds": 30,
+         *       "type": "webhook",
+         *       "url": "https://tools.example.com/pay"
+         *     }
+         */
+        InlineTool: {
+            /**
+             * @description Secret of the project that signs the requests of the tool and of its guardrails. Its value
+             *     must be a secret in the format of Standard Webhooks (`whsec_…`). Null: the project's signing
+             *     secret signs them.
+             */
+            signing_secret?: components["schemas"]["SecretReferenceInput"] | null;
+            /** @description Name of the tool that models use to call it. Unique in the project. */
+            name: string;
+            /**
+             * @description Description of the tool for the model: what the tool does and when to use it. Default: an empty string.
+             * @default
+             */
+            description?: string;
+            /**
+             * @description JSON Schema of the arguments. Its type must be `object`. If the arguments of a call do not
+             *     match the schema, Runward does not send the call.
+             */
+            parameters?: components["schemas"]["JsonObject"];
+            /**
+             * @description JSON Schema of the result. If a result does not match, the model reads an error. Null:
+             *     results are not validated.
+             */
+            output_schema?: components["schemas"]["JsonObject"] | null;
+            /**
+             * @description How Runward executes the tool. `webhook`: a signed POST request to `url`. `agent`: a child
+             *     run. `client`: the client runs the tool and submits the result. `hosted`: the model's provider
+             *     runs the tool. `plugin`: a function that is installed with the service. `mcp`: a tool of a
+             *     registered MCP server. Default: `webhook`.
+             * @default webhook
+             */
+            type?: components["schemas"]["RegisteredToolType"];
+            /**
+             * @description URL of a webhook tool, or of the MCP server of a tool of type `mcp`. Null for all other
+             *     types.
+             */
+            url?: string | null;
+            /** @description Name of the agent that executes the child run. Set only for tools of type `agent`. */
+            agent?: string | null;
+            /**
+             * @description Which part of the child run becomes the result of a tool of type `agent`. `final`: the final
+             *     output. `json`: the final output parsed as JSON. An object: the last successful output of the
+             *     named tool. Default: `final`.
+             * @default final
+             */
+            output?: components["schemas"]["ChildOutput"] | components["schemas"]["ChildToolOutputInput"];
+            /**
+             * @description How Runward reads the response of a webhook tool. `output`: the response is the output of the
+             *     call. `envelope`: requests contain the shared `state`, and the response is an object with
+             *     `output`, `state`, `transfer_to`, `escalate`, and `metadata`, which are all optional. Default: `output`.
+             * @default output
+             */
+            response?: components["schemas"]["ToolResponseMode"];
+            /**
+             * @description HTTP headers that Runward sends with every call. A string is stored encrypted and never shown
+             *     again. An object refers to a secret of the project.
+             */
+            headers?: {
+                [key: string]: string | components["schemas"]["SecretReferenceInput"];
+            };
+            /**
+             * @description Whether the model must follow the schema exactly. If true, all properties are required, and
+             *     additional properties are not allowed. Optional properties become nullable. Default: true.
+             * @default true
+             */
+            strict?: boolean;
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. Default: `return_error`.
+             * @default return_error
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin. Default: `return_error`.
+             * @default return_error
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"];
+            /**
+             * @description Whether the tool may safely receive the same call more than once. If true, Runward can send a
+             *     call again when its outcome is unknown. Default: false.
+             * @default false
+             */
+            idempotent?: boolean;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails. Default: `return_error`.
+             * @default return_error
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"];
+            /**
+             * @description How often Runward retries a call and how long it waits between attempts.
+             * @default {
+             *       "max_attempts": 3,
+             *       "initial_seconds": 0.5,
+             *       "max_seconds": 10,
+             *       "on": []
+             *     }
+             */
+            retry?: components["schemas"]["RetryInput"];
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin. Default: `never`.
+             * @default never
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             * @default 604800
+             */
+            approval_expires_seconds?: number;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin. Default: true.
+             * @default true
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"];
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`. Default: false.
+             * @default false
+             */
+            defer?: boolean;
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret. Default: an empty list.
+             * @default []
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][];
+            /**
+             * @description How many calls of the tool may run at the same time within one run.
+             * @default {
+             *       "limit": 8,
+             *       "serial": false
+             *     }
+             */
+            concurrency?: components["schemas"]["ConcurrencyInput"];
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version. Default: 65536.
+             * @default 65536
+             */
+            max_output_bytes?: number;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
+            hosted?: components["schemas"]["HostedToolInput"] | null;
+            /**
+             * @description Kind of tool that providers define and that this webhook or plugin tool runs instead. The
+             *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
+             */
+            implements?: components["schemas"]["ExecutorKind"] | null;
+        };
         /** @description A string, or the messages of a conversation. */
         Input: string | components["schemas"]["InputMessage"][];
         /**
@@ -4815,6 +5511,91 @@ export interface components {
             /** @description Name of the tool on the MCP server. */
             tool: string;
         };
+        /**
+         * @description Tools of a registered MCP server. Settings such as `approval` apply only to this run or
+         *     agent. Null or a missing setting: the setting of the registered tool.
+         * @example {
+         *       "approval": "always",
+         *       "server": "files",
+         *       "tool": "read_file",
+         *       "type": "mcp"
+         *     }
+         */
+        McpTools: {
+            /**
+             * @description Timeout of one call in seconds, including all its attempts. Null: the run's
+             *     `limits.tool_timeout_seconds` or, if that is null, the default of the deployment. For tools of
+             *     type `client`, null means no timeout.
+             */
+            timeout_seconds?: number | null;
+            /**
+             * @description What happens after a timeout. `return_error`: the model reads an error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object.
+             */
+            on_timeout?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
+            /**
+             * @description What happens after an error. `return_error`: the model reads the error. `fail_run`: the run
+             *     fails. An object: the model reads the `message` of the object. A plugin's tool can also use a
+             *     function of the plugin.
+             */
+            on_error?: components["schemas"]["FailureMode"] | components["schemas"]["FailureMessageInput"] | null;
+            /**
+             * @description What happens if Runward does not know whether a call took effect. `return_error`: the model
+             *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
+             */
+            on_unknown?: components["schemas"]["UnknownOutcomeMode"] | null;
+            /**
+             * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
+             *     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
+             *     plugin.
+             */
+            approval?: components["schemas"]["ApprovalMode"] | components["schemas"]["CelRuleInput"] | null;
+            /**
+             * @description Number of seconds until an approval expires. When it expires, the model reads that nobody
+             *     decided. Default: 7 days. Maximum: 365 days.
+             */
+            approval_expires_seconds?: number | null;
+            /**
+             * @description Message that the model reads if an approver rejects a call without a message. Null: Runward
+             *     uses a built-in message.
+             */
+            reject_message?: string | null;
+            /**
+             * @description Whether models see the tool: true, false, or a CEL rule that Runward evaluates in every turn.
+             *     A plugin's tool can also use a function of the plugin.
+             */
+            enabled?: boolean | components["schemas"]["CelRuleInput"] | null;
+            /**
+             * @description Whether models see the tool only after they have found it with `search_tools`. If an agent
+             *     has such a tool, Runward gives the model `search_tools`.
+             */
+            defer?: boolean | null;
+            /**
+             * @description Guardrails that check the calls and results of this tool. Runward signs their webhook
+             *     requests with the tool's secret.
+             */
+            guardrails?: components["schemas"]["GuardrailInput"][] | null;
+            /** @description How many calls of the tool may run at the same time within one run. */
+            concurrency?: components["schemas"]["ConcurrencyInput"] | null;
+            /**
+             * @description Maximum size in bytes of a result that the model reads. If a result is longer, Runward stores
+             *     it in full, and the model reads a truncated version.
+             */
+            max_output_bytes?: number | null;
+            /** @description Custom metadata of the tool. CEL rules can read it as `tool.metadata`. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            } | null;
+            /**
+             * @description Always `mcp`.
+             * @constant
+             */
+            type: "mcp";
+            /** @description Name of the registered MCP server. */
+            server: string;
+            /** @description Name of the tool on the MCP server. Null: all tools of the server. */
+            tool?: string | null;
+        };
         /** @description Data of a `message.completed` event. */
         MessageCompletedData: {
             /** @description Number of the current turn, counted from 1 in each run. */
@@ -5265,6 +6046,7 @@ export interface components {
              * @constant
              */
             type: "function";
+            /** @description The function: its name, its description, and its parameters. */
             function: components["schemas"]["FunctionDefinition"];
         };
         /** @description The tool that the model must call, as in OpenAI's Chat Completions API. */
@@ -6213,11 +6995,12 @@ export interface components {
              */
             instructions?: string;
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
-             *     gives the model a tool that searches them. Default: an empty list.
+             * @description Tools that the model may call: names of registered tools, and definitions of tools that only
+             *     this configuration has. If there are more than 64 tools, Runward gives the model a tool that
+             *     searches them. Default: an empty list.
              * @default []
              */
-            tools?: string[];
+            tools?: components["schemas"]["ToolEntry"][];
             /**
              * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
              *     `transfer_to_NAME`. Default: an empty list.
@@ -8066,8 +8849,11 @@ export interface components {
             input: components["schemas"]["Item"][];
             /** @description Instructions that the model reads before the input. */
             instructions: string;
-            /** @description Names of the tools that the run may call. */
-            tools: string[];
+            /**
+             * @description Tools that the run may call: names of registered tools, and tools that only this run or its
+             *     agent has.
+             */
+            tools: (string | components["schemas"]["AgentTool"])[];
             /** @description Limits of the run, including default values. */
             limits: components["schemas"]["Limits"];
         };
@@ -8989,11 +9775,12 @@ export interface components {
              */
             kind?: components["schemas"]["AgentKind"];
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
-             *     gives the model a tool that searches them. Default: an empty list.
+             * @description Tools that the model may call: names of registered tools, and definitions of tools that only
+             *     this configuration has. If there are more than 64 tools, Runward gives the model a tool that
+             *     searches them. Default: an empty list.
              * @default []
              */
-            tools?: string[];
+            tools?: components["schemas"]["ToolEntry"][];
             /**
              * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
              *     `transfer_to_NAME`. Default: an empty list.
@@ -10161,6 +10948,8 @@ export interface components {
         ToolChoiceMode: "auto" | "none" | "required";
         /** @description A tool in Runward's format, or in the format of one of OpenAI's APIs. */
         ToolDefinition: components["schemas"]["RegisterTool"] | components["schemas"]["FunctionTool"] | components["schemas"]["NestedFunctionTool"];
+        /** @description A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or the definition of a tool. */
+        ToolEntry: string | components["schemas"]["McpTools"] | components["schemas"]["InlineTool"] | components["schemas"]["InlineFunctionTool"] | components["schemas"]["InlineNestedFunctionTool"];
         /**
          * @description The result of a tool with `"response": "envelope"`. All fields are optional. Unknown fields
          *     are not allowed.
@@ -10436,10 +11225,11 @@ export interface components {
             /** @description Instructions that the model reads before the input. */
             instructions?: string;
             /**
-             * @description Names of registered tools that the model may call. If there are more than 64 tools, Runward
-             *     gives the model a tool that searches them.
+             * @description Tools that the model may call: names of registered tools, and definitions of tools that only
+             *     this configuration has. If there are more than 64 tools, Runward gives the model a tool that
+             *     searches them.
              */
-            tools?: string[];
+            tools?: components["schemas"]["ToolEntry"][];
             /**
              * @description Names of agents that may take over the run. For each of them, Runward gives the model a tool
              *     `transfer_to_NAME`.
@@ -11207,6 +11997,7 @@ export type Actor = components['schemas']['Actor'];
 export type Agent = components['schemas']['Agent'];
 export type AgentKind = components['schemas']['AgentKind'];
 export type AgentList = components['schemas']['AgentList'];
+export type AgentTool = components['schemas']['AgentTool'];
 export type AllowedTools = components['schemas']['AllowedTools'];
 export type Approval = components['schemas']['Approval'];
 export type ApprovalAction = components['schemas']['ApprovalAction'];
@@ -11323,6 +12114,9 @@ export type HostedToolInput = components['schemas']['HostedToolInput'];
 export type HostedToolKind = components['schemas']['HostedToolKind'];
 export type ImageDetail = components['schemas']['ImageDetail'];
 export type IncompleteDetails = components['schemas']['IncompleteDetails'];
+export type InlineFunctionTool = components['schemas']['InlineFunctionTool'];
+export type InlineNestedFunctionTool = components['schemas']['InlineNestedFunctionTool'];
+export type InlineTool = components['schemas']['InlineTool'];
 export type Input = components['schemas']['Input'];
 export type InputAssistantMessage = components['schemas']['InputAssistantMessage'];
 export type InputAssistantPart = components['schemas']['InputAssistantPart'];
@@ -11366,6 +12160,7 @@ export type McpOAuth = components['schemas']['McpOAuth'];
 export type McpServer = components['schemas']['McpServer'];
 export type McpServerList = components['schemas']['McpServerList'];
 export type McpToolSource = components['schemas']['McpToolSource'];
+export type McpTools = components['schemas']['McpTools'];
 export type MessageCompletedData = components['schemas']['MessageCompletedData'];
 export type MessageCompletedEvent = components['schemas']['MessageCompletedEvent'];
 export type MessageDeltaEvent = components['schemas']['MessageDeltaEvent'];
@@ -11580,6 +12375,7 @@ export type ToolCallTimedOutEvent = components['schemas']['ToolCallTimedOutEvent
 export type ToolChoiceInput = components['schemas']['ToolChoiceInput'];
 export type ToolChoiceMode = components['schemas']['ToolChoiceMode'];
 export type ToolDefinition = components['schemas']['ToolDefinition'];
+export type ToolEntry = components['schemas']['ToolEntry'];
 export type ToolEnvelope = components['schemas']['ToolEnvelope'];
 export type ToolFilter = components['schemas']['ToolFilter'];
 export type ToolFilterInput = components['schemas']['ToolFilterInput'];

@@ -10,7 +10,9 @@ from pydantic import Field, TypeAdapter
 from runward.api.completions.request_models import CompletionFormat, CompletionTool
 from runward.api.completions.response_models import FinishReason
 from runward.api.openapi.tidy import Json
+from runward.api.registry.agent_fields import ToolChoiceInput
 from runward.api.registry.function_tools import ToolDefinition
+from runward.api.registry.inline_models import ToolEntry
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
 from runward.api.responses.models import (
     Includable,
@@ -46,7 +48,7 @@ from runward.domain.registry.tools import (
     ToolType,
     UnknownOutcomeMode,
 )
-from runward.domain.run.config import AgentKind, ToolChoiceInput
+from runward.domain.run.config import AgentKind
 from runward.domain.run.decisions import Decision
 from runward.domain.run.items import MessageRole
 from runward.domain.run.resolve import Callback, Resolution
@@ -217,6 +219,11 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         ToolChoiceInput,
         "Whether the model must call a tool, or the tool that it must call. The formats of "
         "OpenAI's APIs are accepted.",
+    ),
+    "ToolEntry": (
+        ToolEntry,
+        "A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or "
+        "the definition of a tool.",
     ),
     "ToolDefinition": (
         ToolDefinition,

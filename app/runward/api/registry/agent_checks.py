@@ -1,12 +1,12 @@
 """Check that an agent's configuration can be used by a run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.config import AgentConfig, NamedToolChoice
+from runward.domain.run.config import AgentConfig, NamedToolChoice, get_inline_tools
 from runward.domain.schema.validator import check_schema
 from runward.llm.base import Abilities
 from runward.llm.capabilities import unsupported_settings
@@ -16,21 +16,27 @@ from runward.services import Registry
 
 
 async def check_hosted_tools(
-    registry: Registry, project_id: ProjectId, config: AgentConfig
+    registry: Registry,
+    project_id: ProjectId,
+    config: AgentConfig,
+    paths: Mapping[str, str] | None = None,
 ) -> None:
-    """Check that at least one of an agent's models supports each of its hosted tools. Raises
-    InvalidRequestError. If the run later uses a model without support for a tool, an event reports
-    the omitted tool."""
+    """Check that at least one of an agent's models supports each of its hosted tools. `paths`: the
+    place of each tool in the request. None: its place in `config`. If the run later uses a model
+    without support for a tool, an event reports the omitted tool. Raises InvalidRequestError."""
     names = [name for name in config.tools if name not in BUILTINS]
     known = await registry.find_tool_kinds(project_id, names)
     kinds = {name: kind for name in names if (kind := known.get(name)) is not None}
+    inline_tools = get_inline_tools(config)
+    kinds |= {one.name: one.hosted.kind for one in inline_tools if one.hosted is not None}
     if not kinds:
         return
     models = await registry.get_models(project_id)
     hosted = [models.resolve(model)[0].abilities.hosted for model in config.models]
+    paths = list_tool_paths(config) if paths is None else paths
     errors = [
         FieldError(
-            f"tools.{config.tools.index(name)}",
+            paths[name],
             "is run by the model's provider, and no provider of these models runs "
             f"{kind}; see GET /v1/capabilities",
         )
@@ -39,6 +45,16 @@ async def check_hosted_tools(
     ]
     if errors:
         raise e.InvalidRequestError(errors=errors)
+
+
+def list_tool_paths(config: AgentConfig) -> dict[str, str]:
+    """Return the path of each tool of a registered agent."""
+    return {name: f"tools.{number}" for number, name in enumerate(list_names(config))}
+
+
+def list_names(config: AgentConfig) -> tuple[str, ...]:
+    """Return the names of the registered and the inline tools."""
+    return (*config.tools, *(one.name for one in get_inline_tools(config)))
 
 
 def check_agent(models: Models, config: AgentConfig) -> None:
@@ -60,7 +76,7 @@ def check_agent(models: Models, config: AgentConfig) -> None:
         if problems:
             raise e.InvalidRequestError(errors=problems)
     choice = config.tool_choice
-    if isinstance(choice, NamedToolChoice) and choice.name not in config.tools:
+    if isinstance(choice, NamedToolChoice) and choice.name not in list_names(config):
         raise e.InvalidRequestError(
             errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
         )
@@ -114,8 +130,12 @@ def _check_kind(config: AgentConfig) -> None:
             errors.append(FieldError("agents", f"is required for an agent of kind {config.kind}"))
         errors += [
             FieldError(name, f"must be omitted for an agent of kind {config.kind}")
-            for name in ("model", "tools", "handoffs")
-            if getattr(config, name)
+            for name, given in (
+                ("model", config.model),
+                ("tools", list_names(config)),
+                ("handoffs", config.handoffs),
+            )
+            if given
         ]
     if errors:
         raise e.InvalidRequestError(errors=errors)

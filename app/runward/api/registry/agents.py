@@ -20,10 +20,13 @@ from runward.api.http.paging import AFTER, BEFORE, NamePagination, Page, PageLim
 from runward.api.http.params import AgentPath
 from runward.api.http.routes import make_router
 from runward.api.registry.agent_checks import check_agent, check_hosted_tools, check_prices
+from runward.api.registry.agent_fields import AgentFields
 from runward.api.registry.guards import ensure_guards
+from runward.api.registry.inline_models import AgentTool, list_tools
+from runward.api.registry.inline_tools import ToolSelection, select_tools
 from runward.domain import errors as e
 from runward.domain.registry.tools import ToolName
-from runward.domain.run.config import AgentConfig, AgentFields, ToolChoice
+from runward.domain.run.config import AgentConfig, ToolChoice
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
 from runward.store.registry.agents import RegisteredAgent
@@ -67,6 +70,11 @@ class Agent(RegisterAgent):
     )
 
     object: Literal["agent"] = "agent"
+    tools: list[ToolName | AgentTool] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=list[ToolName | AgentTool]
+    )
+    """Tools that the model may call: names of registered tools, and tools that only this agent
+    has."""
     tool_choice: ToolChoice = "auto"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
     object `{"name": …}` names the tool that the model must call."""
@@ -80,9 +88,10 @@ class Agent(RegisterAgent):
     @classmethod
     def from_row(cls, agent: RegisteredAgent) -> Self:
         """Return the agent of a row. It is not validated again."""
+        fields = {name: value for name, value in agent.config if name in cls.model_fields}
         return cls.model_construct(
             None,
-            **dict(agent.config),
+            **fields | {"tools": list_tools(agent.config)},
             name=agent.name,
             description=agent.description,
             metadata=agent.metadata,
@@ -106,9 +115,11 @@ class UpdateAgent(_AgentPatchFields):
         missing."""
         return getattr(self, name) if name in self.model_fields_set else default
 
-    def apply_to(self, config: AgentConfig) -> AgentConfig:
-        given = self.model_fields_set & AgentConfig.model_fields.keys()
-        return config.model_copy(update={name: getattr(self, name) for name in given})
+    def apply_to(self, config: AgentConfig, tools: ToolSelection | None) -> AgentConfig:
+        """Return the updated configuration. `tools`: the new tools. None: they do not change."""
+        given = self.model_fields_set & AgentConfig.model_fields.keys() - {"tools"}
+        changed = config.model_copy(update={name: getattr(self, name) for name in given})
+        return changed if tools is None else tools.apply_to(changed)
 
 
 routes = make_router("Agents")
@@ -125,9 +136,10 @@ async def register_agent(
     agent: RegisterAgent,
 ) -> Response:
     """Register an agent. Runward looks up the agent's tools each time a run starts."""
-    config = agent.to_config()
+    tools = await select_tools(storage, registry, principal.project_id, agent.tools)
+    config = tools.apply_to(agent.to_config())
     check_agent(await registry.get_models(principal.project_id), config)
-    await check_hosted_tools(registry, principal.project_id, config)
+    await check_hosted_tools(registry, principal.project_id, config, tools.paths)
     await check_prices(registry, config)
     await ensure_guards(registry, config.guardrails, config.hooks)
 
@@ -225,20 +237,24 @@ async def update_agent(
     """Update an agent. The update creates a new version. Runs that have already started continue to
     use their version."""
     await ensure_guards(registry, patch.get_given("guardrails", ()), patch.get_given("hooks", ()))
-    models = await registry.get_models(principal.project_id)
+    models, tools = await registry.get_models(principal.project_id), None
+    if "tools" in patch.model_fields_set:
+        entries = patch.get_given("tools", ())
+        tools = await select_tools(storage, registry, principal.project_id, entries)
     if not patch.model_fields_set.isdisjoint({"model", "tools", "limits"}):
         async with storage.connect() as tx:
             before = await agents.get_agent(tx, principal.project_id, name)
         if before is not None:  # If not, the check below rejects it.
-            config = patch.apply_to(before.config)
+            config = patch.apply_to(before.config, tools)
             check_agent(models, config)
-            await check_hosted_tools(registry, principal.project_id, config)
+            paths = None if tools is None else tools.paths
+            await check_hosted_tools(registry, principal.project_id, config, paths)
             await check_prices(registry, config)
     async with storage.begin() as tx:
         former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:
             raise e.AgentNotFoundError
-        config = patch.apply_to(former.config)
+        config = patch.apply_to(former.config, tools)
         check_agent(models, config)
         changed = await agents.put_agent(
             tx,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from runward.api.http.models import RequestModel, create_request_model, with_example
 from runward.api.registry.tool_models import RegisterTool
@@ -23,6 +23,7 @@ _WEATHER: Final[JsonObject] = {
     },
 }
 _URL: Final = "https://tools.example.com/weather"
+_DESCRIBED: Final = ConfigDict(use_attribute_docstrings=True)
 _Options = create_request_model(
     "_Options",
     {
@@ -62,7 +63,7 @@ class FunctionTool(FunctionDefinition, _Options):
     """A tool in the format of OpenAI's Responses API. With a `url`, it is a tool of type `webhook`.
     Without a `url`, it is a tool of type `client`. All other options of these types are allowed."""
 
-    model_config = with_example(type="function", **_WEATHER, url=_URL)
+    model_config = _DESCRIBED | with_example(type="function", **_WEATHER, url=_URL)
 
     type: Literal["function"]
 
@@ -80,7 +81,7 @@ class NestedFunctionTool(_Options):
     `webhook`. Without a `url`, it is a tool of type `client`. All other options of these types are
     allowed."""
 
-    model_config = with_example(type="function", function=_WEATHER, url=_URL)
+    model_config = _DESCRIBED | with_example(type="function", function=_WEATHER, url=_URL)
 
     type: Literal["function"]
     function: FunctionDefinition

@@ -300,7 +300,7 @@ _NOT_NULL_FIELDS: Final = frozenset(
 )
 
 
-def _make_optional(name: str, field: FieldInfo) -> Any:
+def make_optional_field(name: str, field: FieldInfo) -> Any:
     annotation, changed = _convert_field(name, field)
     if name in OVERRIDABLE_FIELDS:
         annotation |= None
@@ -309,7 +309,11 @@ def _make_optional(name: str, field: FieldInfo) -> Any:
 
 _ToolPatchFields = create_request_model(
     "_Optional",
-    {n: _make_optional(n, f) for n, f in ToolSpec.model_fields.items() if n not in _FIXED_FIELDS},
+    {
+        n: make_optional_field(n, f)
+        for n, f in ToolSpec.model_fields.items()
+        if n not in _FIXED_FIELDS
+    },
 )
 
 

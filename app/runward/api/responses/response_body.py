@@ -110,7 +110,7 @@ def _conversation(view: RunView, asked: dict[str, Any]) -> JsonObject | None:
 def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:
     """Return the client's functions and the registered tools of the request, without the tools of
     an agent."""
-    for spec in config.get("functions", ()):
+    for spec in config.get("inline_tools", ()):
         yield {
             "type": "function",
             "name": spec["name"],

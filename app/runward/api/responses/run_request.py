@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runward.api.http.idempotency import IdempotentRequest
+from runward.api.registry.agent_checks import list_names
 from runward.api.responses.conversation import parameter_error
 from runward.api.responses.models import (
     CreateResponse,
@@ -22,8 +23,14 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
-from runward.domain.registry.tools import RESERVED_NAMES, ToolSpec
-from runward.domain.run.config import MAX_TOOLS, Limits, NamedToolChoice, RunConfig
+from runward.domain.registry.tools import RESERVED_NAMES, InlineToolSpec
+from runward.domain.run.config import (
+    MAX_TOOLS,
+    Limits,
+    NamedToolChoice,
+    RunConfig,
+    get_inline_tools,
+)
 from runward.domain.run.family import Member
 from runward.domain.run.items import Item
 from runward.domain.run.team import format_transfer_name
@@ -175,10 +182,10 @@ def _settings(body: CreateResponse) -> JsonObject:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
+def parse_functions(body: CreateResponse) -> tuple[InlineToolSpec, ...]:
     """Return the client's functions as tools. Raises InvalidRequestError."""
     errors: list[FieldError] = []
-    specs: dict[str, ToolSpec] = {}
+    specs: dict[str, InlineToolSpec] = {}
     for n, one in enumerate(body.tools or ()):
         if not isinstance(one, ResponseFunctionTool):
             continue
@@ -188,7 +195,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
         if one.name in RESERVED_NAMES or one.name in specs:
             why = "must be unique" if one.name in specs else "is reserved for a built-in tool"
             errors.append(FieldError(f"tools.{n}.name", why))
-        specs[one.name] = ToolSpec.model_construct(
+        specs[one.name] = InlineToolSpec.model_construct(
             None,
             name=one.name,
             description=one.description,
@@ -204,7 +211,7 @@ def parse_functions(body: CreateResponse) -> tuple[ToolSpec, ...]:
 def add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
     """Return the configuration of the run, with the settings of this request."""
     config, functions = resolved.config, parse_functions(body)
-    own_tools = {*config.tools, *map(format_transfer_name, config.handoffs)}
+    own_tools = {*list_names(config), *map(format_transfer_name, config.handoffs)}
     taken = {*own_tools, *(one.name for one in functions)}
     if len(taken) < len(own_tools) + len(functions):
         raise parameter_error(
@@ -218,7 +225,8 @@ def add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedA
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:
         fields["limits"] = config.limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
-    fields |= {"functions": functions, "request": select_kept_fields(body)}
+    inline_tools = (*get_inline_tools(config), *functions)
+    fields |= {"inline_tools": inline_tools, "request": select_kept_fields(body)}
     own = RunConfig.model_construct(None, **fields)
     team = dict(resolved.team)
     if resolved.version is not None and body.model in team:
@@ -250,7 +258,10 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
     if body.instructions is not None and body.instructions != config.instructions:
         raise _changed_error("instructions")
     registered = config.tools if ":" in body.model else ()  # The agent has its own.
-    same = (parse_functions(body), list_registered_tools(body)) == (config.functions, registered)
+    functions = parse_functions(body)
+    own = 0 if ":" in body.model else len(config.inline_tools) - len(functions)
+    added = config.inline_tools[max(0, own) :]
+    same = (functions, list_registered_tools(body)) == (added, registered)
     if body.tools is not None and not same:
         raise _changed_error("tools")
 

@@ -16,6 +16,7 @@ from runward.api.http.models import (
     ResponseModel,
     with_example,
 )
+from runward.api.registry.inline_models import AgentTool, list_tools
 from runward.api.runs.call_models import (
     CallbackWait,
     RequiredAction,
@@ -28,6 +29,7 @@ from runward.domain.json import JsonObject
 from runward.domain.run.config import Limits
 from runward.domain.run.status import RunStatus
 from runward.store.access.keys import ActingKey
+from runward.store.codec import config_from_json
 from runward.store.runs.views import RunView, WaitingCall
 
 
@@ -89,8 +91,9 @@ class RunConfig(ResponseModel):
     a continued run, only the items that the client added."""
     instructions: str
     """Instructions that the model reads before the input."""
-    tools: list[str]
-    """Names of the tools that the run may call."""
+    tools: list[str | AgentTool]
+    """Tools that the run may call: names of registered tools, and tools that only this run or its
+    agent has."""
     limits: Limits
     """Limits of the run, including default values."""
 
@@ -101,7 +104,7 @@ class RunConfig(ResponseModel):
             None,
             input=given,
             instructions=config.get("instructions", ""),
-            tools=[*config.get("tools", ()), *(one["name"] for one in config.get("functions", ()))],
+            tools=list_tools(config_from_json(config)),
             limits=Limits.model_construct(None, **config.get("limits", {})),
         )
 

@@ -5,10 +5,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from runward.api.http.models import Metadata, RequestModel, with_example
+from runward.api.registry.agent_fields import AgentFields
 from runward.api.runs.input_models import Input, build_items
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
-from runward.domain.run.config import AgentFields, ModelNames
+from runward.domain.run.config import ModelNames
 from runward.domain.run.items import Item
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
 

@@ -4,8 +4,14 @@ the configuration of the run."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runward.api.registry.agent_checks import check_agent, check_hosted_tools, check_prices
+from runward.api.registry.agent_checks import (
+    check_agent,
+    check_hosted_tools,
+    check_prices,
+    list_tool_paths,
+)
 from runward.api.registry.guards import ensure_guards
+from runward.api.registry.inline_tools import select_tools
 from runward.api.runs.request_models import StartRun
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
@@ -32,7 +38,9 @@ async def resolve_agent(
     storage: Storage, registry: Registry, project_id: ProjectId, body: StartRun
 ) -> ResolvedAgent:
     """Return the agent with its team. Raises AppErrors for unknown names."""
-    config, version = body.to_config(), None
+    tools = await select_tools(storage, registry, project_id, body.tools)
+    config, version = tools.apply_to(body.to_config()), None
+    paths = tools.paths
     models = await registry.get_models(project_id)
     await ensure_guards(registry, body.guardrails, body.hooks)
     async with storage.connect() as tx:
@@ -45,6 +53,7 @@ async def resolve_agent(
                 )
             limits = merge_limits(agent.config.limits, body.limits)
             config = agent.config.model_copy(update={"limits": limits})
+            paths = list_tool_paths(config)
             version = agent.version
         check_agent(models, config)
         try:
@@ -64,7 +73,7 @@ async def resolve_agent(
     if body.agent is not None and team:
         assert version is not None
         team[body.agent] = Member(config, version)
-    await _check_tools(registry, project_id, config, team)
+    await _check_tools(registry, project_id, config, paths, team)
     await check_prices(registry, config, (member.config for member in team.values()))
     return ResolvedAgent(config, version, team)
 
@@ -78,7 +87,11 @@ def _format_path(config: AgentConfig, name: str) -> str:
 
 
 async def _check_tools(
-    registry: Registry, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
+    registry: Registry,
+    project_id: ProjectId,
+    config: AgentConfig,
+    paths: Mapping[str, str],
+    team: Mapping[str, Member],
 ) -> None:
     names = [name for name in list_tool_names(config, team) if name not in BUILTINS]
     missing = await registry.list_unregistered(project_id, names)
@@ -87,15 +100,12 @@ async def _check_tools(
             f"These tools are not registered: {', '.join(missing)}. Register a tool "
             "with POST /v1/tools.",
             errors=[
-                FieldError(
-                    f"tools.{config.tools.index(name)}" if name in config.tools else "handoffs",
-                    "is not registered",
-                )
-                for name in missing
+                FieldError(paths.get(name, "handoffs"), "is not registered") for name in missing
             ],
         )
-    for member in (config, *(one.config for one in team.values())):
-        await check_hosted_tools(registry, project_id, member)
+    await check_hosted_tools(registry, project_id, config, paths)
+    for member in team.values():
+        await check_hosted_tools(registry, project_id, member.config)
 
 
 def merge_limits(base: Limits, limits: Limits) -> Limits:

@@ -14,6 +14,7 @@ from runward.api.http.idempotency import IdempotentRequest
 from runward.api.http.params import IdempotencyKey, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
+from runward.api.registry.inline_tools import ensure_may_define
 from runward.api.runs.acceptance import AcceptResult, accept_in_session, accept_once, build_view
 from runward.api.runs.answers import make_headers, read_run, render_accepted, wait_and_respond
 from runward.api.runs.models import Run
@@ -105,6 +106,7 @@ async def accept(
     AppErrors."""
 
     async def start() -> AcceptResult:
+        ensure_may_define(principal, body.tools)
         resolved = await resolve_agent(storage, registry, principal.project_id, body)
         new = request_key.with_key(build_new_run(principal, body, resolved, body.to_items()))
         if body.session_id is None:

@@ -260,3 +260,11 @@ class ToolSpec(Frozen):
     implements: ExecutorKind | None = None
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+
+
+class InlineToolSpec(ToolSpec):
+    """A tool that a run or an agent defines itself. Its version is always 0."""
+
+    signing_secret: SecretReference | None = None
+    """Secret of the project that signs the requests of the tool and of its guardrails, in the
+    format of Standard Webhooks (`whsec_…`). Null: the project's signing secret signs them."""

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.registry.tools import InlineToolSpec
+from runward.domain.run.config import get_inline_tools
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
+from runward.domain.run.tools import UNREGISTERED
 
 _WITHOUT_ANSWER: Final = frozenset({CallOutcome.CANCELLED, CallOutcome.TIMED_OUT})
 
@@ -17,6 +20,8 @@ class AbandonedCall:
     run_id: RunId
     agent: str | None
     call: Call
+    inline_tool: InlineToolSpec | None = None
+    """The definition of the call's tool. None if the tool is not an inline tool."""
 
     @property
     def reason(self) -> str:
@@ -36,8 +41,15 @@ class Closed:
 def find_abandoned(state: RunState, changes: Changes) -> tuple[AbandonedCall, ...]:
     """Return the abandoned calls among the calls that this step settles. Each call is returned only
     once, because it is settled only once."""
+    inline_tools = {spec.name: spec for spec in get_inline_tools(state.config)}
     return tuple(
-        AbandonedCall(state.project_id, state.id, state.agent, call)
+        AbandonedCall(
+            state.project_id,
+            state.id,
+            state.agent,
+            call,
+            inline_tools.get(call.tool) if call.version == UNREGISTERED else None,
+        )
         for call in changes.updated.values()
         if call.result is not None
         and call.result.outcome in _WITHOUT_ANSWER

@@ -166,7 +166,7 @@ def _decide_call(
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
         case EditDecision():
             arguments = tool.arguments.without_nulls(decision.arguments)
-            new_digest = compute_call_digest(call.tool, call.version, tool.spec.url, arguments)
+            new_digest = _compute_digest(call, tool, arguments)
             call = replace(
                 call,
                 phase=CallPhase.READY,
@@ -200,6 +200,10 @@ def _decide_call(
             assert_never(decision)
     assert call.approval_id is not None
     return state, DecisionRecord(call.approval_id, status, body, state.calls[call.id])
+
+
+def _compute_digest(call: Call, tool: CompiledTool, arguments: JsonObject) -> str:
+    return compute_call_digest(call.tool, call.version, tool.spec.url, arguments, tool.definition)
 
 
 def expire(state: RunState, changes: Changes, call: Call) -> RunState:

@@ -1,13 +1,14 @@
 """The configuration of a run: its model, instructions, tools and limits. It does not change after
 the start."""
 
-from typing import Annotated, Final, Literal, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag
+from pydantic import Field, JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails, Hooks
-from runward.domain.registry.tools import Frozen, Seconds, ToolName, ToolSpec
+from runward.domain.registry.tools import Frozen, InlineToolSpec, Seconds, ToolName
 
 MAX_TOKENS: Final = 2**53
 
@@ -17,29 +18,6 @@ class NamedToolChoice(Frozen):
 
     name: ToolName
     """Name of the tool that the model must call."""
-
-
-class FunctionName(Frozen):
-    """The name of a function, as in OpenAI's Chat Completions API."""
-
-    name: ToolName
-    """Name of the tool that the model must call."""
-
-
-class FunctionToolChoice(Frozen):
-    """The tool that the model must call, as in OpenAI's Responses API."""
-
-    type: Literal["function"]
-    name: ToolName
-    """Name of the tool that the model must call."""
-
-
-class NestedFunctionToolChoice(Frozen):
-    """The tool that the model must call, as in OpenAI's Chat Completions API."""
-
-    type: Literal["function"]
-    function: FunctionName
-    """The tool that the model must call."""
 
 
 class StopAtTools(Frozen):
@@ -181,63 +159,13 @@ class AgentConfig(Frozen):
         return (self.model,) if isinstance(self.model, str) else self.model
 
 
-def _get_tool_choice_tag(value: object) -> str:
-    if not isinstance(value, dict):
-        return "named" if isinstance(value, NamedToolChoice) else "mode"
-    return "nested" if "function" in value else "flat" if "type" in value else "named"
-
-
-def _normalize_tool_choice(
-    choice: ToolChoice | FunctionToolChoice | NestedFunctionToolChoice,
-) -> ToolChoice:
-    match choice:
-        case str() | NamedToolChoice():
-            return choice
-        case FunctionToolChoice(name=name):
-            return NamedToolChoice(name=name)
-        case NestedFunctionToolChoice(function=function):
-            return NamedToolChoice(name=function.name)
-        case _:
-            assert_never(choice)
-
-
-ToolChoiceInput: TypeAlias = Annotated[
-    Annotated[ToolChoiceMode, Tag("mode")]
-    | Annotated[NamedToolChoice, Tag("named")]
-    | Annotated[FunctionToolChoice, Tag("flat")]
-    | Annotated[NestedFunctionToolChoice, Tag("nested")],
-    Discriminator(_get_tool_choice_tag),
-]
-
-
-class AgentFields(AgentConfig):
-    """The configuration of an agent in a request that registers an agent or starts a run."""
-
-    kind: AgentKind = "llm"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Kind of the agent. `llm` calls a model. The workflows `sequential`, `parallel`, and `loop`
-    run the agents in `agents` and have no model."""
-    tool_choice: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
-        ToolChoiceInput, AfterValidator(_normalize_tool_choice)
-    ] = "auto"
-    """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. An
-    object names the tool that the model must call: `{"name": …}`, or one of the two formats of
-    OpenAI's APIs. Responses contain `{"name": …}`."""
-
-    def to_config(self) -> AgentConfig:
-        """Return the configuration with the fields that the request set."""
-        given = self.model_fields_set & AgentConfig.model_fields.keys()
-        return AgentConfig.model_construct(None, **{name: getattr(self, name) for name in given})
-
-
 class RunConfig(AgentConfig):
-    """The configuration of one run: the agent's fields, and fields that only runs have."""
+    """The configuration of a run, and of an agent with inline tools."""
 
-    functions: tuple[ToolSpec, ...] = ()
-    """Tools of type `client` that the request defined. The client that started the run executes
-    them."""
+    inline_tools: tuple[InlineToolSpec, ...] = ()
+    """Tools that the run or the agent defines itself."""
     request: dict[str, JsonValue] | None = None
-    """For a run that POST /v1/responses started: the fields of the request that its responses
-    repeat."""
+    """Request that started the run. Set only if it was POST /v1/responses, which shows it again."""
 
 
 def truncates_input(config: AgentConfig) -> bool:
@@ -246,5 +174,15 @@ def truncates_input(config: AgentConfig) -> bool:
     return isinstance(config, RunConfig) and (config.request or {}).get("truncation") == "auto"
 
 
-def get_functions(config: AgentConfig) -> tuple[ToolSpec, ...]:
-    return config.functions if isinstance(config, RunConfig) else ()
+def get_inline_tools(config: AgentConfig) -> tuple[InlineToolSpec, ...]:
+    return config.inline_tools if isinstance(config, RunConfig) else ()
+
+
+def replace_tools(
+    config: AgentConfig, names: Sequence[str], inline_tools: Sequence[InlineToolSpec]
+) -> AgentConfig:
+    """Return the configuration with these registered and inline tools."""
+    tools = {"tools": tuple(names), "inline_tools": tuple(inline_tools)}
+    if not inline_tools and not isinstance(config, RunConfig):
+        return config.model_copy(update={"tools": tools["tools"]})
+    return RunConfig.model_construct(None, **dict(config) | tools)

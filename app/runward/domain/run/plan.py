@@ -192,7 +192,9 @@ def _enter_call(
         tool=parsed.name,
         version=version,
         arguments=parsed.arguments,
-        digest=compute_call_digest(parsed.name, version, url, parsed.arguments),
+        digest=compute_call_digest(
+            parsed.name, version, url, parsed.arguments, tool.definition if tool else None
+        ),
         phase=CallPhase.READY,
         raw=parsed.raw,
     )

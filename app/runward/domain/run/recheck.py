@@ -57,7 +57,9 @@ def recheck(
         return settle(state, changes, call, result)
     if call.approved_digest is None and not _rule_became_stricter(call, tool, former_tool):
         return state
-    digest = compute_call_digest(call.tool, tool.version, tool.spec.url, call.arguments)
+    digest = compute_call_digest(
+        call.tool, tool.version, tool.spec.url, call.arguments, tool.definition
+    )
     if digest == call.approved_digest:
         return state
     if call.approval_id is not None:

@@ -31,7 +31,7 @@ from runward.domain.events.run_data import (
 )
 from runward.domain.ids import CallId
 from runward.domain.run.changed_calls import describe_requested_call
-from runward.domain.run.config import AgentConfig, get_functions
+from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.items import HostedCall
 from runward.domain.run.response import ModelResponse, ReplacedCalls, Usage
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
@@ -53,7 +53,7 @@ def add_run_created(
     """Add the first event of a run."""
     models = list(config.models)
     model = models[0] if len(models) == 1 else models or None
-    tools = [*config.tools, *(one.name for one in get_functions(config))]
+    tools = [*config.tools, *(one.name for one in get_inline_tools(config))]
     changes.add(RunCreatedEvent({"agent": agent, "model": model, "tools": tools, **origin}))
 
 

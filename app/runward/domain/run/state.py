@@ -139,11 +139,17 @@ class Call:
 
 
 def compute_call_digest(
-    tool: str, version: int | None, url: str | None, arguments: JsonObject
+    tool: str,
+    version: int | None,
+    url: str | None,
+    arguments: JsonObject,
+    definition: str | None = None,
 ) -> str:
     """Return the digest to which an approval is bound. It covers the tool, its version, its target
-    and the exact arguments."""
-    return compute_digest({"tool": tool, "version": version, "url": url, "arguments": arguments})
+    and the exact arguments. `definition`: the digest of an inline tool, which the digest covers
+    too."""
+    covered: JsonObject = {"tool": tool, "version": version, "url": url, "arguments": arguments}
+    return compute_digest(covered if definition is None else covered | {"definition": definition})
 
 
 class SegmentKind(StrEnum):

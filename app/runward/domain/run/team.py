@@ -15,9 +15,14 @@ from runward.domain.events.kinds import (
 )
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
-from runward.domain.registry.tools import TRANSFER_PREFIX, ChildToolOutput, ToolSpec, closed_object
+from runward.domain.registry.tools import (
+    TRANSFER_PREFIX,
+    ChildToolOutput,
+    ToolSpec,
+    closed_object,
+)
 from runward.domain.run import texts
-from runward.domain.run.config import AgentConfig, get_functions
+from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.items import Message
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
@@ -26,11 +31,13 @@ from runward.domain.run.sessions import MAX_STATE_BYTES, merge_delta
 from runward.domain.run.settle import Disposition, classify_outcome, conclude
 from runward.domain.run.state import Call, CallOutcome, CallPhase, Changes, Result, RunState
 from runward.domain.run.status import RunStatus
-from runward.domain.run.tools import CompiledTool, compile_tool
+from runward.domain.run.tools import (
+    UNREGISTERED,
+    CompiledTool,
+    compile_inline_tool,
+    compile_tool,
+)
 
-UNREGISTERED: Final = 0
-"""The version of tools that are not registered: tools that Runward creates, and tools that the
-request of a run defines."""
 MAX_DEPTH: Final = 6
 """Maximum depth of nested child runs."""
 MAX_NAME: Final = 64
@@ -74,12 +81,12 @@ def build_unregistered_tools(
     """Return all tools of the run that are not registered."""
     if config.kind != "llm":
         return build_step_tools(config)
-    return {**build_handoff_tools(config, team), **build_function_tools(config)}
+    return build_handoff_tools(config, team)
 
 
-def build_function_tools(config: AgentConfig) -> dict[str, CompiledTool]:
+def build_inline_tools(config: AgentConfig) -> dict[str, CompiledTool]:
     """Return one tool for each function that the request of the run defines."""
-    return {spec.name: compile_tool(spec, UNREGISTERED) for spec in get_functions(config)}
+    return {spec.name: compile_inline_tool(spec) for spec in get_inline_tools(config)}
 
 
 @lru_cache(maxsize=1024)
@@ -115,7 +122,9 @@ def find_next_agent(state: RunState) -> str | None:
     """Return the agent to which the last turn's calls handed over the run. Returns None if there
     was no handoff or if it has already taken effect. A handoff by the model takes precedence over
     one by a tool."""
-    for call in sorted(state.turn_calls, key=lambda call: call.version != UNREGISTERED):
+    for call in sorted(
+        state.turn_calls, key=lambda call: not call.tool.startswith(TRANSFER_PREFIX)
+    ):
         target = call.result.transfer_to if call.result else None
         if target is not None:
             return target if target in state.team and target != state.agent else None
@@ -167,7 +176,7 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
         told = f"{detail}: {reason}" if isinstance(reason, str) else f"{detail}."
         return Failed(FailureKind.ERROR, told, message=told)
     # In a workflow, an escalation ends the workflow.
-    escalate = child.escalated and tool.version == UNREGISTERED
+    escalate = child.escalated and tool.version == UNREGISTERED and tool.definition is None
     match tool.spec.output:
         case "final":
             output = child.output if child.parsed is None else child.parsed

@@ -1,14 +1,17 @@
 """Tool versions with compiled schemas."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from runward.domain.json import JsonObject, canonical
-from runward.domain.registry.tools import CallableRule, CelRule, ToolSpec
+from runward.domain.json import JsonObject, canonical, compute_digest
+from runward.domain.registry.tools import CallableRule, CelRule, InlineToolSpec, ToolSpec
 from runward.domain.schema.validator import RefusedSchema, Validator, stored_validator
 
+UNREGISTERED: Final = 0
+"""Version of tools that are not registered: built-in tools, handoffs, workflow steps, and the
+inline tools of runs and agents."""
 RequestKey: TypeAlias = tuple[str, str]
 """A call's tool name and the canonical form of its arguments."""
 _NO_TOOLS: Final[Mapping[str, bool]] = MappingProxyType({})
@@ -23,6 +26,8 @@ class CompiledTool:
     version: int
     arguments: Validator
     output: Validator | None
+    definition: str | None = None
+    """Digest of the definition of an inline tool. None for other tools, which have versions."""
 
     @property
     def name(self) -> str:
@@ -39,6 +44,18 @@ def compile_tool(spec: ToolSpec, version: int) -> CompiledTool:
         if isinstance(output, RefusedSchema):  # Its result could not be validated.
             arguments = output
     return CompiledTool(spec, version, arguments, output)
+
+
+def compile_inline_tool(spec: InlineToolSpec, definition: str | None = None) -> CompiledTool:
+    """Compile a tool that a run or an agent defines. `definition`: the digest of its stored form.
+    None: `spec` is the stored form."""
+    digest = compute_definition_digest(spec) if definition is None else definition
+    return replace(compile_tool(spec, UNREGISTERED), definition=digest)
+
+
+def compute_definition_digest(spec: InlineToolSpec) -> str:
+    """Return the digest of an inline tool. `spec`: its stored form, with sealed headers."""
+    return compute_digest(spec.model_dump(mode="json", exclude_defaults=True))
 
 
 def is_enabled(tool: CompiledTool, answers: Mapping[str, bool] = _NO_TOOLS) -> bool:

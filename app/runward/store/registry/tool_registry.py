@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy import func, insert, select, text, update
@@ -20,6 +20,7 @@ from runward.store.postgres.tables import tool_versions, tools
 
 ROTATION_OVERLAP: Final = timedelta(hours=24)
 """How long the previous signing secret also signs after a rotation."""
+Spec = TypeVar("Spec", bound=ToolSpec)
 SECRET_COLUMN: Final = "tools.secret"  # noqa: S105  # a column, no secret
 
 
@@ -131,6 +132,17 @@ async def find_tools(tx: Tx, project_id: ProjectId, names: Sequence[str]) -> lis
     """Return those of the tools that exist."""
     query = _TOOL.where(tools.c.project_id == project_id, tools.c.name.in_(names))
     return [_tool_from_row(row) for row in await tx.execute(query)]
+
+
+async def list_mcp_tools(
+    tx: Tx, project_id: ProjectId, server: str, tool: str | None
+) -> list[ToolSpec]:
+    """Return the registered tools of an MCP server, ordered by name. None: all its tools."""
+    source = tool_versions.c.spec["mcp"]
+    query = _TOOL.where(tools.c.project_id == project_id, source["server"].as_string() == server)
+    if tool is not None:
+        query = query.where(source["tool"].as_string() == tool)
+    return [_tool_from_row(row).spec for row in await tx.execute(query.order_by(tools.c.name))]
 
 
 async def update_tool(
@@ -304,7 +316,7 @@ class SecretKeyNeededError(OperatorError):
         )
 
 
-def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
+def seal_headers(vault: Vault, project_id: UUID, spec: Spec) -> Spec:
     """Return `spec` in its stored form. References and encrypted values do not change."""
 
     def seal(name: str, value: HeaderValue) -> HeaderValue:
@@ -318,7 +330,7 @@ def seal_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
     return _replace_headers(spec, {name: seal(name, value) for name, value in spec.headers.items()})
 
 
-def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
+def open_headers(vault: Vault, project_id: UUID, spec: Spec) -> Spec:
     """Return `spec` with decrypted values, for a call. Raises SecretUnreadableError."""
 
     def read(name: str, value: HeaderValue) -> HeaderValue:
@@ -331,5 +343,5 @@ def open_headers(vault: Vault, project_id: UUID, spec: ToolSpec) -> ToolSpec:
     return _replace_headers(spec, {name: read(name, value) for name, value in spec.headers.items()})
 
 
-def _replace_headers(spec: ToolSpec, headers: Mapping[str, HeaderValue]) -> ToolSpec:
+def _replace_headers(spec: Spec, headers: Mapping[str, HeaderValue]) -> Spec:
     return spec.model_copy(update={"headers": headers}) if headers else spec

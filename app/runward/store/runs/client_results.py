@@ -13,7 +13,7 @@ from runward.domain.run.resolve import (
     keep_answer,
 )
 from runward.domain.run.state import CLIENT_PHASES, Call, CallPhase, Changes
-from runward.domain.run.team import UNREGISTERED
+from runward.domain.run.tools import UNREGISTERED
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.runs.locked_run import load_tool, lock_run, resume_run

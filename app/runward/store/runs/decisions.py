@@ -43,8 +43,8 @@ async def decide(
         raise e.DigestMismatchError
     if decision.decision not in asked.allowed_decisions:
         raise e.DecisionNotAllowedError
-    check_remember(decision, state)
     call = state.calls[CallId(asked.call_id)]
+    check_remember(decision, state, call)
     tool = await load_tool(tx, vault, state, call)
     if isinstance(decision, EditDecision):
         _check_edit(state, tool, decision)

@@ -11,8 +11,8 @@ from runward.domain.run.abandoned import Closed, find_abandoned
 from runward.domain.run.open_calls import close_open_calls
 from runward.domain.run.state import Call, Changes, RunState
 from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
-from runward.domain.run.team import UNREGISTERED, build_function_tools
-from runward.domain.run.tools import CompiledTool, compile_tool
+from runward.domain.run.team import build_inline_tools
+from runward.domain.run.tools import UNREGISTERED, CompiledTool, compile_tool
 from runward.store import codec
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
@@ -85,7 +85,18 @@ async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> Compil
     unregistered tools whose calls wait for results from outside are functions of the request."""
     assert call.version is not None
     if call.version == UNREGISTERED:
-        return build_function_tools(state.config)[call.tool]
+        return _find_inline_tool(state, call)
     wanted = [(call.tool, call.version)]
     [found] = await tool_registry.read_versions(tx, vault, state.project_id, wanted)
     return compile_tool(found.spec, found.version)
+
+
+def _find_inline_tool(state: RunState, call: Call) -> CompiledTool:
+    """Return the inline tool of a call. The agent of a settled call can differ from the run's
+    current agent. Raises KeyError."""
+    members = (member.config for member in state.team.values())
+    found = (build_inline_tools(config).get(call.tool) for config in (state.config, *members))
+    for tool in found:
+        if tool is not None:
+            return tool
+    raise KeyError(call.tool)

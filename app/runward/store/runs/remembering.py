@@ -6,23 +6,25 @@ from runward.domain.ids import ApprovalId
 from runward.domain.run.decisions import ApproveDecision, Decision, RejectDecision
 from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.state import Call, RunState
+from runward.domain.run.tools import UNREGISTERED
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals
 
 
-def check_remember(decision: Decision, state: RunState) -> None:
+def check_remember(decision: Decision, state: RunState, call: Call) -> None:
     """Raise InvalidRequestError if a decision is to be remembered for the session, but the run has
-    no place in a session. Child runs have no place."""
+    no place in a session, or the call's tool is an inline tool. Child runs have no place. Another
+    run can define a different tool with the same name."""
     remember = decision.remember if isinstance(decision, ApproveDecision | RejectDecision) else None
-    session_wanted = remember is not None and remember.scope == "session"
-    if session_wanted and (state.place is None or state.place.number is None):
-        raise e.InvalidRequestError(
-            errors=[
-                FieldError(
-                    "remember.scope", "must be run, because this run does not belong to a session"
-                )
-            ]
-        )
+    if remember is None or remember.scope != "session":
+        return
+    if state.place is None or state.place.number is None:
+        problem = "must be run, because this run does not belong to a session"
+    elif call.version == UNREGISTERED:
+        problem = "must be run, because the tool is not registered"
+    else:
+        return
+    raise e.InvalidRequestError(errors=[FieldError("remember.scope", problem)])
 
 
 async def list_uncovered(tx: Tx, state: RunState, decision: Decision) -> frozenset[ApprovalId]:
