@@ -6,12 +6,12 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from runward.api.http.models import RequestModel, with_example
+from runward.api.registry.agent_fields import NestedFunctionToolChoice
 from runward.api.responses.inputs import OpenAIRequestModel
 from runward.api.responses.models import ResponseFormatText, ResponseMcpTool
 from runward.api.runs.input_models import InputMessages
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
-from runward.domain.run.config import NestedFunctionToolChoice
 
 
 class CompletionFunction(OpenAIRequestModel):
