@@ -45,6 +45,8 @@ SAMPLE_TEXTS = (
     texts.repair([]).strip(),
     texts.handoff("NAME", "DESCRIPTION"),
     texts.handed_over("NAME"),
+    texts.call_this_tool("NAME"),
+    texts.malformed_call("PROBLEM"),
     texts.too_much_state(70_000, 65_536),
 )
 

@@ -22,9 +22,16 @@ from runward.llm.openai.responses import responses_api
 from runward.llm.providers import models
 
 ADAPTER_SETTINGS: Final = frozenset(
-    {"stream", "extra_body", "timeout_seconds", "first_token_timeout_seconds"}
+    {
+        "stream",
+        "extra_body",
+        "timeout_seconds",
+        "first_token_timeout_seconds",
+        "tools_in_prompt",
+    }
 )
-"""Settings that the adapter handles itself, or passes on unchanged."""
+"""Settings that every provider supports, because Runward handles them itself or passes them on
+unchanged."""
 REASONING_SETTING: Final = "reasoning"
 """The setting that contains an `effort` and a `summary`. Some protocols support only the effort."""
 

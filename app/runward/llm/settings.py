@@ -120,6 +120,7 @@ _SETTINGS: Final[Mapping[str, tuple[Check, str]]] = {
     "timeout_seconds": (_number(0.1, 3600), "a number from 0.1 to 3600"),
     "first_token_timeout_seconds": (_number(0.1, 3600), "a number from 0.1 to 3600"),
     "stream": (lambda value: isinstance(value, bool), "true or false"),
+    "tools_in_prompt": (lambda value: isinstance(value, bool), "true or false"),
     "extra_body": (
         _is_extra_body,
         f"an object without the fields that Runward sets: {', '.join(sorted(OWN_FIELDS))}",

@@ -12,6 +12,7 @@ from runward.domain.json import JsonObject, clean_text
 from runward.domain.run.bounds import MAX_CALL_ID, bounded_name
 from runward.domain.run.response import Loss
 from runward.domain.run.state import RunState
+from runward.llm import prompt_tools
 from runward.llm.base import (
     ArgumentsDelta,
     ModelDelta,
@@ -89,6 +90,10 @@ class RequestObserver:
         )
         self.tell(RetryNote(model, error.code, error.message, after))
         self._draft.restart()
+
+    def repaired(self, model: str, problem: str) -> None:
+        """Report a request that asks the model to correct its calls."""
+        self.tell(RetryNote(model, prompt_tools.SETTING, problem, after=0.0))
 
     def show(self, delta: ModelDelta) -> None:
         match delta:

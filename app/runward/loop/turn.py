@@ -30,7 +30,7 @@ from runward.domain.run.response import Loss, ModelResponse
 from runward.domain.run.state import RunState
 from runward.domain.run.status import RunStatus
 from runward.domain.run.tools import CompiledTool
-from runward.llm import failures
+from runward.llm import failures, prompt_tools
 from runward.llm.base import (
     Model,
     ModelDelta,
@@ -228,7 +228,9 @@ async def _ask_one(
         if error is None:
             deltas = ready.deltas(observer.show)
             try:
-                response = await _attempt(access, key, model, ready.request, deltas)
+                response = await _attempt(
+                    access, key, model, ready.request, deltas, partial(observer.repaired, name)
+                )
             except ModelError as failure:
                 error = ready.redact_error(failure)
             else:
@@ -270,10 +272,17 @@ def _fit_context_window(
 
 
 async def _attempt(
-    access: ModelAccess, key: BreakerKey, model: Model, request: ModelRequest, on_delta: OnDelta
+    access: ModelAccess,
+    key: BreakerKey,
+    model: Model,
+    request: ModelRequest,
+    on_delta: OnDelta,
+    on_repair: Callable[[str], None],
 ) -> ModelResponse:
-    """Send one request. The first delta must arrive in time. Raises ModelError."""
+    """Send one request. The first delta must arrive in time. `on_repair`: see `prompt_tools`.
+    Raises ModelError."""
     settings = dict(request.settings)
+    in_prompt = settings.pop(prompt_tools.SETTING, None) is True
     first = settings.pop("first_token_timeout_seconds", None) or FIRST_TOKEN_TIMEOUT
     whole = settings.pop("timeout_seconds", None) or request.timeout_seconds
     assert isinstance(first, int | float)
@@ -288,7 +297,11 @@ async def _attempt(
                     timer.reschedule(None)
                 on_delta(delta)
 
-            response = bounded_response(await model.respond(asked, show))
+            if in_prompt:
+                responding = prompt_tools.respond(model, asked, show, on_repair)
+            else:
+                responding = model.respond(asked, show)
+            response = bounded_response(await responding)
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
         known = isinstance(error, UnstorableError)
         refused = failures.unstorable(

@@ -2401,8 +2401,8 @@ class ModelRetriedData(TypedDict):
 
 
 class ModelRetriedEvent(TypedDict):
-    """A model request failed, or the model returned an invalid output. Runward sends another
-    request to the same model or to the next one."""
+    """A model request failed, or the model returned an invalid output or a malformed call.
+    Runward sends another request to the same model or to the next one."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['model.retried']
@@ -2429,8 +2429,8 @@ class ModelSettingDroppedData(TypedDict):
 
 
 class ModelSettingDroppedEvent(TypedDict):
-    """Runward omitted a part of the request, because the model does not support it or because it
-    exceeds the model's context window."""
+    """Runward omitted a part of the request, because the model does not support it, because
+    `tools_in_prompt` is set, or because it exceeds the model's context window."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['model.setting_dropped']

@@ -5830,7 +5830,7 @@ export interface components {
             /** @description Delay before the next request, in seconds. Set only if a request failed. */
             after_seconds?: number;
         };
-        /** @description A model request failed, or the model returned an invalid output. Runward sends another request to the same model or to the next one. */
+        /** @description A model request failed, or the model returned an invalid output or a malformed call. Runward sends another request to the same model or to the next one. */
         ModelRetriedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -5863,7 +5863,7 @@ export interface components {
             /** @description Why Runward omitted this part of the request, for people. */
             reason: string;
         };
-        /** @description Runward omitted a part of the request, because the model does not support it or because it exceeds the model's context window. */
+        /** @description Runward omitted a part of the request, because the model does not support it, because `tools_in_prompt` is set, or because it exceeds the model's context window. */
         ModelSettingDroppedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;

@@ -145,13 +145,13 @@ class UsageUpdatedEvent(NewEvent[UsageUpdatedData], type="usage.updated"):
 
 
 class ModelRetriedEvent(NewEvent[ModelRetriedData], type="model.retried"):
-    """A model request failed, or the model returned an invalid output. Runward sends another
-    request to the same model or to the next one."""
+    """A model request failed, or the model returned an invalid output or a malformed call. Runward
+    sends another request to the same model or to the next one."""
 
 
 class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.setting_dropped"):
-    """Runward omitted a part of the request, because the model does not support it or because it
-    exceeds the model's context window."""
+    """Runward omitted a part of the request, because the model does not support it, because
+    `tools_in_prompt` is set, or because it exceeds the model's context window."""
 
 
 class ModelCallsChangedEvent(NewEvent[ModelCallsChangedData], type="model.calls_changed"):

@@ -136,6 +136,27 @@ def answer_by_schema(schema: JsonObject) -> str:
     return f"Your final answer must be only JSON that matches this JSON Schema:\n{compact(schema)}"
 
 
+TOOLS_IN_PROMPT: Final = (
+    'You can call tools. To call a tool, write <tool_call>{"name": "NAME", "arguments": '
+    "{…}}</tool_call> on a separate line. The arguments are a JSON object that matches the tool's "
+    "parameters. You can write several calls. End your response after the calls. The next message "
+    "contains the results. The tools are:"
+)
+CALL_A_TOOL: Final = "You must call a tool in this response."
+CALL_ONE_TOOL: Final = "You must not call more than one tool in a response."
+
+
+def call_this_tool(name: str) -> str:
+    return f"You must call the tool '{name}' in this response."
+
+
+def malformed_call(problem: str) -> str:
+    return (
+        f"A tool call in your response cannot be read, and no tool was run: {problem}. Write the "
+        "complete response again."
+    )
+
+
 SUMMARISE: Final = (
     "You cannot make more tool calls. Summarize what you have done and found so "
     "far, and what remains to be done."
