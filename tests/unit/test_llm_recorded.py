@@ -61,6 +61,7 @@ async def models() -> AsyncIterator[dict[str, AnyModel]]:
             await model.aclose()
 
 
+@pytest.mark.filterwarnings("ignore:.* is not a valid FinishReason")  # of google-genai
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: f"{one.protocol}-{one.id}")
 async def test_a_recorded_response_is_read_as_stated(
     models: dict[str, AnyModel], recording: Recording

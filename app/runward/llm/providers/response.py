@@ -38,6 +38,7 @@ from runward.llm.failures import (
     TOO_MANY_ITEMS,
     invalid_response,
     too_large,
+    unstorable,
 )
 from runward.llm.providers.access import ProviderName
 from runward.llm.providers.parts import hosted_calls, native, reasoning
@@ -247,9 +248,7 @@ class _Reader:
                 media = MediaPart(kind, data=data, media_type=content.media_type)
                 self.output.append(Message("assistant", (media,), native=kept))
             case _:
-                raise invalid_response(
-                    f"the response contains a part of the unsupported kind '{part.part_kind}'"
-                )
+                raise unstorable(f"it contains a part of the unsupported kind '{part.part_kind}'")
 
 
 def _is_hosted(part: ModelResponsePart) -> bool:
