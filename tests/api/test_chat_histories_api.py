@@ -161,7 +161,7 @@ REFUSED: list[tuple[list[Json], str, str]] = [
     ),
     (
         [QUESTION, assistant(asked("a"), asked("a")), result("a")],
-        *("input.1.tool_calls.1.id", "must be unique"),
+        *("input.1.tool_calls.1.id", "must have a result"),
     ),
     (
         [QUESTION, assistant(asked("a", arguments="[1]")), result("a")],

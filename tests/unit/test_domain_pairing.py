@@ -46,6 +46,14 @@ def test_an_id_that_occurs_again_in_a_later_response_gets_a_new_id() -> None:
     )
 
 
+def test_calls_of_one_response_with_the_same_id_get_their_results_in_order() -> None:
+    given: list[Item] = [call("1"), call("1"), result("1", "first"), result("1", "second")]
+    assert pair_results(given) == (
+        *(call("1"), call("1_2")),
+        *(result("1", "first"), result("1_2", "second")),
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "index"),
     [
@@ -53,7 +61,7 @@ def test_an_id_that_occurs_again_in_a_later_response_gets_a_new_id() -> None:
         ([call("1"), call("2"), result("1")], 1),
         ([QUESTION, result("1"), call("1")], 1),
         ([call("1"), result("1"), result("1")], 2),
-        ([call("1"), call("1"), result("1"), result("1")], 1),
+        ([call("1"), call("1"), result("1")], 1),
     ],
     ids=["no result", "one of two", "result first", "two results", "one id twice"],
 )

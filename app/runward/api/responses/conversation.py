@@ -1,7 +1,6 @@
 """Convert the items that a client sends to the conversation that the model reads."""
 
 import re
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias, assert_never
 
@@ -20,6 +19,7 @@ from runward.domain.run.items import (
     ToolResult,
     join_text,
 )
+from runward.domain.run.pairing import UnpairedItemError, pair_results
 from runward.domain.schema.validator import parse_arguments
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
@@ -43,7 +43,15 @@ def parse_conversation(
     calls. Raises InvalidRequestError for calls without results and results without calls."""
     if isinstance(given, str):
         return (*before, Message("user", given))
-    return (*before, *_pair_results(parse_items(given, "input", unseal)))
+    read = parse_items(given, "input", unseal)
+    try:
+        return (*before, *pair_results(read))
+    except UnpairedItemError as error:
+        item = read[error.index]
+        if isinstance(item, ToolResult):
+            raise missing_call_error(item.call_id) from None
+        assert isinstance(item, ToolCall)
+        raise missing_output_error(item.call_id) from None
 
 
 def parse_items(given: Sequence[ResponseInputItem], at: str, unseal: Unseal) -> list[Item]:
@@ -160,28 +168,6 @@ def _parse_media(kind: str, url: str, at: str, filename: str | None = None) -> M
     )
 
 
-def _pair_results(items: Sequence[Item]) -> Iterator[Item]:
-    """Pair calls with results. Consecutive calls belong to one response, and their results follow
-    in the same order."""
-    results: dict[CallId, deque[ToolResult]] = defaultdict(deque)
-    for item in items:
-        if isinstance(item, ToolResult):
-            results[item.call_id].append(item)
-    for answer in _split_turns(items):
-        yield from answer
-        for call in answer:
-            if isinstance(call, ToolCall):
-                yield _take_result(results, call.call_id)
-    for call_id in (call_id for call_id, left in results.items() if left):
-        raise missing_call_error(call_id)
-
-
-def _take_result(results: dict[CallId, deque[ToolResult]], call_id: CallId) -> ToolResult:
-    if not results[call_id]:
-        raise missing_output_error(call_id)
-    return results[call_id].popleft()
-
-
 def missing_output_error(call_id: str) -> InvalidRequestError:
     return parameter_error("input", f"No tool output found for function call {call_id}.")
 
@@ -189,19 +175,3 @@ def missing_output_error(call_id: str) -> InvalidRequestError:
 def missing_call_error(call_id: str) -> InvalidRequestError:
     why = f"No tool call found for function call output with call_id {call_id}."
     return parameter_error("input", why)
-
-
-def _split_turns(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Split the items without results into turns. A turn begins with a message, or after
-    results."""
-    answer: list[Item] = []
-    answered = False
-    for item in items:
-        if isinstance(item, ToolResult):
-            answered = True
-            continue
-        if answered or isinstance(item, Message):
-            yield answer
-            answer, answered = [], False
-        answer.append(item)
-    yield answer

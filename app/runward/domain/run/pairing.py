@@ -1,8 +1,8 @@
 """Pairs the tool calls of a conversation that a client sends with their results."""
 
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 
 from runward.domain.ids import CallId
 from runward.domain.run.items import Item, Message, ToolCall, ToolResult
@@ -19,35 +19,37 @@ class UnpairedItemError(ValueError):
 
 def pair_results(items: Sequence[Item]) -> tuple[Item, ...]:
     """Return the conversation with the results of each response directly after the response, in the
-    order of its calls. If an ID occurs again after its call has a result, the later call and its
-    result get a new ID. Raises UnpairedItemError."""
+    order of its calls. If two calls have the same ID, they get the results in order, and the later
+    call and its result get a new ID. Raises UnpairedItemError."""
     calls: dict[int, ToolCall] = {}
     results: dict[int, ToolResult] = {}
-    waiting: dict[CallId, int] = {}
+    waiting: dict[CallId, deque[int]] = defaultdict(deque)
     used = {item.call_id for item in items if isinstance(item, ToolCall)}
-    seen: set[CallId] = set()
+    counts: Counter[CallId] = Counter()
     for n, item in enumerate(items):
         if isinstance(item, ToolCall):
-            if item.call_id in waiting:
-                raise UnpairedItemError(n, "must be unique among the tool calls without a result")
-            waiting[item.call_id] = n
-            call_id = _make_unique(item.call_id, used) if item.call_id in seen else item.call_id
-            seen.add(item.call_id)
-            calls[n] = replace(item, call_id=call_id)
+            waiting[item.call_id].append(n)
+            calls[n] = replace(item, call_id=_make_unique(item.call_id, used, counts))
         elif isinstance(item, ToolResult):
-            if item.call_id not in waiting:
+            if not waiting[item.call_id]:
                 raise UnpairedItemError(
                     n, "must be the ID of an earlier tool call that has no result yet"
                 )
-            call = waiting.pop(item.call_id)
+            call = waiting[item.call_id].popleft()
             results[call] = replace(item, call_id=calls[call].call_id)
-    for call in waiting.values():
-        raise UnpairedItemError(call, "must have a result after the tool call")
+    if open_calls := calls.keys() - results.keys():
+        raise UnpairedItemError(min(open_calls), "must have a result after the tool call")
     return tuple(_order(items, calls, results))
 
 
-def _make_unique(call_id: CallId, used: set[CallId]) -> CallId:
-    unique = next(one for n in count(2) if (one := CallId(f"{call_id}_{n}")) not in used)
+def _make_unique(call_id: CallId, used: set[CallId], counts: Counter[CallId]) -> CallId:
+    """Return the ID for its first call, and an unused ID for later calls. `counts`: the last number
+    that was tried for each ID."""
+    counts[call_id] += 1
+    if counts[call_id] == 1:
+        return call_id
+    while (unique := CallId(f"{call_id}_{counts[call_id]}")) in used:
+        counts[call_id] += 1
     used.add(unique)
     return unique
 
