@@ -60,7 +60,7 @@ def test_an_inline_run_becomes_the_configuration_it_names() -> None:
 
 
 def test_input_is_text_or_messages() -> None:
-    assert start(input="").to_messages() == (Message("user", ""),)
+    assert start(input="").to_items() == (Message("user", ""),)
     parts = [
         {"type": "text", "text": "what is this?"},
         {"type": "image", "data": "AAAA", "media_type": "image/png"},
@@ -68,7 +68,7 @@ def test_input_is_text_or_messages() -> None:
     ]
     messages = start(
         input=[{"role": "system", "content": "be kind"}, {"role": "user", "content": parts}]
-    ).to_messages()
+    ).to_items()
     assert messages == (
         Message("system", "be kind"),
         Message(

@@ -23,7 +23,7 @@ FROM t"""
 
 async def listed(store: Store, cursor: str | None = None) -> JsonObject:
     storage: Any = SimpleNamespace(connect=store.autocommit.connect)
-    return await listing.list_page(storage, PROJECT, cursor, 300)
+    return await listing.list_page(storage, PROJECT, cursor, 300, elicits=False)
 
 
 def names(page: Any) -> list[str]:

@@ -2358,7 +2358,7 @@ class ModelCapabilities(TypedDict):
     """Whether messages can contain images."""
     files: bool
     """Whether messages can contain files."""
-    tool_media: Literal['in_result', 'after_results']
+    tool_media: ToolMedia
     """Where the model receives images and files of a tool. `in_result`: in the result of the
     tool call. `after_results`: in a user message after the results."""
     hosted: list[str]
@@ -6589,6 +6589,10 @@ ToolDefinition: TypeAlias = 'RegisterTool | FunctionTool | NestedFunctionTool'
 ToolEntry: TypeAlias = 'str | McpTools | InlineTool | InlineFunctionTool | InlineNestedFunctionTool'
 """A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or the
 definition of a tool."""
+
+ToolMedia: TypeAlias = "Literal['in_result', 'after_results']"
+"""Where a model receives images and files of a tool. `in_result`: in the result of the tool
+call. `after_results`: in a user message after the results. Later versions may add values."""
 
 ToolRequest: TypeAlias = 'ToolCallRequest | ToolCallCancellation'
 """A request to a webhook tool. Later versions may add types. Clients must ignore unknown

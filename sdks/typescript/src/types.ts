@@ -5761,9 +5761,8 @@ export interface components {
             /**
              * @description Where the model receives images and files of a tool. `in_result`: in the result of the tool
              *     call. `after_results`: in a user message after the results.
-             * @enum {string}
              */
-            tool_media: "in_result" | "after_results";
+            tool_media: components["schemas"]["ToolMedia"];
             /** @description Kinds of hosted tools that the provider can run. */
             hosted: string[];
             /**
@@ -11090,6 +11089,11 @@ export interface components {
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
+        /**
+         * @description Where a model receives images and files of a tool. `in_result`: in the result of the tool call. `after_results`: in a user message after the results. Later versions may add values.
+         * @enum {string}
+         */
+        ToolMedia: "in_result" | "after_results";
         /** @description A request to a webhook tool. Later versions may add types. Clients must ignore unknown types. */
         ToolRequest: components["schemas"]["ToolCallRequest"] | components["schemas"]["ToolCallCancellation"];
         /**
@@ -12380,6 +12384,7 @@ export type ToolEnvelope = components['schemas']['ToolEnvelope'];
 export type ToolFilter = components['schemas']['ToolFilter'];
 export type ToolFilterInput = components['schemas']['ToolFilterInput'];
 export type ToolList = components['schemas']['ToolList'];
+export type ToolMedia = components['schemas']['ToolMedia'];
 export type ToolRequest = components['schemas']['ToolRequest'];
 export type ToolResponseMode = components['schemas']['ToolResponseMode'];
 export type ToolResultAction = components['schemas']['ToolResultAction'];
@@ -13471,6 +13476,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "msg_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
+                     *       "type": "message",
+                     *       "role": "user",
+                     *       "status": "completed",
+                     *       "content": [
+                     *         {
+                     *           "type": "input_text",
+                     *           "text": "Where is my order A-1017?"
+                     *         }
+                     *       ]
+                     *     }
+                     */
                     "application/json": {
                         [key: string]: unknown;
                     };

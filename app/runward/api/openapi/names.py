@@ -247,6 +247,11 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
         Literal["run_llm_again", "stop_on_first_tool"],
         "Whether the model reads the results of tool calls or the first result ends the run.",
     ),
+    "ToolMedia": (
+        Literal["in_result", "after_results"],
+        "Where a model receives images and files of a tool. `in_result`: in the result of the tool "
+        "call. `after_results`: in a user message after the results.",
+    ),
     "ToolTestOutcome": (
         Literal["completed", "accepted", "failed"],
         "Outcome of a test call. `accepted`: the tool returned 202 and would submit the result "

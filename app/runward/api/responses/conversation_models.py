@@ -11,7 +11,7 @@ from runward.domain.json import JsonObject, as_text
 from runward.store.runs.sessions import StoredSession
 
 CONVERSATION_ID: Final = "conv_019a5f1e7a4d7e209c3b5d7f9a1c3e5d"
-_ITEM: Final[JsonObject] = {
+ITEM_EXAMPLE: Final[JsonObject] = {
     "id": "msg_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
     "type": "message",
     "role": "user",
@@ -100,7 +100,7 @@ class ConversationItemList(ConversationPage):
     """Items of a conversation."""
 
     model_config = with_example(
-        data=[_ITEM], first_id=_ITEM["id"], last_id=_ITEM["id"], has_more=False
+        data=[ITEM_EXAMPLE], first_id=ITEM_EXAMPLE["id"], last_id=ITEM_EXAMPLE["id"], has_more=False
     )
 
     data: list[JsonObject] = Field(default_factory=list[JsonObject])

@@ -15,6 +15,7 @@ from runward.api.http.routes import make_router
 from runward.api.responses.compaction import make_unseal
 from runward.api.responses.conversation import parse_items
 from runward.api.responses.conversation_models import (
+    ITEM_EXAMPLE,
     Conversation,
     ConversationItemList,
     CreateConversation,
@@ -160,7 +161,11 @@ async def create_conversation_items(
     return await respond_once(storage, request_key, add)
 
 
-@routes.get("/conversations/{conversation_id}/items/{item_id}", summary="Get a conversation's item")
+@routes.get(
+    "/conversations/{conversation_id}/items/{item_id}",
+    summary="Get a conversation's item",
+    responses={200: {"content": {"application/json": {"example": ITEM_EXAMPLE}}}},
+)
 async def get_conversation_item(
     principal: RunsReader,
     storage: StorageDep,
