@@ -22,7 +22,7 @@ case $policy in
   *'"object":"policy"'*) ;;
   *) printf 'Setting the policy failed: %s\n' "$policy" >&2; exit 1 ;;
 esac
-answer=$(curl -sS -X POST "$api/v1/policy/rotate_secret" -H "Authorization: Bearer $RUNWARD_KEY")
+answer=$(curl -sS -X POST "$api/v1/signing_secret/rotate" -H "Authorization: Bearer $RUNWARD_KEY")
 secret=$(printf '%s' "$answer" | sed -nE 's/.*"secret": *"([^"]*)".*/\1/p')
 if [ -z "$secret" ]; then
   printf 'Making a secret failed: %s\n' "$answer" >&2

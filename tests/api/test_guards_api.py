@@ -156,7 +156,7 @@ def test_reading_a_policy_does_not_allow_changing_it(project: Project) -> None:
     reader = project.key("runs:read")
     assert reader.call("GET", "/v1/policy")["object"] == "policy"
     reader.refused(403, "insufficient_scope", "PUT", "/v1/policy", {})
-    reader.refused(403, "insufficient_scope", "POST", "/v1/policy/rotate_secret")
+    reader.refused(403, "insufficient_scope", "POST", "/v1/signing_secret/rotate")
 
 
 def test_the_secret_is_the_project_s_and_the_former_one_signs_for_a_while(
@@ -165,7 +165,7 @@ def test_the_secret_is_the_project_s_and_the_former_one_signs_for_a_while(
     secrets = [
         answer["secret"]
         for client in (project.client, project.client, other.client)
-        for answer in [client.call("POST", "/v1/policy/rotate_secret")]
+        for answer in [client.call("POST", "/v1/signing_secret/rotate")]
     ]
     assert len(set(secrets)) == 3
     project.tool("pay")
@@ -179,7 +179,7 @@ def test_the_secret_is_the_project_s_and_the_former_one_signs_for_a_while(
 def test_rotating_with_a_key_rotates_once(project: Project) -> None:
     headers = {"Idempotency-Key": "r-1"}
     first, again = (
-        project.client.request("POST", "/v1/policy/rotate_secret", headers=headers).json()
+        project.client.request("POST", "/v1/signing_secret/rotate", headers=headers).json()
         for _ in range(2)
     )
     assert first == again

@@ -20,7 +20,7 @@ ONCE = calls(call(1, "pay"))
 
 def pay(project: Project, *behaviours: Behaviour, **fields: Any) -> Json:
     """The definition of a webhook tool, whose server checks the project's signature."""
-    rotated = project.client.call("POST", "/v1/policy/rotate_secret")
+    rotated = project.client.call("POST", "/v1/signing_secret/rotate")
     project.tools.secrets(project.tool_key("pay"), rotated["secret"])
     url = project.tools.tool(project.tool_key("pay"), *behaviours)
     return {**PAY, "url": url, **fields}
@@ -107,7 +107,7 @@ def test_an_inline_tool_in_openais_format_is_run_by_the_client(project: Project)
 
 
 def test_a_secret_of_the_project_can_sign(project: Project) -> None:
-    secret = project.client.call("POST", "/v1/policy/rotate_secret")["secret"]
+    secret = project.client.call("POST", "/v1/signing_secret/rotate")["secret"]
     project.client.call("PUT", "/v1/secrets/SIGNING", {"value": secret})
     tool = pay(project, signing_secret={"secret": "SIGNING"})  # the project has a new one
     project.tools.secrets(project.tool_key("pay"), secret)

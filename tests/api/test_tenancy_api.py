@@ -75,7 +75,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "delete_agent": frozenset({TOOLS}),
     "get_policy": frozenset({READ, TOOLS}),
     "put_policy": frozenset({TOOLS}),
-    "rotate_policy_secret": frozenset({TOOLS}),
+    "rotate_signing_secret": frozenset({TOOLS}),
     "create_key": frozenset({ADMIN}),
     "list_keys": frozenset({ADMIN}),
     "get_key": frozenset({ADMIN}),

@@ -215,7 +215,7 @@ def use_tools(on: Field) -> None:
     on.client.call("PATCH", "/v1/tools/pay", {"headers": after})
     rotated = on.client.call("POST", "/v1/tools/pay/rotate_secret")
     on.plant("tool_signing_rotated", rotated["secret"])
-    policy = on.client.call("POST", "/v1/policy/rotate_secret")
+    policy = on.client.call("POST", "/v1/signing_secret/rotate")
     on.plant("policy_signing", policy["secret"])
     failed = {"error": on.plant("words_of_a_failed_tool")}
     behaviour = Behaviour(

@@ -28,6 +28,11 @@ MAX_LINE_CHARACTERS: Final = 80
 """Maximum number of characters of the old and the new value together."""
 
 
+def _get_tool_name(tool: Any) -> str:
+    """Return the name of a registered or an inline tool."""
+    return str(tool["name"] if isinstance(tool, dict) else tool)
+
+
 AGENTS = ResourceKind(
     path="agents",
     noun="agent",
@@ -35,7 +40,7 @@ AGENTS = ResourceKind(
         "agent": lambda one: one["name"],
         "version": lambda one: str(one["version"]),
         "model": lambda one: format_short(one.get("model") or one.get("kind")),
-        "tools": lambda one: ", ".join(one.get("tools", ())),
+        "tools": lambda one: ", ".join(map(_get_tool_name, one.get("tools", ()))),
         "changed": lambda one: format_age(one["updated_at"]),
     },
     empty_text="There are no agents. Create agents with `runward agents apply`.",

@@ -2830,13 +2830,6 @@ class Policy(TypedDict):
     """When the policy was last set. Null if it was never set."""
 
 
-class PolicySecret(TypedDict):
-    """The project's new signing secret for guardrails and hooks. The previous secret stays valid
-    for 24 hours."""
-    secret: str
-    """The new signing secret (`whsec_…`). Runward returns it only once."""
-
-
 class Problem(TypedDict):
     """An error in the format of RFC 9457. Programs should compare `code`, because texts may
     change. Some errors contain additional fields. For example, `approval` contains the
@@ -4814,6 +4807,13 @@ class SessionToolResultItem(TypedDict):
     """Whether the model reads the output as an error."""
     content: NotRequired[list[ItemPart]]
     """Parts of the result: text, images, and files. Set only if the tool returned parts."""
+
+
+class SigningSecret(TypedDict):
+    """The project's new signing secret for guardrails, hooks and inline tools. The previous
+    secret stays valid for 24 hours."""
+    secret: str
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
 class SkippedTool(TypedDict):

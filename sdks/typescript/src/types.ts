@@ -1246,7 +1246,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/policy/rotate_secret": {
+    "/v1/signing_secret/rotate": {
         parameters: {
             query?: never;
             header?: never;
@@ -1256,13 +1256,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Rotate the policy's signing secret
-         * @description Create a new signing secret for the guardrails and hooks of the project and its agents. For
-         *     24 hours, Runward signs requests with the new secret and with the previous one.
+         * Rotate the project's signing secret
+         * @description Create a new signing secret for the guardrails and hooks of the project and its agents, and
+         *     for inline tools. For 24 hours, Runward signs requests with the new secret and with the previous
+         *     one.
          *
          *     Requires the scope `tools:write`.
          */
-        post: operations["rotate_policy_secret"];
+        post: operations["rotate_signing_secret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -6588,17 +6589,6 @@ export interface components {
             updated_at: string | null;
         };
         /**
-         * @description The project's new signing secret for guardrails and hooks. The previous secret stays valid
-         *     for 24 hours.
-         * @example {
-         *       "secret": "whsec_…"
-         *     }
-         */
-        PolicySecret: {
-            /** @description The new signing secret (`whsec_…`). Runward returns it only once. */
-            secret: string;
-        };
-        /**
          * @description An error in the format of RFC 9457. Programs should compare `code`, because texts may change.
          *     Some errors contain additional fields. For example, `approval` contains the approval if another
          *     decision came first.
@@ -9704,6 +9694,17 @@ export interface components {
             /** @description Parts of the result: text, images, and files. Set only if the tool returned parts. */
             content?: components["schemas"]["ItemPart"][];
         };
+        /**
+         * @description The project's new signing secret for guardrails, hooks and inline tools. The previous secret
+         *     stays valid for 24 hours.
+         * @example {
+         *       "secret": "whsec_…"
+         *     }
+         */
+        SigningSecret: {
+            /** @description The new signing secret (`whsec_…`). Runward returns it only once. */
+            secret: string;
+        };
         /** @description A tool of an MCP server that cannot become a tool of the project. */
         SkippedTool: {
             /** @description Name of the tool on the MCP server. */
@@ -12199,7 +12200,6 @@ export type PluginGuardrailInput = components['schemas']['PluginGuardrailInput']
 export type PluginHook = components['schemas']['PluginHook'];
 export type PluginHookInput = components['schemas']['PluginHookInput'];
 export type Policy = components['schemas']['Policy'];
-export type PolicySecret = components['schemas']['PolicySecret'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemError = components['schemas']['ProblemError'];
 export type Project = components['schemas']['Project'];
@@ -12340,6 +12340,7 @@ export type SessionMessageItem = components['schemas']['SessionMessageItem'];
 export type SessionReasoningItem = components['schemas']['SessionReasoningItem'];
 export type SessionToolCallItem = components['schemas']['SessionToolCallItem'];
 export type SessionToolResultItem = components['schemas']['SessionToolResultItem'];
+export type SigningSecret = components['schemas']['SigningSecret'];
 export type SkippedTool = components['schemas']['SkippedTool'];
 export type SortOrder = components['schemas']['SortOrder'];
 export type StartMcpLogin = components['schemas']['StartMcpLogin'];
@@ -15481,7 +15482,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    rotate_policy_secret: {
+    rotate_signing_secret: {
         parameters: {
             query?: never;
             header?: {
@@ -15493,7 +15494,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The project's new signing secret for guardrails and hooks. */
+            /** @description The project's new signing secret for guardrails, hooks and inline tools. */
             200: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
@@ -15501,7 +15502,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PolicySecret"];
+                    "application/json": components["schemas"]["SigningSecret"];
                 };
             };
             401: components["responses"]["Unauthorized"];

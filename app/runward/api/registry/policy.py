@@ -56,9 +56,9 @@ class Policy(ResponseModel):
     """When the policy was last set. Null if it was never set."""
 
 
-class PolicySecret(ResponseModel):
-    """The project's new signing secret for guardrails and hooks. The previous secret stays valid
-    for 24 hours."""
+class SigningSecret(ResponseModel):
+    """The project's new signing secret for guardrails, hooks and inline tools. The previous secret
+    stays valid for 24 hours."""
 
     model_config = with_example(secret="whsec_…")  # noqa: S106  # an example
 
@@ -92,24 +92,25 @@ async def put_policy(
 
 
 @routes.post(
-    "/policy/rotate_secret",
-    response_model=PolicySecret,
-    summary="Rotate the policy's signing secret",
+    "/signing_secret/rotate",
+    response_model=SigningSecret,
+    summary="Rotate the project's signing secret",
 )
-async def rotate_policy_secret(
+async def rotate_signing_secret(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
 ) -> Response:
-    """Create a new signing secret for the guardrails and hooks of the project and its agents. For
-    24 hours, Runward signs requests with the new secret and with the previous one."""
+    """Create a new signing secret for the guardrails and hooks of the project and its agents, and
+    for inline tools. For 24 hours, Runward signs requests with the new secret and with the previous
+    one."""
 
     vault = storage.vault
 
-    async def rotate(tx: Tx) -> PolicySecret:
+    async def rotate(tx: Tx) -> SigningSecret:
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
-        return PolicySecret(secret=vault.derive_guard_secret(principal.project_id, generation))
+        return SigningSecret(secret=vault.derive_guard_secret(principal.project_id, generation))
 
     shown = await respond_once(storage, request_key, rotate)
     registry.forget_policy(principal.project_id)

@@ -37,11 +37,13 @@ export function agent(main, { id, who }) {
 function about(found) {
   const none = h("span", { class: "soft" }, "none");
   const links = (/** @type {string[]} */ names, /** @type {string} */ to) => names.flatMap((name, at) => [at ? ", " : "", h("a", { href: `#/${to}/${name}` }, text(name))]);
+  // A tool that only this agent has is an object, and has no page.
+  const tools = (/** @type {any[]} */ given) => given.flatMap((tool, at) => [at ? ", " : "", typeof tool === "string" ? links([tool], "tools") : text(tool.name)]);
   /** @type {[string, import("./dom.js").Child][]} */
   const facts = [
     ["Model", text(modelOf(found))],
     ["Instructions", found.instructions ? one(found.instructions, "instructions") : none],
-    ["Tools", found.tools.length ? links(found.tools, "tools") : none],
+    ["Tools", found.tools.length ? tools(found.tools) : none],
     ["Handoffs to", found.handoffs.length ? links(found.handoffs, "agents") : none],
     ["Limits", h("code", null, text(Object.entries(found.limits).filter(([, value]) => value !== null).map(([name, value]) => `${name} ${JSON.stringify(value)}`).join(", ")))],
   ];

@@ -80,7 +80,7 @@ export function start(main, { go, query, who }) {
     const one = known.get(agent.value);
     inline.hidden = agent.value !== "";
     about.hidden = !one;
-    if (one) fill(about, one.description ? [text(one.description), " "] : null, text([one.model ?? one.kind].flat().join(", ")), one.tools.length ? [" · tools: ", text(one.tools.join(", "))] : " · no tools");
+    if (one) fill(about, one.description ? [text(one.description), " "] : null, text([one.model ?? one.kind].flat().join(", ")), one.tools.length ? [" · tools: ", text(one.tools.map(nameOf).join(", "))] : " · no tools");
   }
   agent.addEventListener("change", choose);
   asJson.addEventListener("change", () => input.classList.toggle("code", asJson.checked));
@@ -121,7 +121,7 @@ export function start(main, { go, query, who }) {
     const named = run.agent && !gone;
     agent.value = named ? run.agent : "";
     if (run.model) model.value = [run.model].flat().join(", ");
-    const missing = tools.choose(named ? [] : former.tools);
+    const missing = tools.choose(named ? [] : former.tools.map(nameOf));
     instructions.value = named ? "" : former.instructions;
     inSession(run.session_id);
     turns.value = String(max_turns);
@@ -246,4 +246,9 @@ function tell(form, rest, complaints) {
   }
   fill(rest, left.length ? text(left.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("\n")) : null);
   /** @type {HTMLElement | null} */ (first)?.focus();
+}
+
+/** @param {any} tool The name of a registered tool, or the definition of another one. */
+function nameOf(tool) {
+  return typeof tool === "string" ? tool : tool.name;
 }
