@@ -794,7 +794,12 @@ def test_without_a_key_the_answer_is_401_and_names_the_scheme(project: Project) 
     url = f"{project.client.url}/mcp"
     answer = httpx2.post(url, json=request("tools/list"), headers=ACCEPT, trust_env=False)
     assert answer.status_code == 401
-    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    place = f"{project.client.url}/.well-known/oauth-protected-resource/mcp"
+    challenge = answer.headers["WWW-Authenticate"]
+    assert challenge == f'Bearer realm="runward", resource_metadata="{place}"'
+    about = httpx2.get(place, trust_env=False).json()
+    assert about["resource"] == url
+    assert "runs:write" in about["scopes_supported"]
     wrong = {**ACCEPT, "Authorization": "Bearer rw_wrong"}
     answer = httpx2.post(url, json=request("tools/list"), headers=wrong, trust_env=False)
     assert answer.status_code == 401

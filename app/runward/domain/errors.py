@@ -57,6 +57,8 @@ class UnauthenticatedError(AppError):
     def __init__(self, detail: str | None = None, *, token_given: bool = False) -> None:
         super().__init__(detail)
         self.token_given = token_given
+        self.resource_metadata: str | None = None
+        """URL of the metadata of the protected resource (RFC 9728)."""
 
 
 class ForbiddenError(AppError):

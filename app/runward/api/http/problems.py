@@ -220,6 +220,8 @@ def _make_headers(error: e.AppError, status: int) -> dict[str, str]:
     headers: dict[str, str] = {}
     if isinstance(error, e.UnauthenticatedError):
         reason = ', error="invalid_token"' if error.token_given else ""
+        if error.resource_metadata is not None:
+            reason += f', resource_metadata="{error.resource_metadata}"'
         headers["WWW-Authenticate"] = f'Bearer realm="runward"{reason}'
     if isinstance(error, e.InsufficientScopeError):
         needed = " ".join(error.needed)

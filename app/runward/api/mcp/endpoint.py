@@ -44,6 +44,7 @@ from runward.services import Services, Storage
 NOT_INSTALLED: Final = (
     "MCP support is not installed. The operator must install the extra `runward[mcp]`."
 )
+METADATA_PATH: Final = "/.well-known/oauth-protected-resource/mcp"
 SESSION_HEADER: Final = "mcp-session-id"
 VERSION_HEADER: Final = "mcp-protocol-version"
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -79,7 +80,11 @@ class Endpoint:
         if "mcp" not in registry.executors:
             raise e.NotFoundError(NOT_INSTALLED)
         check_origin(request, access.public_url)
-        principal = await authenticate_key(request)
+        try:
+            principal = await authenticate_key(request)
+        except e.UnauthenticatedError as error:
+            error.resource_metadata = access.public_url + METADATA_PATH
+            raise
         if not principal.may(READ_RUNS):
             raise e.InsufficientScopeError(READ_RUNS)
         modern = await protocol.is_modern(request.headers.get(VERSION_HEADER))
@@ -96,8 +101,25 @@ class Endpoint:
         await exchange.serve(scope, _replay_body(raw, receive), send)
 
 
+async def show_metadata(request: Request) -> Response:
+    """Return the metadata of the endpoint as a protected resource (RFC 9728). It names no
+    authorization server, because clients send API keys."""
+    access = get_services(request).access
+    about = {
+        "resource": f"{access.public_url}/mcp",
+        "resource_name": "Runward",
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": [*READ_RUNS, KeyScope.APPROVALS_DECIDE],
+    }
+    return Response(to_json(about), media_type="application/json")
+
+
 routes = APIRouter(
-    redirect_slashes=False, routes=[Route("/mcp", Endpoint(), methods=["GET", "POST", "DELETE"])]
+    redirect_slashes=False,
+    routes=[
+        Route("/mcp", Endpoint(), methods=["GET", "POST", "DELETE"]),
+        Route(METADATA_PATH, show_metadata),
+    ],
 )
 
 
