@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from runward.domain.registry.mcp_auth import Credentials, OAuth, OAuthClient
+from runward.domain.registry.mcp_auth import Credentials, OAuthClient, StoredOAuth
 from runward.domain.registry.mcp_servers import McpServerSpec
 from runward.domain.registry.tools import SecretReference
 from runward.egress.client import Egress
@@ -107,7 +107,7 @@ async def test_processes_that_refresh_at_once_use_no_token_twice(store: Store) -
 async def test_what_a_server_is_logged_in_to_with_is_sealed_to_its_place(store: Store) -> None:
     given = Credentials(
         {"A": "a hidden value", "B": SecretReference(secret="b", prefix="Bearer ")},
-        OAuth(client_id="me", client_secret="another hidden value", scope="x"),
+        StoredOAuth(client_id="me", client_secret="another hidden value", scope="x"),
     )
     await add(store, given)
     async with store.pool.begin() as tx:
