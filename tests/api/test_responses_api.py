@@ -186,7 +186,7 @@ def test_what_cannot_be_done_is_refused_by_name(fields: Json, param: str, projec
         ({"input": "x", "temperature": "hot"}, "invalid_value", "temperature"),
         ({"input": "x", "include": ["surprise"]}, "invalid_value", "include.0"),
         ({"input": "x", "temperature": 9}, "invalid_value", "model_settings"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "invalid_value", "input.0.type"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "invalid_value", "input.0.id"),
         ({"input": [output_of("c", "x")]}, "invalid_value", "input"),
         ({"input": "x", "tools": [PAY]}, "unknown_tool", "tools.0"),
         ({"input": "x", "tools": [WEATHER, WEATHER]}, "invalid_value", "tools.1.name"),
@@ -319,6 +319,37 @@ def test_a_client_may_keep_the_conversation_itself(project: Project) -> None:
     assert '"bye"' in said(third)
     without = refused(project, 400, "invalid_value", input=history[:2])
     assert without["message"].startswith("No tool output found for function call")
+
+
+def test_a_client_refers_to_items_instead_of_sending_them(project: Project, other: Project) -> None:
+    """As the AI SDK does by default."""
+    project.tool("pay")
+    asks = message("user", 'pay(x="5") get_weather(location="Rome")')
+    first = create(project, asks, tools=[PAY, WEATHER])
+    paid, asked = first["output"]
+    history = [
+        asks,
+        {"type": "item_reference", "id": paid["id"]},
+        {"type": "item_reference", "id": asked["id"]},
+        output_of(asked["call_id"], "sun"),
+    ]
+    second = create(project, *history, tools=[WEATHER])
+    assert "get_weather answered: sun" in said(second)
+    last = {"type": "item_reference", "id": second["output"][-1]["id"]}
+    model = project.script(text("Bye."))
+    create(project, *history, last, message("user", "bye"), model=model)
+    heard = project.asked()[-1].messages
+    assert [one["role"] for one in heard] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    body = {"input": [message("user", "x"), last]}
+    assert refused(other, 400, "invalid_value", **body)["param"] == "input.1.id"
 
 
 def test_the_model_sees_history_with_every_result_behind_its_calls(project: Project) -> None:

@@ -160,10 +160,12 @@ def test_reasoning_goes_back_sealed_in_the_run_and_in_the_next_one(
 def test_a_client_can_ask_for_the_sealed_reasoning(project: Project, model: Model) -> None:
     name = model.script(answer(Reasoning(("Hm.",)), Text("done")), answer(Text("again")))
     include = ["reasoning.encrypted_content", "message.output_text.logprobs"]
-    body = {"model": name, "input": "x", "include": include}
+    reasoning = {"effort": "low", "summary": "auto"}
+    body = {"model": name, "input": "x", "include": include, "reasoning": reasoning}
     made = shapes.response(project.client.call("POST", "/v1/responses", body))
     [thought] = [item for item in made["output"] if item["type"] == "reasoning"]
     assert thought["encrypted_content"].startswith("sealed-")
+    assert made["reasoning"] == model.asked[0].body["reasoning"] == reasoning
     assert project.client.call("GET", f"/v1/responses/{made['id']}") == made
     body = {"model": name, "input": [*made["output"], {"role": "user", "content": "And?"}]}
     assert project.client.call("POST", "/v1/responses", body)["status"] == "completed"

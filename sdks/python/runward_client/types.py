@@ -2954,6 +2954,9 @@ class ReasoningConfig(TypedDict):
     """Settings of the model's reasoning, such as its effort."""
     effort: NotRequired[str | None]
     """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
+    summary: NotRequired[str | None]
+    """Detail of the summary of the reasoning, such as `auto`. Sets
+    `model_settings.reasoning.summary`. Null: no summary."""
 
 
 class ReasoningDeltaEvent(TypedDict):
@@ -3552,6 +3555,14 @@ class ResponseInputItemList(TypedDict):
     """ID of the last item. Null if the page is empty."""
     has_more: bool
     """Whether there are more items after this page."""
+
+
+class ResponseInputItemReference(TypedDict):
+    """A reference to an output item of an earlier response. Runward replaces it by the item."""
+    type: Literal['item_reference']
+    """Always `item_reference`."""
+    id: str
+    """ID of the output item."""
 
 
 class ResponseInputMcpApprovalRequest(TypedDict):
@@ -6507,7 +6518,7 @@ ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonSchema'
 ResponseInclude: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
 """Additional output data that a client of OpenAI's API can request."""
 
-ResponseInputItem: TypeAlias = 'ResponseInputMessage | ResponseInputFunctionCall | ResponseInputFunctionCallOutput | ResponseInputReasoning | ResponseInputMcpCall | ResponseInputMcpApprovalRequest | ResponseInputMcpApprovalResponse | ResponseInputCompaction'
+ResponseInputItem: TypeAlias = 'ResponseInputMessage | ResponseInputFunctionCall | ResponseInputFunctionCallOutput | ResponseInputReasoning | ResponseInputMcpCall | ResponseInputMcpApprovalRequest | ResponseInputMcpApprovalResponse | ResponseInputCompaction | ResponseInputItemReference'
 """An item of a conversation, in OpenAI's format."""
 
 ResponseInputPart: TypeAlias = 'ResponseInputText | ResponseInputRefusal | ResponseInputImage | ResponseInputFile'

@@ -6799,6 +6799,11 @@ export interface components {
         ReasoningConfig: {
             /** @description Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default. */
             effort?: string | null;
+            /**
+             * @description Detail of the summary of the reasoning, such as `auto`. Sets
+             *     `model_settings.reasoning.summary`. Null: no summary.
+             */
+            summary?: string | null;
         };
         /** @description A piece of the model's reasoning, streamed while the model generates it. */
         ReasoningDeltaEvent: {
@@ -7787,7 +7792,7 @@ export interface components {
             detail?: "auto";
         };
         /** @description An item of a conversation, in OpenAI's format. */
-        ResponseInputItem: components["schemas"]["ResponseInputMessage"] | components["schemas"]["ResponseInputFunctionCall"] | components["schemas"]["ResponseInputFunctionCallOutput"] | components["schemas"]["ResponseInputReasoning"] | components["schemas"]["ResponseInputMcpCall"] | components["schemas"]["ResponseInputMcpApprovalRequest"] | components["schemas"]["ResponseInputMcpApprovalResponse"] | components["schemas"]["ResponseInputCompaction"];
+        ResponseInputItem: components["schemas"]["ResponseInputMessage"] | components["schemas"]["ResponseInputFunctionCall"] | components["schemas"]["ResponseInputFunctionCallOutput"] | components["schemas"]["ResponseInputReasoning"] | components["schemas"]["ResponseInputMcpCall"] | components["schemas"]["ResponseInputMcpApprovalRequest"] | components["schemas"]["ResponseInputMcpApprovalResponse"] | components["schemas"]["ResponseInputCompaction"] | components["schemas"]["ResponseInputItemReference"];
         /**
          * @description The input items of a response.
          * @example {
@@ -7826,6 +7831,16 @@ export interface components {
             last_id: string | null;
             /** @description Whether there are more items after this page. */
             has_more: boolean;
+        };
+        /** @description A reference to an output item of an earlier response. Runward replaces it by the item. */
+        ResponseInputItemReference: {
+            /**
+             * @description Always `item_reference`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "item_reference";
+            /** @description ID of the output item. */
+            id: string;
         };
         /**
          * @description An approval request of an earlier response. Runward ignores it, because the item of the call
@@ -12250,6 +12265,7 @@ export type ResponseInputFunctionCallOutput = components['schemas']['ResponseInp
 export type ResponseInputImage = components['schemas']['ResponseInputImage'];
 export type ResponseInputItem = components['schemas']['ResponseInputItem'];
 export type ResponseInputItemList = components['schemas']['ResponseInputItemList'];
+export type ResponseInputItemReference = components['schemas']['ResponseInputItemReference'];
 export type ResponseInputMcpApprovalRequest = components['schemas']['ResponseInputMcpApprovalRequest'];
 export type ResponseInputMcpApprovalResponse = components['schemas']['ResponseInputMcpApprovalResponse'];
 export type ResponseInputMcpCall = components['schemas']['ResponseInputMcpCall'];

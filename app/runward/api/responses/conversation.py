@@ -22,6 +22,11 @@ from runward.domain.run.items import (
 from runward.domain.run.pairing import UnpairedItemError, pair_results
 from runward.domain.schema.validator import parse_arguments
 
+_REFUSALS: Final = {
+    "mcp_approval_response": "answers an approval request that is not part of the conversation; "
+    "set previous_response_id to the response that contains the approval request",
+    "item_reference": "refers to an item; send the item itself",
+}
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 _URL: Final = re.compile(r"https?://\S{1,2040}")
 
@@ -74,12 +79,8 @@ def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[It
             yield from unseal(item.encrypted_content)
         case inputs.ResponseInputReasoning() | inputs.ResponseInputMcpApprovalRequest():
             pass
-        case inputs.ResponseInputMcpApprovalResponse():
-            raise parameter_error(
-                f"{at}",
-                "answers an approval request that is not part of the conversation; set "
-                "previous_response_id to the response that contains the approval request",
-            )
+        case inputs.ResponseInputMcpApprovalResponse() | inputs.ResponseInputItemReference():
+            raise parameter_error(at, _REFUSALS[item.type])
         case _:
             assert_never(item)
 

@@ -202,6 +202,14 @@ class ResponseInputCompaction(_Item):
     """Creator of the compaction item. Accepted but ignored."""
 
 
+class ResponseInputItemReference(OpenAIRequestModel):
+    """A reference to an output item of an earlier response. Runward replaces it by the item."""
+
+    type: Literal["item_reference"]
+    id: Annotated[str, Field(max_length=128)]
+    """ID of the output item."""
+
+
 ResponseInputItem: TypeAlias = Annotated[
     Annotated[ResponseInputMessage, Tag("message")]
     | Annotated[ResponseInputFunctionCall, Tag("function_call")]
@@ -210,7 +218,8 @@ ResponseInputItem: TypeAlias = Annotated[
     | Annotated[ResponseInputMcpCall, Tag("mcp_call")]
     | Annotated[ResponseInputMcpApprovalRequest, Tag("mcp_approval_request")]
     | Annotated[ResponseInputMcpApprovalResponse, Tag("mcp_approval_response")]
-    | Annotated[ResponseInputCompaction, Tag("compaction")],
+    | Annotated[ResponseInputCompaction, Tag("compaction")]
+    | Annotated[ResponseInputItemReference, Tag("item_reference")],
     Discriminator(_get_item_type),
 ]
 InputIn: TypeAlias = str | Annotated[list[ResponseInputItem], Field(max_length=MAX_ITEMS)]

@@ -116,6 +116,9 @@ class ReasoningConfig(OpenAIRequestModel):
 
     effort: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Amount of reasoning. Sets `model_settings.reasoning.effort`. Null: the provider's default."""
+    summary: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """Detail of the summary of the reasoning, such as `auto`. Sets
+    `model_settings.reasoning.summary`. Null: no summary."""
 
 
 class ResponseConversation(OpenAIRequestModel):

@@ -28,6 +28,7 @@ from runward.api.responses.items import JsonItem, Tokens
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.models import CompactResponse, CreateResponse
 from runward.api.responses.parts import ResponseId
+from runward.api.responses.references import resolve_references
 from runward.api.responses.response_models import (
     RESPONSE_STREAM,
     Compaction,
@@ -139,7 +140,8 @@ async def _load_conversation(
     """Return the history of the previous response, if there is one, and the input. Raises
     InvalidRequestError if both are empty."""
     before = await continuation.load_history(storage, project_id, former) if former else ()
-    items = parse_conversation(body.input, make_unseal(storage.vault, project_id), before)
+    given = await resolve_references(storage, project_id, body.input)
+    items = parse_conversation(given, make_unseal(storage.vault, project_id), before)
     if not items:
         raise parameter_error("input", "is required")
     return items

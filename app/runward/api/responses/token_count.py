@@ -12,6 +12,7 @@ from runward.api.responses.compaction import make_unseal
 from runward.api.responses.continuation import Answers, PreviousResponse
 from runward.api.responses.conversation import parse_conversation, parse_output
 from runward.api.responses.models import CountInputTokens, CreateResponse
+from runward.api.responses.references import resolve_references
 from runward.domain import errors as e
 from runward.domain.ids import CallId, ProjectId
 from runward.domain.json import compact
@@ -86,7 +87,8 @@ async def _load_items(
                 raise e.SessionNotFoundError
             history = await session_items.load_history(tx, project_id, session_id, _MAX_SEQ)
         before = trimmed_history(history, config.history)
-    return parse_conversation(body.input, make_unseal(storage.vault, project_id), before)
+    given = await resolve_references(storage, project_id, body.input)
+    return parse_conversation(given, make_unseal(storage.vault, project_id), before)
 
 
 async def _load_answered(
