@@ -22,6 +22,7 @@ def asked(call_id: str, name: str = "weather", arguments: str = '{"city": "Rome"
 def assistant(*tool_calls: Json, content: str | None = None) -> Json:
     """A message as `completion.choices[0].message.model_dump()` of OpenAI's SDK returns it."""
     unused: Json = {"refusal": None, "annotations": [], "audio": None, "function_call": None}
+    unused |= {"parsed": {"a": 1}, "provider_specific_fields": {"refusal": None}}
     calls = list(tool_calls) or None
     return {"role": "assistant", "content": content, "tool_calls": calls, **unused}
 

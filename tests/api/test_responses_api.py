@@ -88,7 +88,11 @@ def test_an_agent_is_a_model_with_its_own_tools(project: Project) -> None:
     assert made["instructions"] is None
     assert made["tools"] == []
     both = create(
-        project, message("user", 'get_weather(location="Rome")'), model="clerk", tools=[WEATHER]
+        project,
+        message("user", 'get_weather(location="Rome")'),
+        model="clerk",
+        tools=[WEATHER],
+        tool_choice="auto",
     )
     assert both["output"][0]["type"] == "function_call"
     after = create(

@@ -1763,6 +1763,8 @@ class InputAssistantMessage(TypedDict):
     """Annotations of the text. Accepted but ignored."""
     parsed: NotRequired[JsonValue]
     """Content that OpenAI's SDKs have parsed. Accepted but ignored."""
+    provider_specific_fields: NotRequired[JsonValue]
+    """Additional fields that LiteLLM adds to its messages. Accepted but ignored."""
     audio: NotRequired[None]
     """Always null. Accepted because OpenAI's SDKs send it."""
     function_call: NotRequired[None]

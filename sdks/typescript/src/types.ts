@@ -4821,6 +4821,8 @@ export interface components {
             annotations?: components["schemas"]["JsonValue"][] | null;
             /** @description Content that OpenAI's SDKs have parsed. Accepted but ignored. */
             parsed?: components["schemas"]["JsonValue"];
+            /** @description Additional fields that LiteLLM adds to its messages. Accepted but ignored. */
+            provider_specific_fields?: components["schemas"]["JsonValue"];
             /** @description Always null. Accepted because OpenAI's SDKs send it. */
             audio?: null;
             /** @description Always null. Accepted because OpenAI's SDKs send it. */

@@ -144,7 +144,7 @@ def build_start_request(body: CreateResponse) -> StartRun:
 
 def _check_agent_settings(body: CreateResponse) -> None:
     for name in _AGENT_SETTINGS:
-        if getattr(body, name) is not None:
+        if getattr(body, name) not in (None, "auto"):  # Some clients always send `auto`.
             why = f"is defined by the agent '{body.model}' and must be omitted"
             raise e.UnsupportedParameterError(name, why)
     text = body.text
@@ -218,7 +218,8 @@ def add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedA
             "tools", "contains a function with the name of a registered tool or a handoff"
         )
     fields: dict[str, Any] = dict(config)
-    if (choice := body.tool_choice) is not None:
+    choice = body.tool_choice
+    if choice is not None and not (choice == "auto" and resolved.version is not None):
         if not isinstance(choice, str) and choice.name not in taken:
             raise parameter_error("tool_choice", "must be the name of a tool of this request")
         named = choice if isinstance(choice, str) else NamedToolChoice(name=choice.name)

@@ -219,6 +219,8 @@ class InputAssistantMessage(RequestModel):
     """Annotations of the text. Accepted but ignored."""
     parsed: JsonValue = None
     """Content that OpenAI's SDKs have parsed. Accepted but ignored."""
+    provider_specific_fields: JsonValue = None
+    """Additional fields that LiteLLM adds to its messages. Accepted but ignored."""
     audio: None = None
     """Always null. Accepted because OpenAI's SDKs send it."""
     function_call: None = None
