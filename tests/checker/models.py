@@ -104,27 +104,28 @@ def every_turn_is_counted(evidence: Evidence) -> Found:
 
 
 def a_child_counts_for_its_parent(evidence: Evidence) -> Found:
-    """The usage of a child run is added to that of its parent once."""
+    """The usage of a child run is added to that of its parent once. A call can start several child
+    runs, one after the other."""
     for run_id, log in evidence.logs.items():
         before = (0, 0)
+        started: dict[str, list[str]] = {}
         for event in log:
+            data = event["data"]
+            if event["type"] == "tool_call.progress" and data.get("status") == "child_started":
+                started.setdefault(data["call_id"], []).append(data["run_id"])
             if event["type"] != "usage.updated":
                 continue
-            after, call_id = _tokens(event), event["data"].get("call_id")
-            call = evidence.calls.get((run_id, call_id)) if call_id else None
-            child = evidence.run_rows.get(str(call["child_run_id"])) if call else None
+            after, call_id = _tokens(event), data.get("call_id")
             added = (after[0] - before[0], after[1] - before[1])
+            before = after
+            if call_id is None:
+                continue
+            if not (waiting := started.get(call_id)):
+                yield run_id, f"the usage of {call_id} was added too often"
+                continue
+            child = evidence.run_rows.get(waiting.pop(0))
             if child is not None and added != (child["input_tokens"], child["output_tokens"]):
                 yield run_id, f"added {added} for {call_id}, the child has {_total(child)}"
-            before = after
-        times = Counter(
-            event["data"]["call_id"]
-            for event in log
-            if event["type"] == "usage.updated" and "call_id" in event["data"]
-        )
-        for call_id, count in times.items():
-            if count > 1:
-                yield run_id, f"the usage of {call_id} was added {count} times"
 
 
 def _counted(evidence: Evidence, run_id: str) -> tuple[Counter[Tokens], Tokens]:

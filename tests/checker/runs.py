@@ -101,8 +101,20 @@ def a_child_ends_with_its_parent(evidence: Evidence) -> Found:
         if parent["status"] in ENDED and row["status"] not in ENDED:
             yield run_id, f"is {row['status']}, its parent is {parent['status']}"
         call = evidence.calls.get((row["parent_run_id"], row["parent_call_id"]))
-        if call is not None and call["child_run_id"] != run_id:
+        if call is None:
+            continue
+        started = _started_children(evidence, row["parent_run_id"], row["parent_call_id"])
+        if run_id not in started or call["child_run_id"] != started[-1]:
             yield run_id, f"its parent's call waits for {call['child_run_id']}"
+
+
+def _started_children(evidence: Evidence, run_id: str, call_id: str) -> list[str]:
+    """The child runs of a call, in order. Only a plugin's function can start several."""
+    return [
+        event["data"]["run_id"]
+        for event in evidence.logs.get(run_id, [])
+        if event["data"].get("status") == "child_started" and event["data"]["call_id"] == call_id
+    ]
 
 
 def expectations_hold(evidence: Evidence) -> Found:

@@ -10,7 +10,7 @@ from tests.e2e.conftest import Processes
 from tests.support import packages
 from tests.support.services.client import Client
 
-TOOLS = ["convert", "refund", "report", "ship", "stock"]
+TOOLS = ["convert", "describe", "refund", "report", "ship", "stock"]
 
 
 @pytest.fixture(scope="session")

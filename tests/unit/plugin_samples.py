@@ -9,8 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from runward.domain.json import JsonObject
 from runward.tools import (
+    AgentRunError,
     BaseTool,
     Content,
     File,
@@ -104,6 +107,45 @@ def refuse(reason: str) -> None:
     raise PermissionError(reason) if reason == "forbidden" else LookupError(reason)
 
 
+class Verdict(BaseModel):
+    fair: bool
+
+
+@tool
+async def negotiate(ctx: ToolContext, price: int) -> list[Any]:
+    """Asks two agents, one after the other."""
+    ATTEMPTS.append((ctx.call_id, ctx.attempt, ctx.replaying))
+    offer = await ctx.run_agent("buyer", f"Offer for {price}")
+    verdict = await ctx.run_agent("judge", str(offer), output=Verdict, max_turns=2)
+    ctx.state["offer"] = offer
+    return [offer, verdict.fair]
+
+
+@tool
+async def waver(ctx: ToolContext) -> Any:
+    """Asks something else in each attempt."""
+    return await ctx.run_agent("buyer", f"attempt {ctx.attempt}")
+
+
+@tool(idempotent=True, timeout_seconds=60)
+async def ask_and_hang(ctx: ToolContext, file: str) -> Any:
+    """Hangs after the agent has answered, until the file exists at the begin of an attempt."""
+    hangs = not Path(file).exists()
+    answer = await ctx.run_agent("buyer", "one")
+    Path(file).write_text("answered", "utf-8")
+    if hangs:
+        await asyncio.sleep(60)
+    return answer
+
+
+@tool(isolation="process", idempotent=True)
+async def ask_apart(ctx: ToolContext, question: str) -> Any:
+    try:
+        return await ctx.run_agent("buyer", question)
+    except AgentRunError as error:
+        return f"no: {error}"
+
+
 @tool(isolation="process")
 def environment() -> dict[str, str]:
     return dict(os.environ)
@@ -116,6 +158,7 @@ def count(ctx: ToolContext, word: str) -> int:
     return ctx.state["count"]
 
 
+ATTEMPTS: list[tuple[str, int, bool]] = []
 FOUL = "a\x00b\ud800"
 
 

@@ -22,6 +22,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE + REFERENCE, re.MULTILINE | 
 EXPECTED = [
     ["convert"],
     ["book"],
+    ["translate"],
     ["draw"],
     ["pay"],
     ["render"],
@@ -59,6 +60,15 @@ async def test_the_on_error_function_that_is_shown_explains_an_error() -> None:
     result = await run_tool(names["order_status"], {"number": 7})
     assert result.error == "LookupError: 7"
     assert f"`{result.message}`" in REFERENCE
+
+
+async def test_the_function_that_is_shown_runs_its_agents(folder: Path) -> None:
+    number = EXPECTED.index(["translate"])
+    (folder / f"plugins_md_{number}.py").write_text(BLOCKS[number], "utf-8")
+    module = importlib.import_module(f"plugins_md_{number}")
+    agents: Any = {"translator": "Tee", "reviewer": {"correct": False, "remarks": "Not Kaffee?"}}
+    result = await run_tool(module.translate, {"text": "coffee"}, agents=agents)
+    assert result.output == "Tee (Not Kaffee?)"
 
 
 def test_every_option_is_documented() -> None:

@@ -305,6 +305,7 @@ class CallsInFlight:
             report=partial(self._report_progress, call),
             may_send=self._may_send,
             input=call.exchange.input if call.exchange else None,
+            agent_results=team.read_agent_results(call),
         )
 
     def _report_progress(self, call: Call, progress: float | None, message: str | None) -> None:

@@ -1,6 +1,7 @@
 """Child runs: the agent that a child run starts with, and the result that it returns."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -9,7 +10,7 @@ from runward.domain.registry.tools import ChildToolOutput
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
 from runward.domain.run.family import Child, ChildRun, Member
-from runward.domain.run.outcomes import Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import AgentRequest, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
 from runward.domain.run.state import Call, CallPhase, RunState
 from runward.domain.run.team import MAX_DEPTH, build_child_input, read_child_outcome
@@ -26,11 +27,16 @@ class Children:
         self._pool = pool
 
     async def opened(
-        self, state: RunState, call: Call, tool: CompiledTool, seconds_left: float | None
+        self,
+        state: RunState,
+        call: Call,
+        tool: CompiledTool,
+        seconds_left: float | None,
+        request: AgentRequest | None = None,
     ) -> ChildRun | Failed:
         """Return a child run of the agent's current version. `seconds_left`: until the deadline of
-        the parent run."""
-        name = tool.spec.agent
+        the parent run. `request`: the request of a plugin function, None for an agent as a tool."""
+        name = tool.spec.agent if request is None else request.agent
         assert name is not None
         if len(state.lineage.ancestors if state.lineage else ()) >= MAX_DEPTH:
             return _make_start_failure(
@@ -47,14 +53,18 @@ class Children:
             )
         member, team = found
         own = member.config.limits.deadline_seconds
-        bounds = [one for one in (own, tool.spec.timeout_seconds, seconds_left) if one is not None]
+        # The timeout of a plugin's tool limits each attempt of its function, not the child run.
+        timeout = tool.spec.timeout_seconds if request is None else None
+        bounds = [one for one in (own, timeout, seconds_left) if one is not None]
         return ChildRun(
             id=RunId(mint()),
             call_id=call.id,
             agent=name,
-            member=member,
+            member=member if request is None else _override(member, request),
             team=team,
-            input=build_child_input(call.arguments),
+            input=build_child_input(
+                call.arguments if request is None else {"input": request.input}
+            ),
             context=state.context,
             deadline_seconds=max(1.0, min(bounds)) if bounds else None,
         )
@@ -95,16 +105,35 @@ class Children:
         return await retry_on_outage(write) or Closed()
 
 
+def find_ended_child(state: RunState, call: Call) -> Child | None:
+    """Return the child run that the call waits for, if it has ended."""
+    child = state.children.get(call.id)
+    if child is None or child.run_id != call.child_run_id or not child.has_ended:
+        return None
+    return child if call.phase is CallPhase.AWAITING_CHILD else None
+
+
 async def find_late_outcome(
     children: Children, state: RunState, call: Call, sign: Callable[[Call], SignedTool]
 ) -> Outcome | None:
     """Return the output of a child run that has ended, or a stored callback."""
-    child = state.children.get(call.id)
-    if call.phase is CallPhase.AWAITING_CHILD and child is not None and child.has_ended:
+    child = find_ended_child(state, call)
+    if child is not None:
         return await children.result_of(state, sign(call).tool, child)
     if call.phase in ANSWERABLE_PHASES and call.received is not None:
         return parse_kept_answer(call.received)
     return None
+
+
+def _override(member: Member, request: AgentRequest) -> Member:
+    """Return the agent with the options of a plugin function's request."""
+    changes: dict[str, object] = {}
+    if request.max_turns is not None:
+        limits = member.config.limits
+        changes["limits"] = limits.model_copy(update={"max_turns": request.max_turns})
+    if request.output_schema is not None:
+        changes["output_schema"] = request.output_schema
+    return replace(member, config=member.config.model_copy(update=changes))
 
 
 def _make_start_failure(detail: str, told: str) -> Failed:

@@ -37,7 +37,7 @@ from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight
 from runward.loop.checks import Checks, check_finish, has_output_to_check
-from runward.loop.children import find_late_outcome
+from runward.loop.children import find_ended_child, find_late_outcome
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
@@ -316,6 +316,10 @@ class Execution:
             if call.id in self._calls:
                 continue
             children, sign = self._engine.children, self._tools.sign
+            if (child := find_ended_child(state, call)) and call.exchange is not None:
+                leased = self.leased
+                leased.state = team.record_agent_result(leased.state, leased.changes, call, child)
+                continue
             outcome = await find_late_outcome(children, state, call, sign)
             if outcome is not None:
                 self._calls.launch_late(state, call, sign(call), outcome)
@@ -340,10 +344,12 @@ class Execution:
         leased, tool, disposition = self.leased, self._tools.sign(call).tool, end.disposition
         if isinstance(disposition, StartChild):
             child = await self._engine.children.opened(
-                leased.state, call, tool, leased.seconds_left
+                leased.state, call, tool, leased.seconds_left, disposition.request
             )
             if isinstance(child, ChildRun):
-                leased.state = team.start_child(leased.state, leased.changes, call, child)
+                leased.state = team.start_child(
+                    leased.state, leased.changes, call, child, disposition.request
+                )
                 return
             disposition = classify_outcome(tool, call, child, seconds_left=0, jitter=0)
         leased.state = team.conclude_call(

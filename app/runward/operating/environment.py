@@ -26,7 +26,7 @@ from runward.cli.exits import Exit, fail
 from runward.domain.errors import DatabaseUnreachableError, OperatorError
 from runward.settings import Settings, find_unknown_variables
 from runward.store.postgres.db import is_outage
-from runward.tools.plugin.context import PluginError
+from runward.tools.plugin.errors import PluginError
 
 _TIMEDELTA: Final = re.compile(r"datetime\.timedelta\((?:(\w+)=)?(\d+)\)")
 DISK_ERRORS: Final = (EACCES, EPERM, EROFS, ENOSPC, EDQUOT, ENOTDIR)

@@ -34,7 +34,7 @@ from runward.store.postgres.embedded_home import EmbeddedError
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import WebhookToolAddress
-from runward.tools.plugin.context import PluginError
+from runward.tools.plugin.errors import PluginError
 from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
 

@@ -3,14 +3,8 @@ docs/reference/plugin-api.md."""
 
 from runward.domain.registry.guards import Fail, Instead, Reject
 from runward.domain.registry.tools import CelRule, Concurrency, Retry
-from runward.tools.plugin.context import (
-    GuardContext,
-    PluginError,
-    RuleContext,
-    ToolContext,
-    ToolContextError,
-    ToolError,
-)
+from runward.tools.plugin.agents import AgentRunError
+from runward.tools.plugin.context import GuardContext, RuleContext, ToolContext
 from runward.tools.plugin.declarations import (
     BaseTool,
     FunctionTool,
@@ -19,9 +13,11 @@ from runward.tools.plugin.declarations import (
     hook,
     tool,
 )
+from runward.tools.plugin.errors import PluginError, ToolContextError, ToolError
 from runward.tools.plugin.parts import Content, File, Image, Text
 
 __all__ = [
+    "AgentRunError",
     "BaseTool",
     "CelRule",
     "Concurrency",

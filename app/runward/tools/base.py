@@ -69,6 +69,9 @@ class Invocation:
     input: JsonObject | None = None
     """The caller's answer to the tool's request for input, and the state that the request
     contained."""
+    agent_results: tuple[JsonObject, ...] | None = None
+    """The results of the child runs that a plugin function has requested in this call. None: the
+    function cannot run agents."""
 
 
 class ToolInvoker(Protocol):

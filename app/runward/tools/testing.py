@@ -6,7 +6,7 @@ assert result.output == 6
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -15,11 +15,12 @@ from pydantic import JsonValue
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import part_to_json
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.schema.strict import strict_form
 from runward.domain.schema.validator import Validator
 from runward.tools.base import Invocation
-from runward.tools.plugin.context import PluginError, RuleContext
+from runward.tools.plugin.context import RuleContext
+from runward.tools.plugin.errors import PluginError
 from runward.tools.plugin.loader import Plugins
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.plugin.tool import make_tool
@@ -45,7 +46,7 @@ class ToolResult:
     progress: tuple[tuple[float | None, str | None], ...] = ()
 
 
-async def run_tool(
+async def run_tool(  # noqa: PLR0913
     tool: Any,
     arguments: JsonObject,
     *,
@@ -56,9 +57,12 @@ async def run_tool(
     agent: str | None = "assistant",
     session_id: str | None = None,
     timeout_seconds: float | None = None,
+    agents: Mapping[str, JsonValue] | None = None,
 ) -> ToolResult:
     """Call a function, decorated or not, or a BaseTool. `handoffs`: the agents that it can transfer
-    to. Raises PluginError for an object that cannot be loaded as a plugin."""
+    to. `agents`: the agents that `ctx.run_agent` can run, each with its output. As in Runward, the
+    function runs again after each of them. Raises PluginError for an object that cannot be loaded
+    as a plugin."""
     made = make_tool(tool)
     spec = made.spec
     arguments_check = Validator(spec.parameters, strict=spec.strict)
@@ -93,11 +97,26 @@ async def run_tool(
         report=report,
     )
     try:
-        outcome = await host.invoke(invocation)
+        outcome = await _invoke(host, invocation, agents or {})
     finally:
         host.close()
     await asyncio.sleep(0)  # the last report of a thread
     return _result(outcome, tuple(told))
+
+
+async def _invoke(host: PluginHost, call: Invocation, agents: Mapping[str, JsonValue]) -> Outcome:
+    """Call the tool until it no longer requests an agent. Each requested agent has run at once."""
+    results: tuple[JsonObject, ...] = ()
+    while True:
+        again = replace(call, attempt=len(results) + 1, agent_results=results)
+        outcome = await host.invoke(again)
+        if not isinstance(outcome, Waits) or outcome.agent is None:
+            return outcome
+        name = outcome.agent.agent
+        if name not in agents:
+            told = f"This project has no agent named '{name}'."
+            return Failed(FailureKind.ERROR, told, message=told)
+        results += ({"digest": outcome.agent.digest, "output": agents[name]},)
 
 
 def run_tool_sync(tool: Any, arguments: JsonObject, **options: Any) -> ToolResult:

@@ -1,4 +1,4 @@
-"""Five ways to write a tool."""
+"""Six ways to write a tool."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -63,6 +63,20 @@ async def ship(ctx: ToolContext, orders: list[str]) -> dict[str, int]:
     ctx.state["shipped"] = [*ctx.state.get("shipped", []), *orders]
     ctx.metadata["carrier"] = "Slow & Steady"
     return {"shipped": len(orders)}
+
+
+# An agent: the function runs again from its start when the child run of the agent has ended.
+
+
+class Description(BaseModel):
+    title: str
+    text: str
+
+
+@tool
+async def describe(ctx: ToolContext, article: str) -> Description:
+    """Write the description of an article for the shop."""
+    return await ctx.run_agent("writer", f"Describe: {article}", max_turns=3, output=Description)
 
 
 # An object with a schema of its own, for where type hints cannot say it.

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from runward_shop import convert, no_card_numbers, refund, report, ship
+from runward_shop import convert, describe, no_card_numbers, refund, report, ship
 from runward_shop.orders import Stock
 
 from runward.tools import GuardContext, Reject
@@ -40,6 +40,12 @@ def test_shipping_tells_its_progress_and_remembers() -> None:
     assert result.progress == ((0.5, "1 of 2"), (1.0, "2 of 2"))
     assert result.state == {"shipped": ["z", "a", "b"]}
     assert run_tool_sync(ship, {"orders": []}).message.startswith("There is nothing to ship")
+
+
+def test_an_agent_writes_the_description() -> None:
+    told = {"title": "Tea", "text": "Black tea."}
+    result = run_tool_sync(describe, {"article": "tea"}, agents={"writer": told})
+    assert result.output == told
 
 
 def test_the_stock_is_an_object() -> None:

@@ -1301,8 +1301,8 @@ class GuardrailRequest(TypedDict):
     """Technical details of the error, for operators. The model does not see them. Set only for
     the stage `output` if the call failed."""
     child_run_id: NotRequired[str]
-    """ID of the child run that executed the call. Set only for the stage `output` if the tool is
-    an agent."""
+    """ID of the call's last child run. Set only for the stage `output` if the call has child
+    runs."""
 
 
 HandoffCompletedData = TypedDict(
@@ -1417,8 +1417,7 @@ class HookRequest(TypedDict):
     """Technical details of the error, for operators. The model does not see them. Set only for
     `after_tool` if the call failed."""
     child_run_id: NotRequired[str]
-    """ID of the child run that executed the call. Set only for `after_tool` if the tool is an
-    agent."""
+    """ID of the call's last child run. Set only for `after_tool` if the call has child runs."""
 
 
 class HookResponse(TypedDict):
@@ -5147,7 +5146,8 @@ class ToolCall(TypedDict):
     approval_id: str | None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None
-    """ID of the child run that executes the call. Set only for tools of type `agent`."""
+    """ID of the child run that executes the call. If the tool is a plugin's function, ID of its
+    last child run. Null if the call has no child run."""
     outcome: CallOutcome | None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: CallReason | None

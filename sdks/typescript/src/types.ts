@@ -3976,8 +3976,8 @@ export interface components {
              */
             detail?: string;
             /**
-             * @description ID of the child run that executed the call. Set only for the stage `output` if the tool is an
-             *     agent.
+             * @description ID of the call's last child run. Set only for the stage `output` if the call has child
+             *     runs.
              */
             child_run_id?: string;
         };
@@ -4163,8 +4163,8 @@ export interface components {
              */
             detail?: string;
             /**
-             * @description ID of the child run that executed the call. Set only for `after_tool` if the tool is an
-             *     agent.
+             * @description ID of the call's last child run. Set only for `after_tool` if the call has child
+             *     runs.
              */
             child_run_id?: string;
         };
@@ -10359,7 +10359,10 @@ export interface components {
             attempt: number;
             /** @description ID of the call's approval. Null if the call needed no approval. */
             approval_id: string | null;
-            /** @description ID of the child run that executes the call. Set only for tools of type `agent`. */
+            /**
+             * @description ID of the child run that executes the call. If the tool is a plugin's function, ID of its
+             *     last child run. Null if the call has no child run.
+             */
             child_run_id: string | null;
             /** @description Outcome of the call. Null until `phase` is `settled`. */
             outcome: components["schemas"]["CallOutcome"] | null;

@@ -127,8 +127,8 @@ class GuardrailRequest(TypedDict):
     """Technical details of the error, for operators. The model does not see them. Set only for
     the stage `output` if the call failed."""
     child_run_id: NotRequired[str]
-    """ID of the child run that executed the call. Set only for the stage `output` if the tool is an
-    agent."""
+    """ID of the call's last child run. Set only for the stage `output` if the call has child
+    runs."""
 
 
 @documented
@@ -174,8 +174,8 @@ class HookRequest(TypedDict):
     """Technical details of the error, for operators. The model does not see them. Set only for
     `after_tool` if the call failed."""
     child_run_id: NotRequired[str]
-    """ID of the child run that executed the call. Set only for `after_tool` if the tool is an
-    agent."""
+    """ID of the call's last child run. Set only for `after_tool` if the call has child
+    runs."""
 
 
 @documented

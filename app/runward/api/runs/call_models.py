@@ -181,7 +181,8 @@ class ToolCall(ResponseModel):
     approval_id: str | None = None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None = None
-    """ID of the child run that executes the call. Set only for tools of type `agent`."""
+    """ID of the child run that executes the call. If the tool is a plugin's function, ID of its
+    last child run. Null if the call has no child run."""
     outcome: CallOutcome | None = None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: CallReason | None = None

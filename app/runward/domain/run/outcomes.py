@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from runward.domain.json import JsonObject
+from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.items import Part
 
 
@@ -53,11 +53,36 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """A plugin function's request for a child run. `max_turns` and `output_schema` override the
+    agent's configuration."""
+
+    agent: str
+    input: str
+    max_turns: int | None = None
+    output_schema: JsonObject | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return the digest by which a repeated attempt recognizes the request."""
+        return compute_digest(
+            {
+                "agent": self.agent,
+                "input": self.input,
+                "max_turns": self.max_turns,
+                "output_schema": self.output_schema,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Waits:
-    """The result arrives later: through the tool's callback, from a child run, or from the
-    client."""
+    """The result arrives later: through the tool's callback, from a child run, or from the client.
+    `agent`: the child run that a plugin function requests. Runward runs the function again after
+    this child run."""
 
     on: Literal["callback", "child", "client"] = "callback"
+    agent: AgentRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +99,10 @@ Outcome: TypeAlias = Done | Failed | Waits | NeedsInput
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """A tool's request for input from the client. `number` counts the requests of the call. Runward
-    returns `state` to the tool together with the input. `responses`: the input, after the client
+    """A tool's request for input from the client, or a plugin function's request for a child run.
+    `number` counts the requests of the call. Runward returns `state` to the tool together with the
+    input. If the request is for a child run, `requests` identifies it, and `state` contains the
+    results of the call's ended child runs. `responses`: the input, after the client
     has submitted it. `attempt`: the attempt that sent the request."""
 
     number: int

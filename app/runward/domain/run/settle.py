@@ -29,6 +29,7 @@ from runward.domain.run.failures import (
     find_retry_delay,
 )
 from runward.domain.run.outcomes import (
+    AgentRequest,
     Done,
     Failed,
     FailureKind,
@@ -72,7 +73,10 @@ class AwaitResult:
 @dataclass(frozen=True, slots=True)
 class StartChild:
     """A disposition for agents as tools. The loop starts a child run in its next step, and the
-    child run provides the call's result."""
+    child run provides the call's result. `request`: the request of a plugin function, which reads
+    the result of the child run in its next attempt."""
+
+    request: AgentRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,8 @@ def classify_outcome(
     match outcome:
         case Done():
             return _classify_output(tool, outcome)
-        case Waits(on="child"):
-            return StartChild()
+        case Waits(on="child", agent=request):
+            return StartChild(request)
         case Waits(on="client"):
             return AwaitResult()
         case Waits():

@@ -20,7 +20,7 @@ import structlog
 from pydantic_core import from_json
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.run.outcomes import Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import Failed, FailureKind, Outcome, Waits
 from runward.tools.plugin.context import CallFacts, ToolContext
 from runward.tools.plugin.function_call import (
     NOT_CANCELLED,
@@ -61,7 +61,10 @@ def main() -> None:
     outcome = asyncio.run(_answer(request, lines))
     sys.stdout.flush()
     sys.stderr.flush()
-    lines.send({"outcome": outcome})
+    if isinstance(outcome, Waits):
+        lines.send({"agent": outcome.agent})
+    else:
+        lines.send({"outcome": outcome})
     threading.Event().wait()  # the service ends the whole group
 
 

@@ -11,19 +11,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run.bounds import bounded_progress
-
-
-class PluginError(Exception):
-    """A plugin cannot be used. The message names the module and the function."""
-
-
-class ToolError(Exception):
-    """An error for the model: raise it in a tool, and the model reads its text. For any other
-    exception, the model learns only that the tool failed."""
-
-
-class ToolContextError(Exception):
-    """A tool asked its context for something that does not exist, or gave it an invalid value."""
+from runward.tools.plugin.agents import AgentRuns, make_request, read_output_type
+from runward.tools.plugin.errors import ToolContextError
 
 
 def jsonable(value: Any) -> JsonValue:
@@ -109,12 +98,14 @@ class CallFacts:
     state: JsonObject
     handoffs: tuple[str, ...]
     seconds: float
+    agent_results: tuple[JsonObject, ...] | None = None
 
 
 @dataclass(slots=True)
 class CallRequests:
     """The tool's requests besides its output."""
 
+    agents: AgentRuns
     transfer_to: str | None = None
     escalate: bool = False
     revealed: set[str] = field(default_factory=set[str])
@@ -150,7 +141,7 @@ class ToolContext:
         self._ends = time.monotonic() + facts.seconds
         self._secrets = secrets
         self._report = report
-        self._wishes = CallRequests()
+        self._wishes = CallRequests(AgentRuns(facts.agent_results))
 
     def deadline(self) -> float:
         """The remaining time in seconds."""
@@ -180,6 +171,24 @@ class ToolContext:
     def escalate(self) -> None:
         """End the agent after this turn. Its caller continues."""
         self._wishes.escalate = True
+
+    @property
+    def replaying(self) -> bool:
+        """Whether an earlier attempt already ran the agent of the next `run_agent`."""
+        return self._wishes.agents.is_replaying
+
+    async def run_agent(
+        self, agent: str, input: str, *, max_turns: int | None = None, output: Any = None
+    ) -> Any:
+        """Run an agent as a child run, and return its output. `output`: a JSON Schema, or a type
+        such as a Pydantic model, that the output must match. Raises AgentRunError if the child run
+        does not complete.
+
+        The function does not wait: Runward runs it again from its start when the child run has
+        ended. Code before this call runs again, so it must be safe to repeat."""
+        schema, convert = read_output_type(output)
+        request = make_request(agent, input, max_turns, schema)
+        return convert(self._wishes.agents.read(request))
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> ProgressReport:
         """Report progress from 0 to 1, and a message. Awaiting it is optional."""

@@ -26,8 +26,9 @@ from pydantic_core import SchemaError, core_schema
 
 from runward.domain.json import JsonObject, compact
 from runward.domain.schema.subschemas import map_children
-from runward.tools.plugin.context import PluginError, ToolContext
+from runward.tools.plugin.context import ToolContext
 from runward.tools.plugin.docstrings import ParsedDocstring
+from runward.tools.plugin.errors import PluginError
 from runward.tools.plugin.typed_dicts import readable_hint
 
 

@@ -16,15 +16,10 @@ from runward.domain.json import JsonObject, clean_text
 from runward.domain.registry.redaction import without_secret
 from runward.domain.run.bounds import bounded_outcome
 from runward.domain.run.items import TextPart
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST
-from runward.tools.plugin.context import (
-    ToolContext,
-    ToolContextError,
-    ToolError,
-    jsonable,
-    requests_of,
-)
+from runward.tools.plugin.context import ToolContext, jsonable, requests_of
+from runward.tools.plugin.errors import ToolContextError, ToolError
 from runward.tools.plugin.function import ArgumentsError
 from runward.tools.plugin.parts import parts_of
 
@@ -66,7 +61,7 @@ async def run_function(
         value = await run(call)
         if inspect.isawaitable(value):
             value = await value
-        return outcome_of(value, ctx)
+        return _find_agent_request(ctx) or outcome_of(value, ctx)
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except LeaseGoneError:
@@ -74,13 +69,14 @@ async def run_function(
     except UnavailableError:
         return DATABASE_UNAVAILABLE
     except BaseException as error:  # a tool's failure never ends the worker
-        log.warning(
-            "plugin_tool_failed",
-            call=ctx.idempotency_key,
-            error=type(error).__name__,
-            at=raised_at(error),
-        )
-        return await _explain_failure(error, ctx, explain)
+        return _find_agent_request(ctx) or await _explain_failure(error, ctx, explain)
+
+
+def _find_agent_request(ctx: ToolContext) -> Waits | None:
+    """Return the outcome of a function that waits for a child run. This outcome also replaces the
+    result of a function that caught `SuspendedError`."""
+    request = requests_of(ctx).agents.requested
+    return None if request is None else Waits(on="child", agent=request)
 
 
 async def _explain_failure(
@@ -88,6 +84,12 @@ async def _explain_failure(
 ) -> Failed:
     """Return the outcome of the function's exception, with the text of the tool's `on_error`
     function. If this function raises an exception, the run fails."""
+    log.warning(
+        "plugin_tool_failed",
+        call=ctx.idempotency_key,
+        error=type(error).__name__,
+        at=raised_at(error),
+    )
     failed = failure_of(error, ctx)
     if explain is None or not isinstance(error, Exception):
         return failed

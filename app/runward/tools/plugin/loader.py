@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any, Final, cast
 
 from runward.domain.registry.guards import PluginGuardrail
-from runward.tools.plugin.context import PluginError
 from runward.tools.plugin.declarations import (
     BaseTool,
     FunctionTool,
@@ -18,6 +17,7 @@ from runward.tools.plugin.declarations import (
     NamedGuardrail,
     NamedHook,
 )
+from runward.tools.plugin.errors import PluginError
 from runward.tools.plugin.tool import PluginTool, check_callable, make_tool
 
 ENTRY_POINTS: Final = "runward.tools"

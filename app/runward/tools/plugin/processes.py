@@ -19,7 +19,7 @@ import structlog
 from pydantic import TypeAdapter
 
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import AgentRequest, Done, Failed, FailureKind, Outcome, Waits
 from runward.tools.base import LEASE_LOST, Report
 from runward.tools.environment import child_environment
 from runward.tools.plugin.context import CallFacts
@@ -109,6 +109,8 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
         match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
             case {"progress": [fraction, message]}:
                 report(fraction, message)
+            case {"agent": request}:
+                return Waits(on="child", agent=AgentRequest(**request))
             case {"outcome": outcome}:
                 ended = _OUTCOMES.validate_python(outcome)
                 if isinstance(ended, Failed):

@@ -250,6 +250,7 @@ def _facts(call: Invocation) -> CallFacts:
         state=dict(call.state),
         handoffs=call.handoffs,
         seconds=call.seconds,
+        agent_results=call.agent_results,
     )
 
 

@@ -21,9 +21,10 @@ from runward.domain.registry.tools import (
     is_reserved,
 )
 from runward.domain.schema.validator import check_schema
-from runward.tools.plugin.context import PluginError, ToolContext, jsonable
+from runward.tools.plugin.context import ToolContext, jsonable
 from runward.tools.plugin.declarations import BaseTool, FunctionTool, Isolation, Options
 from runward.tools.plugin.docstrings import ParsedDocstring, read_docstring
+from runward.tools.plugin.errors import PluginError
 from runward.tools.plugin.function import name_of, read_signature, return_schema
 
 TOOL_STAGES: Final = get_args(ToolGuardrailStage)

@@ -1,0 +1,140 @@
+"""`ctx.run_agent`: child runs that a plugin's function requests."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.contract import Contract
+from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, Running, call, of_type
+from tests.api.test_plugins_api import ENV
+from tests.support.models.chat_server import ModelServer, Reply, calls, text
+from tests.support.postgres import Databases
+from tests.support.services.client import Json
+from tests.support.services.service import BOOTSTRAP_KEY, Service
+from tests.support.tools.server import ToolServer
+
+LEASE = {"RUNWARD_LEASE_SECONDS": "2"}
+
+
+@pytest.fixture(scope="module")
+def running(migrated_databases: Databases) -> Iterator[Running]:
+    """A service of its own, with plugins."""
+    with (
+        migrated_databases.migrated() as database_url,
+        ModelServer() as model,
+        ToolServer() as tools,
+        Service("serve", database_url, openai_base_url=model.base_url, env=ENV | LEASE) as service,
+        service.client() as plain,
+    ):
+        contract = Contract(plain.call("GET", "/openapi.json"))
+        with CheckedClient(service.url, BOOTSTRAP_KEY, contract) as operator:
+            yield Running(service, operator, contract, model, tools)
+
+
+def agent(project: Project, name: str, *replies: Reply, **fields: Any) -> None:
+    model = project.script(*replies, name=name)
+    project.client.call("POST", "/v1/agents", {"name": name, "model": model, **fields})
+
+
+def negotiating(project: Project, **fields: Any) -> Json:
+    asked = calls(call(1, "negotiate", '{"price": 100}'))
+    return project.run(asked, text("done"), tools=["negotiate"], **fields)
+
+
+def children(project: Project, run: Json) -> list[Json]:
+    return project.client.call("GET", "/v1/runs", parent_run_id=run["id"], order="asc")["data"]
+
+
+def answered(project: Project) -> str:
+    return dict(project.asked()[-1].results)["c1"]
+
+
+def test_a_function_runs_two_agents_and_reads_their_outputs(project: Project) -> None:
+    agent(project, "buyer", text("80"))
+    agent(project, "judge", text('{"fair": true}'))
+    run = negotiating(project)
+    assert (run["status"], answered(project)) == ("completed", '["80",true]')
+    buyer, judge = children(project, run)
+    assert [one["agent"] for one in (buyer, judge)] == ["buyer", "judge"]
+    assert judge["output_parsed"] == {"fair": True}
+    used = [one["usage"]["total_tokens"] for one in (buyer, judge)]
+    asked = 2 * used[0]  # the run's own two requests use as many tokens as one of a child run
+    assert run["usage"]["total_tokens"] == sum(used) + asked
+    [made] = project.client.tool_calls(run["id"])
+    assert (made["attempt"], made["child_run_id"]) == (3, judge["id"])
+    events = project.client.events(run["id"])
+    started = [one for one in of_type(events, "tool_call.progress") if "run_id" in one]
+    assert [one["run_id"] for one in started] == [buyer["id"], judge["id"]]
+    counted = [one for one in of_type(events, "usage.updated") if one.get("call_id") == "c1"]
+    assert len(counted) == 2
+
+
+def test_an_approval_inside_the_child_run_is_the_run_s_required_action(project: Project) -> None:
+    project.tool("buy", approval="always")
+    agent(project, "buyer", calls(call("p", "buy")), text("80"), tools=["buy"])
+    agent(project, "judge", text('{"fair": false}'))
+    run = negotiating(project)
+    assert run["status"] == "requires_action"
+    [action] = run["required_actions"]
+    assert action["call_id"] == "cp"
+    project.client.decide(action["approval_id"], "approve")
+    assert project.end(run)["status"] == "completed"
+    assert answered(project) == '["80",false]'
+    assert len(children(project, run)) == 2
+
+
+def test_cancelling_the_run_cancels_its_child_run(project: Project) -> None:
+    project.tool("buy", approval="always")
+    agent(project, "buyer", calls(call("p", "buy")), text("80"), tools=["buy"])
+    run = negotiating(project)
+    project.client.cancel(run["id"])
+    assert project.end(run)["status"] == "cancelled"
+    [buyer] = children(project, run)
+    assert buyer["status"] == "cancelled"
+
+
+def test_a_child_run_that_fails_is_an_error_that_the_function_can_catch(project: Project) -> None:
+    agent(project, "buyer", text("never"), limits={"max_turns": 1}, output_schema={"type": "null"})
+    asked = calls(call(1, "ask_apart", '{"question": "why"}'))
+    run = project.run(asked, text("done"), tools=["ask_apart"])
+    assert run["status"] == "completed"
+    assert answered(project).startswith("no: The run of agent 'buyer' ended with status")
+
+
+def test_an_agent_that_does_not_exist_fails_the_call(project: Project) -> None:
+    run = negotiating(project)
+    assert run["status"] == "completed"
+    [failed] = of_type(project.client.events(run["id"]), "tool_call.failed")
+    assert failed["detail"] == "This project has no agent named 'buyer'."
+    assert children(project, run) == []
+
+
+def test_a_function_that_asks_something_else_each_time_fails(project: Project) -> None:
+    agent(project, "buyer", text("80"))
+    run = project.run(calls(call(1, "waver", "{}")), text("done"), tools=["waver"])
+    assert run["status"] == "completed"
+    [failed] = of_type(project.client.events(run["id"]), "tool_call.failed")
+    assert "the tool is not deterministic: call 1 of run_agent differs" in failed["detail"]
+    assert len(children(project, run)) == 1
+
+
+def test_a_crash_after_the_child_run_does_not_repeat_it(
+    project: Project, running: Running, tmp_path: Path
+) -> None:
+    file = tmp_path / "answered"
+    agent(project, "buyer", text("80"))
+    asked = calls(call(1, "ask_and_hang", f'{{"file": "{file}"}}'))
+    run = project.start(asked, text("done"), tools=["ask_and_hang"])
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not file.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    running.service.kill()
+    running.service.start_again()
+    assert project.end(run)["status"] == "completed"
+    assert answered(project) == "80"
+    assert len(children(project, run)) == 1
+    assert len(project.asked("buyer")) == 1
