@@ -41,6 +41,28 @@ def test_a_worker_killed_before_the_call(
     assert paying.broken(run_id) == []
 
 
+def test_a_worker_killed_while_an_inline_tool_waits_for_approval(
+    start: Processes, model: ModelServer, tools: ToolServer
+) -> None:
+    paying = Paying(start, model, tools)
+    tools.secrets("pay", paying.client.call("POST", "/v1/signing_secret/rotate")["secret"])
+    definition = {
+        "type": "function",
+        "function": {"name": "pay", "parameters": {"type": "object", "properties": {}}},
+        "url": paying.client.call("GET", "/v1/tools/pay")["url"],
+        "headers": {"X-Key": "hunter2"},
+        "approval": "always",
+    }
+    first = paying.worker()
+    run_id = paying.client.start_run(model=f"openai:{MODEL}", tools=[definition])["id"]
+    assert paying.client.settle(run_id)["status"] == "requires_action"
+    first.kill()
+    paying.worker()
+    paying.finish(run_id)
+    [hit] = tools.hits("pay")
+    assert (hit.verified, hit.headers["x-key"], hit.body["tool_version"]) == (True, "hunter2", 0)
+
+
 def test_a_worker_killed_while_the_run_waits_for_approval(
     start: Processes, model: ModelServer, tools: ToolServer
 ) -> None:
