@@ -9,6 +9,7 @@ from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.tools import ChildToolOutput
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
+from runward.domain.run.config import SelectionTooLargeError
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.outcomes import AgentRequest, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
@@ -19,6 +20,7 @@ from runward.loop.toolbox import SignedTool
 from runward.store.postgres.db import mint, retry_on_outage
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
+from runward.store.registry.tool_registry import expand_team
 from runward.store.runs import transitions, views
 
 
@@ -46,6 +48,9 @@ class Children:
             found = await retry_on_outage(lambda: self._find(state.project_id, name))
         except TeamTooLargeError:
             why = f"The handoffs of agent '{name}' lead to too many agents."
+            return _make_start_failure(why, texts.NO_SUCH_AGENT)
+        except SelectionTooLargeError:
+            why = f"The patterns in the tools of agent '{name}' select too many tools."
             return _make_start_failure(why, texts.NO_SUCH_AGENT)
         if found is None:
             return _make_start_failure(
@@ -77,7 +82,8 @@ class Children:
             if agent is None:
                 return None
             team, _ = await agents.find_team(tx, project_id, agent.config.handoffs)
-        member = agents.make_member(agent)
+            config, team, _ = await expand_team(tx, project_id, agent.config, team)
+        member = replace(agents.make_member(agent), config=config)
         if team:
             team[name] = member
         return member, team

@@ -28,8 +28,8 @@ class Agent(TypedDict):
     instructions: str
     """Instructions that the model reads before the input."""
     tools: list[str | AgentTool]
-    """Tools that the model may call: names of registered tools, and tools that only this agent
-    has."""
+    """Tools that the model may call: names of registered tools, prefixes of names followed by
+    `*`, and tools that only this agent has."""
     handoffs: list[str]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`."""
@@ -3052,8 +3052,10 @@ class RegisterAgent(TypedDict):
     """Instructions that the model reads before the input. Default: an empty string."""
     tools: NotRequired[list[ToolEntry]]
     """Tools that the model may call: names of registered tools, and definitions of tools that
-    only this configuration has. If there are more than 64 tools, Runward gives the model a
-    tool that searches them. Default: an empty list."""
+    only this configuration has. A name that ends with `*`, such as `crm_*`, selects all
+    registered tools whose names begin with the part before it when a run starts. If there are
+    more than 64 tools, Runward gives the model a tool that searches them. Default: an empty
+    list."""
     handoffs: NotRequired[list[str]]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`. Default: an empty list."""
@@ -4862,8 +4864,10 @@ class StartRun(TypedDict):
     run the agents in `agents` and have no model. Default: `llm`."""
     tools: NotRequired[list[ToolEntry]]
     """Tools that the model may call: names of registered tools, and definitions of tools that
-    only this configuration has. If there are more than 64 tools, Runward gives the model a
-    tool that searches them. Default: an empty list."""
+    only this configuration has. A name that ends with `*`, such as `crm_*`, selects all
+    registered tools whose names begin with the part before it when a run starts. If there are
+    more than 64 tools, Runward gives the model a tool that searches them. Default: an empty
+    list."""
     handoffs: NotRequired[list[str]]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`. Default: an empty list."""
@@ -5711,8 +5715,9 @@ class UpdateAgent(TypedDict):
     """Instructions that the model reads before the input."""
     tools: NotRequired[list[ToolEntry]]
     """Tools that the model may call: names of registered tools, and definitions of tools that
-    only this configuration has. If there are more than 64 tools, Runward gives the model a
-    tool that searches them."""
+    only this configuration has. A name that ends with `*`, such as `crm_*`, selects all
+    registered tools whose names begin with the part before it when a run starts. If there are
+    more than 64 tools, Runward gives the model a tool that searches them."""
     handoffs: NotRequired[list[str]]
     """Names of agents that may take over the run. For each of them, Runward gives the model a
     tool `transfer_to_NAME`."""

@@ -1607,8 +1607,8 @@ export interface components {
              */
             instructions: string;
             /**
-             * @description Tools that the model may call: names of registered tools, and tools that only this agent
-             *     has.
+             * @description Tools that the model may call: names of registered tools, prefixes of names followed by `*`,
+             *     and tools that only this agent has.
              */
             tools: (string | components["schemas"]["AgentTool"])[];
             /**
@@ -6992,8 +6992,9 @@ export interface components {
             instructions?: string;
             /**
              * @description Tools that the model may call: names of registered tools, and definitions of tools that only
-             *     this configuration has. If there are more than 64 tools, Runward gives the model a tool that
-             *     searches them. Default: an empty list.
+             *     this configuration has. A name that ends with `*`, such as `crm_*`, selects all registered tools
+             *     whose names begin with the part before it when a run starts. If there are more than 64 tools,
+             *     Runward gives the model a tool that searches them. Default: an empty list.
              * @default []
              */
             tools?: components["schemas"]["ToolEntry"][];
@@ -9793,8 +9794,9 @@ export interface components {
             kind?: components["schemas"]["AgentKind"];
             /**
              * @description Tools that the model may call: names of registered tools, and definitions of tools that only
-             *     this configuration has. If there are more than 64 tools, Runward gives the model a tool that
-             *     searches them. Default: an empty list.
+             *     this configuration has. A name that ends with `*`, such as `crm_*`, selects all registered tools
+             *     whose names begin with the part before it when a run starts. If there are more than 64 tools,
+             *     Runward gives the model a tool that searches them. Default: an empty list.
              * @default []
              */
             tools?: components["schemas"]["ToolEntry"][];
@@ -11251,8 +11253,9 @@ export interface components {
             instructions?: string;
             /**
              * @description Tools that the model may call: names of registered tools, and definitions of tools that only
-             *     this configuration has. If there are more than 64 tools, Runward gives the model a tool that
-             *     searches them.
+             *     this configuration has. A name that ends with `*`, such as `crm_*`, selects all registered tools
+             *     whose names begin with the part before it when a run starts. If there are more than 64 tools,
+             *     Runward gives the model a tool that searches them.
              */
             tools?: components["schemas"]["ToolEntry"][];
             /**

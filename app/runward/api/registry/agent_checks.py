@@ -6,7 +6,13 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.config import AgentConfig, NamedToolChoice, get_inline_tools
+from runward.domain.run.config import (
+    PATTERN_SUFFIX,
+    AgentConfig,
+    NamedToolChoice,
+    get_inline_tools,
+    list_patterns,
+)
 from runward.domain.schema.validator import check_schema
 from runward.llm.base import Abilities
 from runward.llm.capabilities import unsupported_settings
@@ -52,6 +58,11 @@ def list_tool_paths(config: AgentConfig) -> dict[str, str]:
     return {name: f"tools.{number}" for number, name in enumerate(list_names(config))}
 
 
+def _selects_tool(config: AgentConfig, name: str) -> bool:
+    prefixes = tuple(one.removesuffix(PATTERN_SUFFIX) for one in list_patterns(config))
+    return name in list_names(config) or name.startswith(prefixes)
+
+
 def list_names(config: AgentConfig) -> tuple[str, ...]:
     """Return the names of the registered and the inline tools."""
     return (*config.tools, *(one.name for one in get_inline_tools(config)))
@@ -76,7 +87,7 @@ def check_agent(models: Models, config: AgentConfig) -> None:
         if problems:
             raise e.InvalidRequestError(errors=problems)
     choice = config.tool_choice
-    if isinstance(choice, NamedToolChoice) and choice.name not in list_names(config):
+    if isinstance(choice, NamedToolChoice) and not _selects_tool(config, choice.name):
         raise e.InvalidRequestError(
             errors=[FieldError("tool_choice.name", "must be one of the run's tools")]
         )

@@ -78,8 +78,9 @@ class AgentFields(AgentConfig):
         tuple[ToolEntry, ...], Field(max_length=MAX_TOOLS)
     ] = ()
     """Tools that the model may call: names of registered tools, and definitions of tools that only
-    this configuration has. If there are more than 64 tools, Runward gives the model a tool that
-    searches them."""
+    this configuration has. A name that ends with `*`, such as `crm_*`, selects all registered tools
+    whose names begin with the part before it when a run starts. If there are more than 64 tools,
+    Runward gives the model a tool that searches them."""
     tool_choice: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
         ToolChoiceInput, AfterValidator(_normalize_tool_choice)
     ] = "auto"

@@ -25,7 +25,7 @@ from runward.api.registry.guards import ensure_guards
 from runward.api.registry.inline_models import AgentTool, list_tools
 from runward.api.registry.inline_tools import ToolSelection, select_tools
 from runward.domain import errors as e
-from runward.domain.registry.tools import ToolName
+from runward.domain.registry.tools import ToolName, ToolSelector
 from runward.domain.run.config import AgentConfig, ToolChoice
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
@@ -70,11 +70,11 @@ class Agent(RegisterAgent):
     )
 
     object: Literal["agent"] = "agent"
-    tools: list[ToolName | AgentTool] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
-        default_factory=list[ToolName | AgentTool]
+    tools: list[ToolSelector | AgentTool] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default_factory=list[ToolSelector | AgentTool]
     )
-    """Tools that the model may call: names of registered tools, and tools that only this agent
-    has."""
+    """Tools that the model may call: names of registered tools, prefixes of names followed by `*`,
+    and tools that only this agent has."""
     tool_choice: ToolChoice = "auto"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Whether the model may (`auto`), must not (`none`), or must (`required`) call a tool. The
     object `{"name": …}` names the tool that the model must call."""

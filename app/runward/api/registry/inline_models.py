@@ -17,6 +17,7 @@ from runward.domain.registry.tools import (
     InlineToolSpec,
     SecretReference,
     ToolName,
+    ToolSelector,
     ToolSpec,
 )
 from runward.domain.run.config import AgentConfig, get_inline_tools
@@ -99,7 +100,7 @@ def _get_entry_tag(value: object) -> str:
 
 
 ToolEntry: TypeAlias = Annotated[
-    Annotated[ToolName, Tag("name")]
+    Annotated[ToolSelector, Tag("name")]
     | Annotated[McpTools, Tag("McpTools")]
     | Annotated[InlineTool, Tag("RegisterTool")]
     | Annotated[InlineFunctionTool, Tag("FunctionTool")]

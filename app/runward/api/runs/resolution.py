@@ -17,11 +17,20 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.run.builtins import BUILTINS
-from runward.domain.run.config import AgentConfig, Limits
+from runward.domain.run.config import (
+    MAX_TOOLS,
+    AgentConfig,
+    Limits,
+    SelectionTooLargeError,
+    list_patterns,
+    select_names,
+)
 from runward.domain.run.family import Member, list_tool_names
 from runward.services import Registry, Storage
+from runward.store.postgres.db import Tx
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
+from runward.store.registry.tool_registry import expand_team
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +64,14 @@ async def resolve_agent(
             config = agent.config.model_copy(update={"limits": limits})
             paths = list_tool_paths(config)
             version = agent.version
-        check_agent(models, config)
         try:
             team, missing = await agents.find_team(tx, project_id, config.handoffs)
         except TeamTooLargeError:
             wrong = f"lead to more than {agents.MAX_TEAM_SIZE} agents, which is the maximum"
             raise e.InvalidRequestError(errors=[FieldError("handoffs", wrong)]) from None
         missing += await agents.find_missing(tx, project_id, config.agents)
+        config, team = await _expand_patterns(tx, project_id, config, paths, team)
+    check_agent(models, config)
     if missing:
         raise e.UnknownAgentError(
             f"These agents are not registered: {', '.join(missing)}. Register an "
@@ -76,6 +86,36 @@ async def resolve_agent(
     await _check_tools(registry, project_id, config, paths, team)
     await check_prices(registry, config, (member.config for member in team.values()))
     return ResolvedAgent(config, version, team)
+
+
+async def _expand_patterns(
+    tx: Tx,
+    project_id: ProjectId,
+    config: AgentConfig,
+    paths: dict[str, str],
+    team: Mapping[str, Member],
+) -> tuple[AgentConfig, dict[str, Member]]:
+    """Return the configurations with the tools that their patterns select. `paths` receives the
+    places of these tools. Raises InvalidRequestError."""
+    try:
+        expanded, members, names = await expand_team(tx, project_id, config, team)
+    except SelectionTooLargeError:
+        wrong = f"must select at most {MAX_TOOLS} tools"
+        raise e.InvalidRequestError(errors=[FieldError("tools", wrong)]) from None
+    found = {
+        pattern: selected
+        for one in (config, *(member.config for member in team.values()))
+        for pattern, selected in select_names(list_patterns(one), names).items()
+    }
+    if empty := [pattern for pattern, selected in found.items() if not selected]:
+        wrong = "selects no registered tool"
+        raise e.InvalidRequestError(
+            errors=[FieldError(paths.get(one, "handoffs"), wrong) for one in empty]
+        )
+    for pattern in list_patterns(config):
+        for name in found[pattern]:
+            paths.setdefault(name, paths[pattern])
+    return expanded, members
 
 
 def _format_path(config: AgentConfig, name: str) -> str:

@@ -25,6 +25,8 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 """Every provider accepts such a name unchanged."""
 
 ToolName = Annotated[str, Field(pattern=NAME_PATTERN)]
+ToolSelector = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}\*?$")]
+"""Name of a registered tool, or a prefix of names followed by `*`."""
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 

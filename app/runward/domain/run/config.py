@@ -1,14 +1,16 @@
 """The configuration of a run: its model, instructions, tools and limits. It does not change after
 the start."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import islice, takewhile
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails, Hooks
-from runward.domain.registry.tools import Frozen, InlineToolSpec, Seconds, ToolName
+from runward.domain.registry.tools import Frozen, InlineToolSpec, Seconds, ToolName, ToolSelector
 
 MAX_TOKENS: Final = 2**53
 
@@ -88,8 +90,9 @@ is used for clients of `/mcp`."""
 ModelNames: TypeAlias = (
     ModelName | Annotated[tuple[ModelName, ...], Field(min_length=1, max_length=8)]
 )
+PATTERN_SUFFIX: Final = "*"
 MAX_TOOLS: Final = 1000
-"""Maximum number of tools that one agent may name."""
+"""Maximum number of tools that one agent may name or select."""
 MAX_VISIBLE_TOOLS: Final = 64
 """Maximum number of tools that a model sees in one turn. An agent with more tools gets
 `search_tools`."""
@@ -104,9 +107,10 @@ class AgentConfig(Frozen):
     Runward uses the next model when a model fails."""
     instructions: Annotated[str, Field(max_length=262_144)] = ""
     """Instructions that the model reads before the input."""
-    tools: Annotated[tuple[ToolName, ...], Field(max_length=MAX_TOOLS)] = ()
-    """Names of registered tools that the model may call. If there are more than 64 tools, Runward
-    gives the model a tool that searches them."""
+    tools: Annotated[tuple[ToolSelector, ...], Field(max_length=MAX_TOOLS)] = ()
+    """Names of registered tools that the model may call. A name that ends with `*` selects all
+    registered tools whose names begin with the part before it. If there are more than 64 tools,
+    Runward gives the model a tool that searches them."""
     handoffs: Annotated[tuple[ToolName, ...], Field(max_length=16)] = ()
     """Names of agents that may take over the run. For each of them, Runward gives the model a tool
     `transfer_to_NAME`."""
@@ -186,3 +190,41 @@ def replace_tools(
     if not inline_tools and not isinstance(config, RunConfig):
         return config.model_copy(update={"tools": tools["tools"]})
     return RunConfig.model_construct(None, **dict(config) | tools)
+
+
+class SelectionTooLargeError(Exception):
+    """Raised if the patterns of one agent select more than `MAX_TOOLS` tools."""
+
+
+def select_names(patterns: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the names that each pattern selects. `names` are sorted. Raises
+    SelectionTooLargeError."""
+    found: dict[str, tuple[str, ...]] = {}
+    for pattern in dict.fromkeys(patterns):
+        prefix = pattern.removesuffix(PATTERN_SUFFIX)
+        first = bisect_left(names, prefix)
+        matching = takewhile(lambda name: name.startswith(prefix), islice(names, first, None))  # noqa: B023
+        found[pattern] = tuple(islice(matching, MAX_TOOLS + 1))
+        if len(found[pattern]) > MAX_TOOLS:
+            raise SelectionTooLargeError
+    return found
+
+
+def list_patterns(config: AgentConfig) -> tuple[str, ...]:
+    return tuple(name for name in config.tools if name.endswith(PATTERN_SUFFIX))
+
+
+def expand_patterns(config: AgentConfig, names: Sequence[str]) -> AgentConfig:
+    """Return the configuration with the tools that its patterns select, in place of the patterns.
+    An inline tool replaces a registered tool of the same name. Raises SelectionTooLargeError."""
+    patterns = list_patterns(config)
+    if not patterns:
+        return config
+    found = select_names(patterns, names)
+    inline = {one.name for one in get_inline_tools(config)}
+    tools: dict[str, None] = {}
+    for selector in config.tools:
+        tools |= dict.fromkeys(name for name in found.get(selector, (selector,)))
+        if len(tools) > MAX_TOOLS:
+            raise SelectionTooLargeError
+    return config.model_copy(update={"tools": tuple(one for one in tools if one not in inline)})

@@ -2,22 +2,33 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.errors import OperatorError
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import HeaderValue, HostedToolKind, Sealed, ToolSpec
+from runward.domain.run.config import (
+    MAX_TOOLS,
+    PATTERN_SUFFIX,
+    AgentConfig,
+    SelectionTooLargeError,
+    expand_patterns,
+    list_patterns,
+)
+from runward.domain.run.family import Member
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import tool_versions, tools
 
+MAX_NAMES: Final = 10 * MAX_TOOLS
+"""Maximum number of tools that the patterns of an agent and its team may select together."""
 ROTATION_OVERLAP: Final = timedelta(hours=24)
 """How long the previous signing secret also signs after a rotation."""
 Spec = TypeVar("Spec", bound=ToolSpec)
@@ -262,6 +273,39 @@ async def read_hosted_kinds(
         .where(tools.c.deleted_at.is_(None))
     )
     return {row.name: row.kind for row in rows}
+
+
+async def find_names_by_prefix(tx: Tx, project_id: ProjectId, prefixes: Sequence[str]) -> list[str]:
+    """Return the names of the tools that begin with one of `prefixes`, in the order of their
+    characters. The list ends after MAX_NAMES names."""
+    name = tools.c.name.collate("C")
+    rows = await tx.execute(
+        select(tools.c.name)
+        .where(tools.c.project_id == project_id, tools.c.deleted_at.is_(None))
+        .where(or_(*(tools.c.name.startswith(one, autoescape=True) for one in prefixes)))
+        .order_by(name)
+        .limit(MAX_NAMES)
+    )
+    return [row.name for row in rows]
+
+
+async def expand_team(
+    tx: Tx, project_id: ProjectId, config: AgentConfig, team: Mapping[str, Member]
+) -> tuple[AgentConfig, dict[str, Member], list[str]]:
+    """Return the configurations with the tools that their patterns select, and the names of these
+    tools. Raises SelectionTooLargeError."""
+    configs = (config, *(one.config for one in team.values()))
+    patterns = {pattern for one in configs for pattern in list_patterns(one)}
+    if not patterns:
+        return config, dict(team), []
+    prefixes = sorted(pattern.removesuffix(PATTERN_SUFFIX) for pattern in patterns)
+    names = await find_names_by_prefix(tx, project_id, prefixes)
+    if len(names) == MAX_NAMES:
+        raise SelectionTooLargeError
+    expanded = {
+        name: replace(one, config=expand_patterns(one.config, names)) for name, one in team.items()
+    }
+    return expand_patterns(config, names), expanded, names
 
 
 async def read_current_versions(
