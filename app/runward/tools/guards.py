@@ -127,10 +127,10 @@ class GuardClient:
             raise _UnusableAnswerError(answer.detail)
         if 300 <= answer.status < 400:
             raise _UnusableAnswerError(
-                f"The response has status HTTP {answer.status}. Runward does not follow redirects."
+                f"The response has HTTP status {answer.status}. Runward does not follow redirects."
             )
         if not 200 <= answer.status < 300:
-            raise _UnusableAnswerError(f"The response has status HTTP {answer.status}.")
+            raise _UnusableAnswerError(f"The response has HTTP status {answer.status}.")
         return answer
 
     async def _send(
@@ -209,7 +209,7 @@ def _read(answer: EgressResponse) -> JsonValue:
         return parse_body(answer.body)
     except AppError as error:
         raise _UnusableAnswerError(
-            f"The response has status HTTP {answer.status}, but its body is not valid: {error}"[
+            f"The response has HTTP status {answer.status}, but its body is not valid: {error}"[
                 :400
             ]
         ) from None

@@ -165,7 +165,7 @@ class AgentTool(TypedDict):
     """What happens if Runward does not know whether a call took effect. `return_error`: the
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: NotRequired[Retry]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRule | CallableRule]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -835,7 +835,7 @@ class ConversationItemList(TypedDict):
 
 
 class CountInputTokens(TypedDict):
-    """A response whose input tokens to count."""
+    """A request for a response. Runward counts its input tokens."""
     input: NotRequired[str | list[ResponseInputItem]]
     """Input of the response: a string, or items of a conversation."""
     instructions: NotRequired[str | None]
@@ -1128,7 +1128,7 @@ class FailureMessageInput(TypedDict):
 
 
 class ForkSession(TypedDict):
-    """Options for the fork of a session."""
+    """Options for forking a session."""
     run_id: NotRequired[str | None]
     """ID of the last run whose items the fork contains. Null: all runs that have ended."""
     name: NotRequired[str | None]
@@ -1194,7 +1194,7 @@ class FunctionTool(TypedDict):
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
     Default: `return_error`."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -1532,7 +1532,7 @@ class InlineFunctionTool(TypedDict):
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
     Default: `return_error`."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -1614,7 +1614,7 @@ class InlineNestedFunctionTool(TypedDict):
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
     Default: `return_error`."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -1710,7 +1710,7 @@ class InlineTool(TypedDict):
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
     Default: `return_error`."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -2324,8 +2324,7 @@ class ModelCallsChangedData(TypedDict):
 
 class ModelCallsChangedEvent(TypedDict):
     """An `after_model` hook changed the tool calls of the model's response. The data contains
-    the calls that the model requested. The calls of the hook follow as `tool_call.created`
-    events."""
+    the calls that the model requested. The hook's calls follow as `tool_call.created` events."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['model.calls_changed']
@@ -2497,7 +2496,7 @@ class NestedFunctionTool(TypedDict):
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
     Default: `return_error`."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -2614,7 +2613,7 @@ class NewTool(TypedDict):
     """What happens if Runward does not know whether a call took effect. `return_error`: the
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: ApprovalMode | CelRule | CallableRule
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -2724,7 +2723,7 @@ class OpenAIErrorDetails(TypedDict):
 
 
 class PendingAction(TypedDict):
-    """A tool call that waits for a person or a client, without its arguments."""
+    """A tool call that waits for a person or a client. The arguments are not included."""
     type: ActionType
     """Why the call waits. `approval`: a person must decide on the call. `resolve`: a person must
     record the unknown outcome of the call. `tool_result`: the client must submit the result
@@ -2767,8 +2766,8 @@ class PluginGuardrail(TypedDict):
     name: str
     """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails."""
 
 
 class PluginGuardrailInput(TypedDict):
@@ -2783,8 +2782,8 @@ class PluginGuardrailInput(TypedDict):
     name: str
     """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails. Default: 10."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class PluginHook(TypedDict):
@@ -2797,8 +2796,8 @@ class PluginHook(TypedDict):
     name: str
     """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails."""
 
 
 class PluginHookInput(TypedDict):
@@ -2811,8 +2810,8 @@ class PluginHookInput(TypedDict):
     name: str
     """Name of the function, as the plugin registered it."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails. Default: 10."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class Policy(TypedDict):
@@ -3207,7 +3206,7 @@ class RegisterTool(TypedDict):
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
     Default: `return_error`."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -4121,7 +4120,7 @@ class ResponseToolChoice(TypedDict):
 
 
 class Retry(TypedDict):
-    """How often Runward retries a call and how long it waits between attempts. Runward
+    """How many times Runward retries a call and how long it waits between attempts. Runward
     randomizes the delays (full jitter). Delays count toward the call's timeout."""
     max_attempts: NotRequired[int]
     """Maximum number of attempts, including the first one."""
@@ -4135,7 +4134,7 @@ class Retry(TypedDict):
 
 
 class RetryInput(TypedDict):
-    """How often Runward retries a call and how long it waits between attempts. Runward
+    """How many times Runward retries a call and how long it waits between attempts. Runward
     randomizes the delays (full jitter). Delays count toward the call's timeout."""
     max_attempts: NotRequired[int]
     """Maximum number of attempts, including the first one. Default: 3."""
@@ -5063,7 +5062,7 @@ class Tool(TypedDict):
     """What happens if Runward does not know whether a call took effect. `return_error`: the
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: ApprovalMode | CelRule | CallableRule
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -5873,7 +5872,7 @@ class UpdateTool(TypedDict):
     """What happens if Runward does not know whether a call took effect. `return_error`: the
     model reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: NotRequired[RetryInput]
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: NotRequired[ApprovalMode | CelRuleInput | None]
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the
@@ -5971,8 +5970,8 @@ class WebhookGuardrail(TypedDict):
     url: str
     """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails."""
 
 
 class WebhookGuardrailInput(TypedDict):
@@ -5988,8 +5987,8 @@ class WebhookGuardrailInput(TypedDict):
     url: str
     """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails. Default: 10."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class WebhookHook(TypedDict):
@@ -6003,8 +6002,8 @@ class WebhookHook(TypedDict):
     url: str
     """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails."""
 
 
 class WebhookHookInput(TypedDict):
@@ -6018,8 +6017,8 @@ class WebhookHookInput(TypedDict):
     url: str
     """URL to which Runward sends the POST requests."""
     timeout_seconds: NotRequired[float]
-    """Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as
-    a rejection. If a hook times out, the hook fails. Default: 10."""
+    """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
+    timeout as a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
 class StartRunQuery(TypedDict):
@@ -6442,12 +6441,12 @@ GuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output', 'run_inp
 """Stage at which a guardrail checks a tool call or a run. Later versions may add values."""
 
 Hook: TypeAlias = 'WebhookHook | PluginHook'
-"""A callback that Runward sends before or after a model request or a tool call. The response
-can replace data. Later versions may add types. Clients must ignore unknown types."""
+"""A hook that Runward calls before or after a model request or a tool call. The response can
+replace data. Later versions may add types. Clients must ignore unknown types."""
 
 HookInput: TypeAlias = 'WebhookHookInput | PluginHookInput'
-"""A callback that Runward sends before or after a model request or a tool call. The response
-can replace data."""
+"""A hook that Runward calls before or after a model request or a tool call. The response can
+replace data."""
 
 HookPoint: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'after_tool']"
 """Point at which a hook is called: before or after a model request, or before or after a

@@ -1904,7 +1904,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -3124,7 +3124,7 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description A response whose input tokens to count.
+         * @description A request for a response. Runward counts its input tokens.
          * @example {
          *       "input": "Please pay(amount=500)",
          *       "model": "offline:rules"
@@ -3682,7 +3682,7 @@ export interface components {
          */
         FailureMode: "return_error" | "fail_run";
         /**
-         * @description Options for the fork of a session.
+         * @description Options for forking a session.
          * @example {
          *       "name": "What if",
          *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
@@ -3797,7 +3797,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -4076,7 +4076,7 @@ export interface components {
              */
             trim_tool_outputs?: number | null;
         };
-        /** @description A callback that Runward sends before or after a model request or a tool call. The response can replace data. Later versions may add types. Clients must ignore unknown types. */
+        /** @description A hook that Runward calls before or after a model request or a tool call. The response can replace data. Later versions may add types. Clients must ignore unknown types. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
         /**
          * @description A tool call in the response of an `after_model` hook. If the model requested a call with the
@@ -4105,7 +4105,7 @@ export interface components {
              */
             arguments_text?: string | null;
         };
-        /** @description A callback that Runward sends before or after a model request or a tool call. The response can replace data. */
+        /** @description A hook that Runward calls before or after a model request or a tool call. The response can replace data. */
         HookInput: components["schemas"]["WebhookHookInput"] | components["schemas"]["PluginHookInput"];
         /**
          * @description Point at which a hook is called: before or after a model request, or before or after a tool call. Later versions may add values.
@@ -4359,7 +4359,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -4530,7 +4530,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -4723,7 +4723,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -5715,7 +5715,7 @@ export interface components {
              */
             truncated?: true;
         };
-        /** @description An `after_model` hook changed the tool calls of the model's response. The data contains the calls that the model requested. The calls of the hook follow as `tool_call.created` events. */
+        /** @description An `after_model` hook changed the tool calls of the model's response. The data contains the calls that the model requested. The hook's calls follow as `tool_call.created` events. */
         ModelCallsChangedEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -5980,7 +5980,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -6259,7 +6259,7 @@ export interface components {
              */
             on_unknown: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -6433,7 +6433,7 @@ export interface components {
             /** @description Stable error code, for programs. */
             code: string | null;
         };
-        /** @description A tool call that waits for a person or a client, without its arguments. */
+        /** @description A tool call that waits for a person or a client. The arguments are not included. */
         PendingAction: {
             /**
              * @description Why the call waits. `approval`: a person must decide on the call. `resolve`: a person must
@@ -6482,7 +6482,7 @@ export interface components {
             /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -6499,7 +6499,7 @@ export interface components {
             /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -6519,7 +6519,7 @@ export interface components {
             /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -6539,7 +6539,7 @@ export interface components {
             /** @description Name of the function, as the plugin registered it. */
             name: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -7295,7 +7295,7 @@ export interface components {
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -8568,8 +8568,8 @@ export interface components {
          */
         ResponseToolKind: "function" | "mcp";
         /**
-         * @description How often Runward retries a call and how long it waits between attempts. Runward randomizes
-         *     the delays (full jitter). Delays count toward the call's timeout.
+         * @description How many times Runward retries a call and how long it waits between attempts. Runward
+         *     randomizes the delays (full jitter). Delays count toward the call's timeout.
          */
         Retry: {
             /**
@@ -8595,8 +8595,8 @@ export interface components {
             on?: number[];
         };
         /**
-         * @description How often Runward retries a call and how long it waits between attempts. Runward randomizes
-         *     the delays (full jitter). Delays count toward the call's timeout.
+         * @description How many times Runward retries a call and how long it waits between attempts. Runward
+         *     randomizes the delays (full jitter). Delays count toward the call's timeout.
          */
         RetryInput: {
             /**
@@ -10177,7 +10177,7 @@ export interface components {
              */
             on_unknown: components["schemas"]["UnknownOutcomeMode"];
             /**
-             * @description How often Runward retries a call and how long it waits between attempts.
+             * @description How many times Runward retries a call and how long it waits between attempts.
              * @default {
              *       "max_attempts": 3,
              *       "initial_seconds": 0.5,
@@ -11507,7 +11507,7 @@ export interface components {
              *     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails.
              */
             on_unknown?: components["schemas"]["UnknownOutcomeMode"] | null;
-            /** @description How often Runward retries a call and how long it waits between attempts. */
+            /** @description How many times Runward retries a call and how long it waits between attempts. */
             retry?: components["schemas"]["RetryInput"];
             /**
              * @description Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
@@ -11658,7 +11658,7 @@ export interface components {
             /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -11678,7 +11678,7 @@ export interface components {
             /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -11701,7 +11701,7 @@ export interface components {
             /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails.
              * @default 10
              */
             timeout_seconds?: number;
@@ -11724,7 +11724,7 @@ export interface components {
             /** @description URL to which Runward sends the POST requests. */
             url: string;
             /**
-             * @description Timeout of one request in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
+             * @description Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the timeout as a rejection. If a hook times out, the hook fails. Default: 10.
              * @default 10
              */
             timeout_seconds?: number;
@@ -16039,14 +16039,14 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description An error. The model reads its `message`, `error`, or `detail`. If the tool is idempotent, Runward retries the statuses 408, 425, 429, 502, 503, and 504. */
+            /** @description An error. The model reads its `message`, `error`, or `detail`. If the tool is idempotent, Runward retries the call after status 408, 425, 429, 502, 503, or 504. */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description An error. The model reads its `message`, `error`, or `detail`. If the tool is idempotent, Runward retries the statuses 408, 425, 429, 502, 503, and 504. */
+            /** @description An error. The model reads its `message`, `error`, or `detail`. If the tool is idempotent, Runward retries the call after status 408, 425, 429, 502, 503, or 504. */
             "5XX": {
                 headers: {
                     [name: string]: unknown;

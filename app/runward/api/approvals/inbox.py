@@ -24,7 +24,7 @@ _ACTION = {
 
 
 class PendingAction(ResponseModel):
-    """A tool call that waits for a person or a client, without its arguments."""
+    """A tool call that waits for a person or a client. The arguments are not included."""
 
     type: Literal["approval", "resolve", "tool_result"]
     """Why the call waits. `approval`: a person must decide on the call. `resolve`: a person must

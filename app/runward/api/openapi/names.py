@@ -104,7 +104,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "Hook": (
         Hook,
-        "A callback that Runward sends before or after a model request or a tool call. The "
+        "A hook that Runward calls before or after a model request or a tool call. The "
         "response can replace data.",
     ),
     "HostedToolKind": (HostedToolKind, "Kind of tool that model providers run."),

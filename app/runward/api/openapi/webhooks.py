@@ -137,7 +137,7 @@ def build_webhooks() -> Json:
     }
     refused = {
         "description": "An error. The model reads its `message`, `error`, or `detail`. If the "
-        "tool is idempotent, Runward retries the statuses 408, 425, 429, 502, 503, and 504."
+        "tool is idempotent, Runward retries the call after status 408, 425, 429, 502, 503, or 504."
     }
     return {
         "tool_call": _post(

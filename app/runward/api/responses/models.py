@@ -165,7 +165,7 @@ class _ResponseInput(OpenAIRequestModel):
 
 
 class CountInputTokens(_ResponseInput):
-    """A response whose input tokens to count."""
+    """A request for a response. Runward counts its input tokens."""
 
     model_config = with_example(model="offline:rules", input="Please pay(amount=500)")
 

@@ -85,7 +85,7 @@ class UpdateSession(RequestModel):
 
 
 class ForkSession(RequestModel):
-    """Options for the fork of a session."""
+    """Options for forking a session."""
 
     model_config = with_example(run_id=RUN_ID, name="What if")
 

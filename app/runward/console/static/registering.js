@@ -50,7 +50,7 @@ export function newTool(main, { who }) {
     ],
     asked: () => ({ approval: when.value === "rule" ? { when: rule.read() } : when.value, idempotent: again.checked }),
     rule,
-    rest: "For example headers, retry, on_timeout or output_schema. You can also register another type of tool: {\"type\": \"agent\", \"agent\": \"clerk\"}.",
+    rest: "For example: headers, retry, on_timeout or output_schema. You can also register another type of tool: {\"type\": \"agent\", \"agent\": \"clerk\"}.",
     made: (tool) => shownOnce("Registered", "Runward signs the calls with this secret. The secret is not shown again.", tool.secret, h("a", { class: "button", href: `#/tools/${tool.name}` }, "Open the tool")),
   });
   return () => {};

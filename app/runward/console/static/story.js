@@ -47,7 +47,7 @@ export function story(approval) {
     h("p", { class: "soft small" }, chain(approval)),
     h("h3", null, "Requested"),
     input,
-    approval.model_message ? h("div", { class: "said" }, h("h3", null, "Message of the model"), markdown(approval.model_message)) : null,
+    approval.model_message ? h("div", { class: "said" }, h("h3", null, "Message from the model"), markdown(approval.model_message)) : null,
     place);
 }
 

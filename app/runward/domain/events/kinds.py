@@ -156,7 +156,7 @@ class ModelSettingDroppedEvent(NewEvent[ModelSettingDroppedData], type="model.se
 
 class ModelCallsChangedEvent(NewEvent[ModelCallsChangedData], type="model.calls_changed"):
     """An `after_model` hook changed the tool calls of the model's response. The data contains the
-    calls that the model requested. The calls of the hook follow as `tool_call.created` events."""
+    calls that the model requested. The hook's calls follow as `tool_call.created` events."""
 
 
 class MessageDeltaEvent(TransientEvent[TextDeltaData], type="message.delta"):

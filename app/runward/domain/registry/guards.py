@@ -24,8 +24,8 @@ GuardSeconds = Annotated[
     Field(
         ge=0.01,
         le=60,
-        description="Timeout of one request in seconds. If a guardrail times out, Runward treats "
-        "the timeout as a rejection. If a hook times out, the hook fails.",
+        description="Timeout of one check or hook, in seconds. If a guardrail times out, Runward "
+        "treats the timeout as a rejection. If a hook times out, the hook fails.",
     ),
 ]
 GuardStage = Annotated[

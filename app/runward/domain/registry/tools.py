@@ -143,8 +143,8 @@ ChildOutput: TypeAlias = Literal["final", "json"] | ChildToolOutput
 
 
 class Retry(Frozen):
-    """How often Runward retries a call and how long it waits between attempts. Runward randomizes
-    the delays (full jitter). Delays count toward the call's timeout."""
+    """How many times Runward retries a call and how long it waits between attempts. Runward
+    randomizes the delays (full jitter). Delays count toward the call's timeout."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """Maximum number of attempts, including the first one."""
@@ -224,7 +224,7 @@ class ToolSpec(Frozen):
     """What happens if Runward does not know whether a call took effect. `return_error`: the model
     reads an error. `ask`: a person must record the outcome. `fail_run`: the run fails."""
     retry: Retry = Retry()
-    """How often Runward retries a call and how long it waits between attempts."""
+    """How many times Runward retries a call and how long it waits between attempts."""
     approval: ApprovalRule = "never"
     """Whether a person must approve each call of the tool: `never`, `always`, or a CEL rule that
     uses `args`, `context`, `run`, and `tool`. A plugin's tool can also use a function of the

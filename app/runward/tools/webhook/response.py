@@ -60,19 +60,19 @@ def read_outcome(answer: EgressResponse, *, envelope: bool = False) -> Outcome:
         except (_UnusableError, EnvelopeError) as error:
             return Failed(
                 FailureKind.INVALID_RESPONSE,
-                f"The response has status HTTP {status}, but it is not a valid result: {error}.",
+                f"The response has HTTP status {status}, but it is not a valid result: {error}.",
                 status=status,
             )
     if 300 <= status < 400:
         where = clean_text(answer.headers.get("location", "nowhere")).partition("?")[0][:200]
         detail = (
-            f"The response has status HTTP {status} and redirects to {where}. Runward "
+            f"The response has HTTP status {status} and redirects to {where}. Runward "
             "does not follow redirects."
         )
         return Failed(FailureKind.ERROR, detail, status=status, permanent=True)
     return Failed(
         FailureKind.UNAVAILABLE if status in RETRYABLE_STATUSES else FailureKind.ERROR,
-        f"The response has status HTTP {status}, the content type "
+        f"The response has HTTP status {status}, the content type "
         f"{_media_type(answer)[0] or '(none)'} and {len(answer.body)} bytes.",
         message=_error_message(answer),
         status=status,
