@@ -20,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 from tests.api.project import Project, call, meanwhile, types_of
 from tests.support.models.chat_server import Answer, HttpError, calls, text
 from tests.support.services.client import Json
+from tests.support.serving import Hold
 
 MODEL = "offline:rules"
 WEATHER: Any = {
@@ -244,6 +245,19 @@ def test_how_a_completion_ends(project: Project, sdk: OpenAI) -> None:
             assert isinstance(failed.value, InternalServerError)
             assert failed.value.response.headers["x-should-retry"] == "false"
     assert len(project.asked()) == 2
+
+
+def test_a_stream_whose_text_is_repeated_ends_with_an_error(project: Project, sdk: OpenAI) -> None:
+    hold = Hold()
+    cut = Answer(text="One two three", hold=hold, hold_after=2, cut_after=3)
+    model = project.script(cut, text("Other."))
+    made = sdk.chat.completions.create(model=model, messages=[user("Hi")], stream=True)
+    first = next(chunk for chunk in made if chunk.choices[0].delta.content)
+    hold.release()
+    with pytest.raises(APIError, match="repeated a model request"):
+        list(made)
+    run = project.settle({"id": first.id.replace("chatcmpl-", "run_")})
+    assert run["output"] == "Other."
 
 
 def test_a_cancelled_run_is_an_error(project: Project, sdk: OpenAI) -> None:

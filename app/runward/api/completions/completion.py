@@ -126,8 +126,8 @@ def _build_usage(tokens: Tokens) -> JsonObject:
 
 
 class AbandonedTextError(Exception):
-    """The model's text was shown in part, and the model request is repeated. The chunks with this
-    text cannot be taken back."""
+    """A model request was repeated, and its text differs from the text of the chunks, which cannot
+    be taken back."""
 
 
 class ChunkWriter:
@@ -136,6 +136,7 @@ class ChunkWriter:
     def __init__(self, info: CompletionInfo) -> None:
         self._info = info
         self._item = ""
+        self._text = ""
         self._shown = False
 
     def begin(self) -> str:
@@ -149,11 +150,11 @@ class ChunkWriter:
             case "response.refusal.delta":
                 return self._write({"refusal": data["delta"]})
             case "response.output_text.delta" if not self._info.json_only:
-                return self._write({"content": self._separate(data["item_id"]) + data["delta"]})
+                separator = self._separate(data["item_id"])
+                self._text += data["delta"]
+                return self._write({"content": separator + data["delta"]})
             case "response.output_item.done" if not self._info.json_only:
-                item = data["item"]
-                if item["type"] == "message" and item["status"] == "incomplete":
-                    raise AbandonedTextError
+                self._check_text(data["item"])
                 return ""
             case _:
                 return ""
@@ -162,8 +163,16 @@ class ChunkWriter:
         """Return the text between this text and the one of an earlier turn."""
         new = item_id != self._item
         separator = SEPARATOR if new and self._shown else ""
+        self._text = "" if new else self._text
         self._item, self._shown = item_id, True
         return separator
+
+    def _check_text(self, item: JsonItem) -> None:
+        """Check that the chunks contain the final text of the item."""
+        if item["type"] == "message" and item["id"] == self._item:
+            final = "".join(part.get("text", "") for part in item["content"])
+            if item["status"] == "incomplete" or final != self._text:
+                raise AbandonedTextError
 
     def end(self, found: ResponseSnapshot, *, include_usage: bool) -> str:
         """Return the last chunks."""

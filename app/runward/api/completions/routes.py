@@ -161,7 +161,7 @@ async def _frames(
             try:
                 chunks = "".join(map(writer.convert, events))
             except AbandonedTextError:
-                why = "continues, but its model request is repeated with a different text."
+                why = "repeated a model request, and its text differs from the text of this stream."
                 yield _frame_error(500, "text_abandoned", f"The run {info.run_id} {why}")
                 return
             if chunks or not events:
