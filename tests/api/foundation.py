@@ -52,7 +52,7 @@ async def start_run(
     who: RunsWriter, run: StartRun, wait: WaitSeconds, idempotency_key: IdempotencyKey = None
 ) -> Response:
     shown = {
-        "input": str(run.to_messages()[0].content),
+        "input": str(getattr(run.to_items()[0], "content", "")),
         "tools": list(run.tools),
         "key": idempotency_key,
         "wait": wait,
