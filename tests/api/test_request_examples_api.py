@@ -101,7 +101,8 @@ def stopped(project: Project) -> Found:
 def conversation(project: Project) -> Found:
     session = project.client.call("POST", "/v1/sessions", {})
     run = project.run(text("Hello."), session_id=session["id"])
-    return {"{session_id}": session["id"], RUN_ID: run["id"]}
+    ours = session["id"].replace("sess_", "conv_")
+    return {"{session_id}": session["id"], "{conversation_id}": ours, RUN_ID: run["id"]}
 
 
 def this_project(project: Project) -> Found:
@@ -120,6 +121,8 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "create_response": tool,
     "update_session": conversation,
     "fork_session": conversation,
+    "update_conversation": conversation,
+    "create_conversation_items": conversation,
     "decide_approval": asked,
     "resolve_tool_call": unknown,
     "submit_tool_result": measuring,

@@ -106,9 +106,9 @@ def runs(sources: Sources) -> Iterator[Answer]:
     project.tool("broken", Behaviour("reset"), on_unknown="ask")
     project.tool("quick")
     project.tool("later", Behaviour("later"))
-    client_tool = {"name": "ask", "type": "client", "parameters": {"type": "object"}}
+    client_tool = {"name": "survey", "type": "client", "parameters": {"type": "object"}}
     sources.send("register_tool", {}, client_tool)
-    started = sources.start('pay(x="1") ask() broken(x="3")', "pay", "ask", "broken")
+    started = sources.start('pay(x="1") survey() broken(x="3")', "pay", "survey", "broken")
     ended = sources.start('quick(x="1")', "quick", wait=30)
     waiting = {"run_id": start_waiting(project)}
     run = {"run_id": project.settle(started[2])["id"]}
@@ -136,10 +136,10 @@ def calls_of(sources: Sources, run: Json) -> Iterator[Answer]:
     yield from (called, approvals)
     yield sources.ask("get_approval", approval)
     yield sources.ask("list_required_actions", {})
-    yield sources.ask("get_tool_call", ids["ask"])
+    yield sources.ask("get_tool_call", ids["survey"])
     yield sources.ask("decide_approval", approval)
     yield sources.ask("resolve_tool_call", ids["broken"])
-    yield sources.ask("submit_tool_result", ids["ask"])
+    yield sources.ask("submit_tool_result", ids["survey"])
 
 
 def value_at(answer: Any, expression: str) -> str:

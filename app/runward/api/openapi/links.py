@@ -44,9 +44,11 @@ QUERY_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
 """The operations that accept a resource's ID as a query parameter, by the name of the resource's
 schema."""
 
-_EXCLUDED_OPERATIONS: Final = frozenset({"create_project_key"})
+_SOURCES_WITHOUT_LINKS: Final = frozenset({"create_project_key"})
 """Excluded, because the response is a key of another project, and the caller's key cannot use its
 ID."""
+_TARGETS_WITHOUT_LINKS: Final = frozenset({"start_mcp_login"})
+"""Excluded, because most MCP servers have no login."""
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
@@ -57,12 +59,13 @@ def add_links(document: Json) -> None:
     shared: Json = {}
     for path in document["paths"].values():
         for operation in path.values():
-            if operation["operationId"] in _EXCLUDED_OPERATIONS:
+            if operation["operationId"] in _SOURCES_WITHOUT_LINKS:
                 continue
             for status, response in operation["responses"].items():
                 if status.startswith("2") and (model := _get_schema_name(response)):
                     links = dict(_iterate_links(document, model))
-                    links.pop(operation["operationId"], None)
+                    for excluded in (operation["operationId"], *_TARGETS_WITHOUT_LINKS):
+                        links.pop(excluded, None)
                     if links:
                         shared |= {f"{model}.{name}": link for name, link in links.items()}
                         response["links"] = {
