@@ -223,14 +223,14 @@ TABLE: dict[str, Bad] = {
     ),
     "no messages": Bad(422, "invalid_request", "input", body=run(input=[])),
     "unknown role": Bad(
-        422, "invalid_request", "input.0.role", body=run(input=[{"role": "tool", "content": ""}])
+        422, "invalid_request", "input.0.role", body=run(input=[{"role": "robot", "content": ""}])
     ),
     "unknown part": Bad(
         422,
         "invalid_request",
         "input.0.content.0.type",
         body=run(input=[{"role": "user", "content": [{"type": "video"}]}]),
-        message="must be one of 'text', 'image', 'file'",
+        message="must be one of 'text', 'input_text', 'image', 'file', 'image_url', 'input_image'",
     ),
     "image without source": Bad(
         422,

@@ -98,6 +98,13 @@ def responses(sources: Sources) -> Iterator[Answer]:
     yield sources.ask("create_response", {})
     yield sources.ask("get_response", {"response_id": open_id})
     yield sources.ask("cancel_response", {"response_id": open_id})
+    yield sources.ask("list_models", {})
+    for other in ("get_conversation", "update_conversation", "delete_conversation_item"):
+        yield sources.ask("create_conversation", {})
+        _, _, created = sources.ask("create_conversation", {})
+        conversation = {"conversation_id": created["id"]}
+        _, _, items = sources.ask("create_conversation_items", conversation)
+        yield sources.ask(other, conversation | {"item_id": items["data"][0]["id"]})
 
 
 def runs(sources: Sources) -> Iterator[Answer]:

@@ -1813,7 +1813,7 @@ class InputImagePart(TypedDict):
     type: Literal['input_image']
     """Always `input_image`."""
     image_url: str
-    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    """URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`."""
     detail: NotRequired[ImageDetail | None]
     """Level of detail of the image. Accepted but ignored."""
 
@@ -1821,7 +1821,7 @@ class InputImagePart(TypedDict):
 class InputImageUrl(TypedDict):
     """The address of an image, in OpenAI's format."""
     url: str
-    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    """URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`."""
     detail: NotRequired[ImageDetail | None]
     """Level of detail of the image. Accepted but ignored."""
 

@@ -4882,14 +4882,14 @@ export interface components {
              * @enum {string}
              */
             type: "input_image";
-            /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
+            /** @description URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`. */
             image_url: string;
             /** @description Level of detail of the image. Accepted but ignored. */
             detail?: components["schemas"]["ImageDetail"] | null;
         };
         /** @description The address of an image, in OpenAI's format. */
         InputImageUrl: {
-            /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
+            /** @description URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`. */
             url: string;
             /** @description Level of detail of the image. Accepted but ignored. */
             detail?: components["schemas"]["ImageDetail"] | null;

@@ -97,7 +97,7 @@ class InputImageUrl(RequestModel):
     """The address of an image, in OpenAI's format."""
 
     url: ImageUrl
-    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    """URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`."""
     detail: ImageDetail | None = None
     """Level of detail of the image. Accepted but ignored."""
 
@@ -118,7 +118,7 @@ class InputImagePart(RequestModel):
 
     type: Literal["input_image"]
     image_url: ImageUrl
-    """URL of the image: `https://…` or `data:image/png;base64,…`."""
+    """URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`."""
     detail: ImageDetail | None = None
     """Level of detail of the image. Accepted but ignored."""
 
