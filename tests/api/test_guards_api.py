@@ -551,7 +551,7 @@ def test_a_guardrail_of_the_run_that_does_not_answer_clearly_rejects(project: Pr
     rail = guardrail(project, "rail", "run_input", Behaviour("raise", message="swordfish"))
     run = project.run(text("never"), guardrails=[rail])
     assert (run["status"], run["output"], project.asked()) == ("incomplete", GUARDED, [])
-    assert "HTTP 500" in run["incomplete_details"]["message"]
+    assert "HTTP status 500" in run["incomplete_details"]["message"]
     assert "swordfish" not in json.dumps(run)
 
 

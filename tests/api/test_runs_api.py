@@ -490,7 +490,7 @@ def test_the_ledger_holds_every_call_with_how_it_ended(project: Project) -> None
     assert (good["tool_version"], good["arguments"], good["turn"]) == (1, {"x": "1"}, 1)
     assert good["created_at"] <= good["started_at"] <= good["ended_at"]
     assert (bad["outcome"], bad["reason"], bad["is_error"]) == ("failed", "tool_error", True)
-    assert "HTTP 500" in bad["detail"]
+    assert "HTTP status 500" in bad["detail"]
     assert (unknown["tool"], unknown["tool_version"]) == ("none", None)
     assert (unknown["reason"], unknown["attempt"]) == ("unknown_tool", 0)
     assert (invalid["reason"], invalid["started_at"]) == ("invalid_arguments", None)

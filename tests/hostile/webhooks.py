@@ -138,7 +138,7 @@ stays_unknown("reset_in_the_body", says(OK + b"Content-Length: 99\r\n\r\n{", res
 stays_unknown("end_in_the_status_line", says(b"HTTP/1.1 2", closes=True))
 stays_unknown("end_in_the_headers", says(OK + JSON, closes=True))
 times_out("half_a_status_line", stays_silent(b"HTTP/1.1 20"))
-fails("answer_before_the_request", answers_early, "HTTP 401")
+fails("answer_before_the_request", answers_early, "HTTP status 401")
 
 # -- status lines and headers ---------------------------------------------------------------------
 

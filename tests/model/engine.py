@@ -7,6 +7,7 @@ from uuid import UUID
 
 from runward.domain.ids import RunId
 from runward.domain.run.family import ChildRun
+from runward.domain.run.outcomes import AgentRequest
 from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.team import build_child_input, read_child_outcome
@@ -102,9 +103,15 @@ class _Children:
         self._mint = mint
 
     async def opened(
-        self, state: RunState, call: Call, tool: CompiledTool, left: float | None
+        self,
+        state: RunState,
+        call: Call,
+        tool: CompiledTool,
+        left: float | None,
+        request: AgentRequest | None,
     ) -> ChildRun:
         del left
+        assert request is None  # no function of a plugin is modelled
         assert tool.spec.agent is not None
         member = self._scope.members[tool.spec.agent]
         return ChildRun(

@@ -13501,20 +13501,6 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "id": "msg_019a5f1e7a4d7e209c3b5d7f9a1c3e5d_1_1",
-                     *       "type": "message",
-                     *       "role": "user",
-                     *       "status": "completed",
-                     *       "content": [
-                     *         {
-                     *           "type": "input_text",
-                     *           "text": "Where is my order A-1017?"
-                     *         }
-                     *       ]
-                     *     }
-                     */
                     "application/json": {
                         [key: string]: unknown;
                     };

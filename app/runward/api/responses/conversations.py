@@ -164,7 +164,9 @@ async def create_conversation_items(
 @routes.get(
     "/conversations/{conversation_id}/items/{item_id}",
     summary="Get a conversation's item",
-    responses={200: {"content": {"application/json": {"example": ITEM_EXAMPLE}}}},
+    responses={
+        200: {"content": {"application/json": {"examples": {"item": {"value": ITEM_EXAMPLE}}}}}
+    },
 )
 async def get_conversation_item(
     principal: RunsReader,
