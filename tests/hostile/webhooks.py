@@ -147,7 +147,7 @@ stays_unknown("http_0_9", says(b'{"fine": true}', closes=True))
 stays_unknown("http_2_preface", says(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + b"\x00" * 18))
 stays_unknown("status_of_letters", says(b"HTTP/1.1 abc OK\r\n\r\n", closes=True))
 stays_unknown("status_of_four_digits", says(b"HTTP/1.1 2000 OK\r\n\r\n", closes=True))
-fails("status_999", says(answer(b"{}", "999 Beyond")), "HTTP 999")
+fails("status_999", says(answer(b"{}", "999 Beyond")), "HTTP status 999")
 stays_unknown("endless_headers", says_forever(OK, b"X-More: " + b"y" * 1000 + b"\r\n"))
 stays_unknown("endless_header_line", says_forever(OK + b"X-Long: ", b"y" * 65_536))
 stays_unknown("endless_reason", says_forever(b"HTTP/1.1 200 ", b"y" * 65_536))
@@ -157,7 +157,9 @@ times_out("interim_answers_forever", says_forever(b"", b"HTTP/1.1 103 Hints\r\n\
 completes(
     "many_interim_answers", says(b"HTTP/1.1 100 Continue\r\n\r\n" * 50 + answer(b"1")), output=1
 )
-fails("upgrade", says(b"HTTP/1.1 101 Other\r\nUpgrade: x\r\n\r\n" + answer(POISON)), "HTTP 101")
+fails(
+    "upgrade", says(b"HTTP/1.1 101 Other\r\nUpgrade: x\r\n\r\n" + answer(POISON)), "HTTP status 101"
+)
 completes("cookies", says(answer(b"1", "200 OK", "Set-Cookie: a=b; Path=/")), output=1)
 
 # -- lengths --------------------------------------------------------------------------------------
@@ -222,12 +224,16 @@ for status in (300, 301, 302, 303, 305, 307, 308):
     fails(
         f"redirect_{status}",
         says(answer(b"{}", f"{status} Elsewhere", "Location: /elsewhere?token=1")),
-        f"HTTP {status}",
+        f"HTTP status {status}",
     )
 completes("204_with_a_body", says(b"HTTP/1.1 204 No Content\r\n\r\n" + answer(POISON)), output=None)
 completes("205_with_a_body", says(answer(b"1", "205 Reset Content")), output=1)
-fails("304_with_a_body", says(b"HTTP/1.1 304 Not Modified\r\n\r\n" + answer(POISON)), "HTTP 304")
-fails("500_of_10_megabytes", says(answer(b"a" * 10 * MEGABYTE, "500 Oh")), "HTTP 500")
+fails(
+    "304_with_a_body",
+    says(b"HTTP/1.1 304 Not Modified\r\n\r\n" + answer(POISON)),
+    "HTTP status 304",
+)
+fails("500_of_10_megabytes", says(answer(b"a" * 10 * MEGABYTE, "500 Oh")), "HTTP status 500")
 times_out("202_with_garbage", says(answer(b"\xff{{{", "202 Accepted")))
 times_out("202_without_an_end", says_forever(b"HTTP/1.1 202 Accepted\r\n\r\n", b"a" * 65_536))
 
@@ -281,7 +287,7 @@ for name, value in {
     "a_far_date": "Fri, 31 Dec 9999 23:59:59 GMT\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT",
 }.items():
     BEHAVIORS[f"retry_after_{name}"] = Behavior(
-        busy(value), "tool_call.failed", "HTTP 503", idempotent=True
+        busy(value), "tool_call.failed", "HTTP status 503", idempotent=True
     )
 
 # -- connections that are used again --------------------------------------------------------------
