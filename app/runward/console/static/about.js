@@ -1,4 +1,4 @@
-// What a run is and what it was asked: the head of its page.
+// The head of a run's page: its facts and its input.
 
 import { h, text } from "./dom.js";
 import { content } from "./content.js";
@@ -20,7 +20,7 @@ export function factsOf(run_, models, took, usage) {
   ];
 }
 
-/** What the run was asked. @param {any[]} items @param {any} run_ */
+/** Return the section with the run's input. @param {any[]} items @param {any} run_ */
 export function inputView(items, run_) {
   const said = items.filter((one) => one.turn === 0 && one.role);
   if (said.length === 0) return [];

@@ -1,12 +1,12 @@
-// What a person may do to an open run: cancel it, or say something to it.
+// The actions on an open run: cancel it, or send it a message.
 
 import { Problem, onceOnly, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
 
 /**
  * @param {Promise<any>} asked
- * @param {string} said when it was done.
- * @returns {Promise<any>} null if it was refused, which was told.
+ * @param {string} said The notice after a success.
+ * @returns {Promise<any>} null if the request failed. A notice shows the error.
  */
 async function tell(asked, said) {
   try {
@@ -21,7 +21,7 @@ async function tell(asked, said) {
 }
 
 /**
- * Cancelling, in two steps: what it means is said before it is done.
+ * Return the controls that cancel a run in two steps: the effect is explained before the confirmation.
  * @param {string} id of a run
  * @param {() => void} done
  */
@@ -54,7 +54,7 @@ export function cancelling(id, done) {
 }
 
 /**
- * A field for a message to the run; Ctrl+Enter sends it.
+ * Return a field for a message to the run. Ctrl+Enter sends it.
  * @param {string} id of a run
  */
 export function saying(id) {
@@ -86,7 +86,7 @@ export function runAgain(id) {
   return h("a", { class: "button", href: `#/start?from=${id}`, "data-key": "run again" }, "Run again with changes");
 }
 
-/** Fills a place only when what is in it changes. @param {HTMLElement} place @param {string} key @param {() => any} content */
+/** Fill a place, but only when its key changes. @param {HTMLElement} place @param {string} key @param {() => any} content */
 export function when(place, key, content) {
   if (place.dataset.now === key) return;
   place.dataset.now = key;

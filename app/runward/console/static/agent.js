@@ -1,4 +1,4 @@
-// One agent: what it is, and its versions.
+// The page of one agent: its definition and its versions.
 
 import { get } from "./api.js";
 import { modelOf } from "./agents.js";
@@ -8,7 +8,7 @@ import { ago, moment } from "./format.js";
 import { json, one } from "./values.js";
 
 const PAGE = 20;
-/** What changes with every version. */
+/** Fields that differ in every version. */
 const ABOUT = ["version", "created_at", "updated_at", "object"];
 
 /**
@@ -37,7 +37,7 @@ export function agent(main, { id, who }) {
 function about(found) {
   const none = h("span", { class: "soft" }, "none");
   const links = (/** @type {string[]} */ names, /** @type {string} */ to) => names.flatMap((name, at) => [at ? ", " : "", h("a", { href: `#/${to}/${name}` }, text(name))]);
-  // A tool that only this agent has is an object, and has no page.
+  // A tool that is defined in the agent itself is an object, and has no page.
   const tools = (/** @type {any[]} */ given) => given.flatMap((tool, at) => [at ? ", " : "", typeof tool === "string" ? links([tool], "tools") : text(tool.name)]);
   /** @type {[string, import("./dom.js").Child][]} */
   const facts = [
@@ -50,7 +50,7 @@ function about(found) {
   return h("dl", { class: "rows about" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
 
-/** Each with what it changed. @param {string} name @param {AbortSignal} leaving */
+/** Return the list of versions, each with its changes. @param {string} name @param {AbortSignal} leaving */
 function versions(name, leaving) {
   const list = h("ol", { class: "versions plain" });
   const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older entries");
@@ -71,7 +71,7 @@ function versions(name, leaving) {
   return h("section", { class: "card", "aria-label": "Versions" }, h("h2", null, "Versions"), h("p", { class: "soft small" }, "A run uses the version that it was started with."), list, more);
 }
 
-/** @param {any} version @param {any} before the one before it, where that is loaded. @param {boolean} newest */
+/** @param {any} version @param {any} before The version before it, if it is loaded. @param {boolean} newest */
 function entry(version, before, newest) {
   const changed = before ? differences(without(before), without(version)) : [];
   const what = before ? changed.map(([path]) => path).join(", ") || "nothing else" : version.version === 1 ? "registered" : "";

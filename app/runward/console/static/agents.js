@@ -1,4 +1,4 @@
-// The agents that are registered.
+// The list of registered agents.
 
 import { registered } from "./registered.js";
 
@@ -22,7 +22,7 @@ export function agents(main, { who, query }) {
   }, query);
 }
 
-/** @param {any} agent whose model is null where it is a workflow. */
+/** @param {any} agent Its model is null for a workflow. */
 export function modelOf(agent) {
   return [agent.model ?? `${agent.kind} of ${agent.agents.join(", ")}`].flat().join(", ");
 }

@@ -1,4 +1,4 @@
-// A field for a result that a person gives in a tool's place: text, or JSON.
+// A field for a result that a person enters instead of the tool: text or JSON.
 
 import { fill, h, text } from "./dom.js";
 import { parse, whyNot } from "./exact.js";
@@ -9,8 +9,8 @@ let fields = 0;
 /**
  * @param {string} label
  * @param {string} help
- * @returns {{element: HTMLElement, read: () => {output: any} | null}} `read`: null, and the field says
- *   why, while it is not JSON.
+ * @returns {{element: HTMLElement, read: () => {output: any} | null}} `read` returns null while the
+ *   text is not valid JSON. The field then shows the error.
  */
 export function answerField(label, help) {
   const id = `answer${++fields}`;
@@ -46,10 +46,10 @@ export function answerField(label, help) {
 }
 
 /**
- * A line or more of words for the model.
+ * Return a text field for a message to the model.
  * @param {string} label
  * @param {string} help
- * @param {number} rows 1: one line.
+ * @param {number} rows 1 for a single-line field.
  * @returns {{element: HTMLElement, read: () => string, write: (words: string) => void}}
  */
 export function wordsField(label, help, rows) {

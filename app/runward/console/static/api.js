@@ -1,11 +1,11 @@
-// All that the console asks of the server: the public API under /v1, and its own session. Addresses
-// are relative, so that it works behind a path of a proxy too.
+// The console's requests to the server: the public API under /v1, and the console's own session.
+// Addresses are relative, so that the console also works under a path prefix of a proxy.
 
 import { parse } from "./exact.js";
 
 export class Problem extends Error {
   /**
-   * An answer that refuses (RFC 9457), or 0 when there was none.
+   * An error response (RFC 9457). The status is 0 if no response arrived.
    * @param {number} status
    * @param {any} body
    */
@@ -75,9 +75,9 @@ export async function get(path, query, signal) {
 const ANSWERS_KEPT = 20;
 
 /**
- * A `get` for what is looked at again and again: it asks only for what has changed.
- * @returns {(path: string, query?: Record<string, any>, signal?: AbortSignal) => Promise<any>} The same
- *   object as before where nothing has.
+ * Return a `get` for polling. It sends the last ETag, so that an unchanged resource is not sent again.
+ * @returns {(path: string, query?: Record<string, any>, signal?: AbortSignal) => Promise<any>} Resolves
+ *   to the same object as before if nothing has changed.
  */
 export function polling() {
   /** @type {Map<string, {etag: string, value: any}>} */
@@ -108,8 +108,8 @@ export async function send(method, path, body, headers) {
 }
 
 /**
- * An `Idempotency-Key` that stays the same as long as the same is asked: what is sent again after a
- * broken connection is done once. `again()` is for doing the same a second time on purpose.
+ * Create `Idempotency-Key` headers. The key stays the same for the same body, so that a request that is
+ * sent again after a broken connection takes effect once. Call `again()` to repeat it on purpose.
  */
 export function onceOnly() {
   let of = "";
@@ -123,7 +123,7 @@ export function onceOnly() {
 }
 
 /**
- * All pages of a list, up to a limit.
+ * Load all pages of a list, up to a limit.
  * @param {string} path
  * @param {Record<string, any>} query
  * @param {number} most
@@ -149,8 +149,8 @@ const LONGEST_PAUSE = 10_000;
 const AT_WORK_MS = 40;
 
 /**
- * A run's events and those of its child runs, from the first one on and as they happen. After a
- * break it goes on where it was; returns when the run has ended.
+ * Stream the events of a run and of its child runs, from the first event on. After a broken connection
+ * it resumes after the last event. Returns when the run has ended.
  * @param {string} runId
  * @param {(frame: Frame) => void} take
  * @param {(connected: boolean) => void} connected
@@ -175,7 +175,7 @@ export async function follow(runId, take, connected, signal) {
         take(frame);
         if (frame.id !== null && frame.data.run_id === runId && FINAL.has(frame.type)) return;
         if (document.hidden || performance.now() - since < AT_WORK_MS) continue;
-        await sleep(0); // Many frames at once: the page draws what must be unique.
+        await sleep(0); // After many frames at once, the page gets time to draw.
         since = performance.now();
       }
     } catch (error) {
@@ -193,7 +193,7 @@ export async function follow(runId, take, connected, signal) {
 const FINAL = new Set(["run.completed", "run.failed", "run.cancelled", "run.incomplete", "run.expired"]);
 
 /**
- * Server-sent events (WHATWG HTML, 9.2.6), as this server writes them: lines end in LF.
+ * Parse server-sent events (WHATWG HTML, 9.2.6) as this server writes them: lines end in LF.
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
  * @returns {AsyncGenerator<Frame>}
  */
@@ -224,7 +224,7 @@ async function* frames(body) {
 /**
  * @param {number} ms
  * @param {AbortSignal} [signal]
- * @returns {Promise<void>} also when the signal comes first.
+ * @returns {Promise<void>} Also resolves when the signal aborts first.
  */
 export function sleep(ms, signal) {
   if (signal?.aborted) return Promise.resolve();
@@ -234,7 +234,7 @@ export function sleep(ms, signal) {
   });
 }
 
-/** @returns {Promise<any>} null if nobody is signed in. */
+/** @returns {Promise<any>} The session, or null if nobody is signed in. */
 export async function session() {
   const response = await ask("GET", "console/session");
   return response.status === 204 ? null : response.json();

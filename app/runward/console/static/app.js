@@ -1,4 +1,4 @@
-// The frame: who is signed in, the menu, and which view an address shows.
+// The frame of the console: sign-in, menu, and the routes from addresses to views.
 
 import { Problem, session, signOut, whenSignedOut } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
@@ -17,7 +17,7 @@ import { tool } from "./tool.js";
 import { tools } from "./tools.js";
 
 /**
- * @typedef {object} Context What every view gets.
+ * @typedef {object} Context The argument of every view.
  * @property {any} who The session: key, project, scopes.
  * @property {PendingWatch} watch
  * @property {string} id From the address, `#/runs/{id}`.
@@ -27,7 +27,7 @@ import { tools } from "./tools.js";
  * @typedef {(main: HTMLElement, context: Context) => (() => void)} View Returns what leaves it.
  */
 
-/** Addresses, and what they show. To add a view, add its module and a line here.
+/** The routes. To add a view, add its module and a line here.
  * @type {{at: RegExp, view: View, menu?: [string, string], scope?: string, title: string}[]} */
 const VIEWS = [
   { at: /^#\/inbox$/, view: inbox, menu: ["#/inbox", "Inbox"], title: "Inbox" },
@@ -47,7 +47,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const top_ = /** @type {HTMLElement} */ (document.getElementById("top"));
 const go = (/** @type {string} */ to) => void (location.hash = to);
 
-// As an address, `#main` would be a view that does not exist.
+// `#main` in the address would be the route of a view that does not exist.
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

@@ -1,4 +1,4 @@
-// One approval as a card: what would be sent and where to, what led to it, and the ways to decide.
+// The card of one approval: the arguments, their destination, the context, and the decisions.
 
 import { Problem, send } from "./api.js";
 import { busy, choosing } from "./choosing.js";
@@ -88,7 +88,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
 
 const SUBJECT_CHARACTERS = 60;
 
-/** Names a call for a screen reader: the tool, and the first arguments that are short. @param {any} approval */
+/** Return a call's name for screen readers: the tool and its first short arguments. @param {any} approval */
 function subject(approval) {
   const values = isObject(approval.arguments) ? Object.values(approval.arguments) : [];
   const short = values.map((value) => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""))).filter((value) => value.length > 0 && value.length < SUBJECT_CHARACTERS / 2);

@@ -1,5 +1,5 @@
-// The recent calls of a tool, in all runs: how each ended, how long it took, and why it failed.
-// Looked at again while they are shown.
+// The recent calls of a tool in all runs, with their outcome, duration and error. The list is
+// polled while it is shown.
 
 import { Problem, polling, sleep } from "./api.js";
 import { fill, h, patch, text } from "./dom.js";
@@ -79,7 +79,7 @@ export function recentCalls(name, leaving) {
   return h("section", { class: "calls", "aria-label": "Recent calls" }, h("h2", null, "Recent calls"), lead, h("div", { class: "wide" }, table), more);
 }
 
-const FOR_PERCENTILES = 20; // calls: of fewer, "95 %" would say more than is known
+const FOR_PERCENTILES = 20; // calls; with fewer, a 95th percentile would be misleading
 
 /** @param {{calls: any, failed: any, timed: any, p50_ms: any, p95_ms: any}} summary */
 function sentence({ calls, failed, timed, p50_ms, p95_ms }) {
@@ -92,7 +92,7 @@ function sentence({ calls, failed, timed, p50_ms, p95_ms }) {
   return `${ended} 50 % of the sent calls took ${duration(p50)} or less, and 95 % took ${duration(p95)} or less.`;
 }
 
-/** @param {any} call @param {number} slow milliseconds that fill the bar. */
+/** @param {any} call @param {number} slow Milliseconds that fill the bar. */
 function row(call, slow) {
   const [label, tone] = CALL_OUTCOME[call.outcome] ?? CALL_PHASE[call.phase] ?? [call.phase, "soft"];
   return h("tr", null,
@@ -105,7 +105,7 @@ function row(call, slow) {
     h("td", { title: moment(call.created_at), "data-label": "Requested" }, ago(call.created_at, Date.now())));
 }
 
-/** Its time, and a bar beside those of the others. @param {any} call @param {number} slow */
+/** Return a call's duration with a bar that compares it to the other calls. @param {any} call @param {number} slow */
 function took(call, slow) {
   const ms = number(call.duration_ms);
   if (ms === null) return h("span", { class: "soft" }, "—");

@@ -90,7 +90,7 @@ export function choosing(key, subject, ways, closed) {
 }
 
 /**
- * Nothing below can be clicked until the returned function is called: a decision is on its way.
+ * Disable all controls of an element while a decision is sent. Call the returned function to enable them.
  * @param {HTMLElement} element
  * @returns {() => void}
  */

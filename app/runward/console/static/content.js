@@ -1,11 +1,11 @@
-// The content of messages and answers: Markdown of models, text of people, pictures and files.
+// The content of messages and answers: Markdown from models, plain text from people, images and files.
 
 import { add, h, text } from "./dom.js";
 import { markdown, picture } from "./markdown.js";
 import { json, rows, words } from "./values.js";
 
 /**
- * A message of a conversation, or the content of a tool's result.
+ * Return the element of a message or of the content of a tool's result.
  * @param {any} item with `role` and `content`
  * @param {string} key
  * @returns {HTMLElement}
@@ -19,7 +19,7 @@ export function content(item, key) {
   return parts;
 }
 
-/** A picture or a file. One at an address is not loaded: that would tell its server. @param {any} part */
+/** Return an image or a file. A file at an address is not loaded, because its server would see the request. @param {any} part */
 function fileView(part) {
   const shown = part.data && part.media_type ? picture(`data:${part.media_type};base64,${part.data}`, part.filename ?? "") : null;
   if (shown) return shown;
@@ -28,9 +28,9 @@ function fileView(part) {
 }
 
 /**
- * The answer of a run, unfolded.
+ * Return the answer of a run, unfolded.
  * @param {any} output
- * @param {any} parsed the output as JSON where the run has a schema, else null
+ * @param {any} parsed The output as JSON if the run has a schema, otherwise null.
  */
 export function answerView(output, parsed) {
   if (parsed !== null && typeof parsed === "object") return rows(parsed, "output");

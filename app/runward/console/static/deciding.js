@@ -1,5 +1,5 @@
-// The panels behind an approval's buttons: a reason, other arguments with what changes, an answer in
-// the tool's place; and how far a decision counts.
+// The panels that an approval's buttons open: a reason, edited arguments with their differences, or a
+// result instead of the tool's; and the scope of the decision.
 
 import { get } from "./api.js";
 import { answerField, wordsField } from "./answer.js";
@@ -15,7 +15,7 @@ const IN_PLACE_CHARACTERS = 40;
 /** @typedef {(body: any, refused?: (errors: {path: string, message: string}[]) => void) => void} Decide */
 
 /**
- * How far an approval or a rejection counts.
+ * Return the field for the scope of an approval or a rejection.
  * @param {() => void} changed
  */
 export function rememberChoice(changed) {
@@ -106,7 +106,7 @@ function change([path, before, after]) {
   return h("div", { class: "change" }, name, side("del", before), h("span", { class: "soft", "aria-hidden": "true" }, "→"), side("ins", after));
 }
 
-/** What changes inside a long text, with a little of what stands around it. @param {string} before @param {string} after */
+/** Return the changed part of a long text, with a little of the text around it. @param {string} before @param {string} after */
 function within(before, after) {
   const [a, b] = [Array.from(before), Array.from(after)];
   const { start, end } = alike(a, b, (x, y) => x === y);

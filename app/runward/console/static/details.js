@@ -1,9 +1,9 @@
-// Details of the calls that wait: loaded for the cards on the screen, without large arguments, and
-// shown together, so that the page moves once.
+// Details of pending calls. They are loaded for the cards on the screen, without large arguments, and
+// shown together, so that the page moves only once.
 
 import { get } from "./api.js";
 
-/** Bytes of arguments that a card loads by itself; larger ones are loaded on demand. */
+/** Bytes of arguments that a card loads on its own. Larger arguments are loaded on demand. */
 const ARGUMENTS_BYTES = 8192;
 
 /** @param {any} action of `/v1/required_actions` */
@@ -13,7 +13,7 @@ function pathOf(action) {
 }
 
 /**
- * An approval or a call, with `omitted_arguments` where something large was left out.
+ * Load an approval or a call. It has `omitted_arguments` if large arguments were left out.
  * @param {any} action of `/v1/required_actions`, or an entry of `required_actions`
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
@@ -22,13 +22,13 @@ export function details(action, signal) {
   return get(pathOf(action), { max_arguments_bytes: ARGUMENTS_BYTES }, signal);
 }
 
-/** The status of an approval. @param {string} approvalId @returns {Promise<any>} null if it cannot be known. */
+/** Load the status of an approval. @param {string} approvalId @returns {Promise<any>} null if it cannot be loaded. */
 export function withoutArguments(approvalId) {
   return get(`v1/approvals/${approvalId}`, { max_arguments_bytes: 0 }).catch(() => null);
 }
 
 /**
- * Loads all arguments of a call, once.
+ * Return a function that loads all arguments of a call, at most once.
  * @param {any} shown an approval or a call, as `details` returns it
  * @returns {() => Promise<any>} the arguments
  */
@@ -44,7 +44,7 @@ export function wholeArguments(shown) {
   };
 }
 
-/** Loads what is asked for in one go and gives it out together. */
+/** A loader that batches requests and delivers their results together. */
 export class Together {
   /** @param {AbortSignal} signal */
   constructor(signal) {
@@ -60,7 +60,7 @@ export class Together {
     if (this.working) return;
     this.working = true;
     while (this.wanted.length) {
-      await Promise.resolve(); // All cards that come into sight at once are asked for at once.
+      await Promise.resolve(); // Cards that come into view at the same time are loaded in one batch.
       const now = this.wanted.splice(0);
       const loaded = await Promise.allSettled(now.map((one) => details(one.action, this.signal)));
       if (this.signal.aborted) return;

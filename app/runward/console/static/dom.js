@@ -1,17 +1,17 @@
-// Rendering. Everything shown is made by createElement and textContent: text stays text, whatever
-// a model or a tool has written. Nothing here, or anywhere in the console, parses markup.
+// Rendering. All content is created with createElement and textContent, so that text from models and
+// tools stays text. No code in the console parses markup.
 
 import { joined, marked, split } from "./invisible.js";
 
-/** Of one text. Browsers look for the direction of a `bdi` again with each of its children. */
+/** Children of one text. Browsers compute the direction of a `bdi` again for each child. */
 const MOST_PARTS = 5000;
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 /** @typedef {{[name: string]: any}} Attributes */
 
 /**
- * An element. Attributes: `class`, `on…` listeners, properties such as `value` and `checked`,
- * and everything else as an attribute; null and false leave it out.
+ * Create an element. The attributes are `class`, `on…` listeners, properties such as `value` and
+ * `checked`, and any other attributes. Attributes that are null or false are left out.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Attributes | null} [attributes]
@@ -33,7 +33,7 @@ export function h(tag, attributes, ...children) {
 }
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "open", "selected", "hidden"]);
-/** Words that may be others', where no element can stand. */
+/** Attributes whose text can come from others, and which cannot contain elements. */
 const SAID = new Set(["title", "aria-label", "placeholder"]);
 
 /**
@@ -43,13 +43,13 @@ const SAID = new Set(["title", "aria-label", "placeholder"]);
 export function add(parent, ...children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false || child === "") continue;
-    if (Array.isArray(child)) for (const one of child) add(parent, one); // a call cannot have 100,000 arguments
+    if (Array.isArray(child)) for (const one of child) add(parent, one); // spread syntax fails with 100,000 arguments
     else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
   }
 }
 
 /**
- * Puts other children in the place of an element's own. With an empty text alone it becomes `:empty`.
+ * Replace the children of an element. With only an empty text, the element matches `:empty`.
  * @param {Element} parent
  * @param {...Child} children
  */
@@ -62,8 +62,8 @@ export function fill(parent, ...children) {
 }
 
 /**
- * Makes these an element's children, in this order, without touching those that are in their place:
- * what somebody types into or has marked there stays.
+ * Set an element's children in this order. Children that are already in place are not touched, so that
+ * input and selected text stay.
  * @param {Element} parent
  * @param {Element[]} children
  */
@@ -76,10 +76,10 @@ export function arrange(parent, children) {
 }
 
 /**
- * Makes an element show what another one shows. Children that show it already stay, and with them
+ * Update an element to equal another one. Children that are already equal stay, and with them
  * selections of text.
  * @template {HTMLElement} T
- * @param {T | undefined} known @param {T} now @returns {T} `known`, if there is one.
+ * @param {T | undefined} known @param {T} now @returns {T} `known` if it is defined, otherwise `now`.
  */
 export function patch(known, now) {
   if (!known) return now;
@@ -106,8 +106,8 @@ export function whenSeen(element, act) {
 }
 
 /**
- * Text of others: isolated from the text around it, and with characters that cannot be seen shown
- * as marks.
+ * Return an element for text from others. It is isolated from the text around it, and invisible
+ * characters are shown as marks.
  * @param {unknown} value
  * @param {string} [className]
  */
@@ -120,7 +120,7 @@ export function text(value, className) {
 }
 
 /**
- * A small drawing, from the console's own list of paths.
+ * Create an icon from the console's own list of paths.
  * @param {string} path SVG path data on a grid of 16.
  */
 export function icon(path) {
@@ -135,7 +135,7 @@ export function icon(path) {
 }
 
 /**
- * Says something once, for the eye and for a screen reader; it goes by itself.
+ * Show a notice, which screen readers also announce. It disappears on its own.
  * @param {Child} what
  * @param {"info" | "error"} [kind]
  */
@@ -150,8 +150,8 @@ export function note(what, kind = "info") {
 }
 
 /**
- * Runs `draw`, which rebuilds a part of the page, and gives what was open, typed into or in focus
- * back to the elements that bear the same `data-key`.
+ * Run `draw`, which rebuilds a part of the page, and restore open, edited and focused elements by
+ * their `data-key`.
  * @param {Element} root
  * @param {() => void} draw
  */

@@ -1,5 +1,5 @@
-// Edits of a call's arguments that are not sent yet. They outlive a reload of the tab, and nothing else:
-// the browser's session storage ends with the tab, and signing out empties it.
+// Edits of a call's arguments that are not sent yet. They survive only a reload of the tab: the browser's
+// session storage ends with the tab, and signing out clears it.
 
 import { parse } from "./exact.js";
 
@@ -16,7 +16,7 @@ export function storeEdit(approvalId, edit) {
   try {
     sessionStorage.setItem(PREFIX + approvalId, JSON.stringify(edit));
   } catch {
-    removeEdit(approvalId); // Too large for the storage: an older version of it would mislead.
+    removeEdit(approvalId); // The edit is too large for the storage, and an older version would be misleading.
   }
 }
 

@@ -1,4 +1,4 @@
-// The entries of a run's timeline, drawn.
+// Elements for the entries of a run's timeline.
 
 import { get } from "./api.js";
 import { add, fill, h, text } from "./dom.js";
@@ -11,15 +11,15 @@ import { json, one, rows, words } from "./values.js";
 /** @typedef {import("./timeline.js").Entry} Entry */
 
 /**
- * @typedef {object} Around What an entry needs of the page.
- * @property {string} runId Whose entry it is.
+ * @typedef {object} Around The parts of the page that an entry uses.
+ * @property {string} runId ID of the entry's run.
  * @property {(entry: Entry) => void} choose Shows its events.
  * @property {(entry: Entry) => HTMLElement} slot The place for what a person does about a call.
  * @property {(callId: string) => Promise<any>} ledger A call as the ledger has it, whole.
  * @property {(by: string, approvalId: string) => Node} nameOf What the key is called that decided.
  */
 
-/** What a call's states are called, and their tone. @type {Record<string, [string, string]>} */
+/** The label and tone of each state of a call. @type {Record<string, [string, string]>} */
 const STATES = {
   writing: ["The model is writing this call", "busy"], created: ["Requested", "soft"], waiting: ["Waiting for a decision", "wait"], decided: ["Decided", "soft"],
   running: ["Running", "busy"], completed: ["Done", "done"], failed: ["Failed", "bad"],
@@ -51,7 +51,7 @@ export function entryView(entry, key, around) {
   return node;
 }
 
-/** What is being written now: `rewrite` goes on with it. @param {Entry} entry */
+/** Return the element of an entry that is being written. `rewrite` updates it. @param {Entry} entry */
 function writtenView(entry) {
   const written = h("div", { class: "words", "data-written": "" });
   const caret = h("span", { class: "caret", "aria-hidden": "true" });
@@ -61,7 +61,7 @@ function writtenView(entry) {
   return node;
 }
 
-/** @param {HTMLElement} node of an entry that is being written @param {Entry} entry */
+/** @param {HTMLElement} node The element of an entry that is being written @param {Entry} entry */
 export function rewrite(node, entry) {
   const place = /** @type {HTMLElement} */ (node.querySelector("[data-written]"));
   const cut = entry.text.length > WRITTEN_SHOWN;
@@ -119,7 +119,7 @@ function endView(call, key, around) {
       end.detail ? h("p", { class: "soft small" }, text(end.detail)) : null));
 }
 
-/** What is too large for the log, on demand. @param {string} callId @param {string} key @param {Around} around @param {(found: any) => HTMLElement} show */
+/** Return a button that loads content that is too large for the event log. @param {string} callId @param {string} key @param {Around} around @param {(found: any) => HTMLElement} show */
 function whole(callId, key, around, show) {
   const place = h("span");
   const button = h("button", { type: "button", class: "quiet small", "data-key": `whole ${key}` }, "Load the complete value");
@@ -183,11 +183,11 @@ function noticed(type, data) {
   }
 }
 
-/** @type {Map<string, Promise<string>>} Names of keys, by their ids. */
+/** @type {Map<string, Promise<string>>} Names of API keys by ID. */
 const names = new Map();
 
 /**
- * The name of the key that decided; until it is known, its id.
+ * Return the name of the API key that decided. Until the name is loaded, it is the key's ID.
  * @param {string} by @param {string} approvalId @param {any} who
  */
 export function deciderName(by, approvalId, who) {

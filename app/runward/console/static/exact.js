@@ -1,7 +1,7 @@
-// JSON to the letter. A browser's own JSON.parse rounds 12345678901234567890; a person who decides
-// about a payment must see the number that is sent, and an edit must not change it. Such numbers
-// are kept as JSON.rawJSON (ECMAScript, "JSON.parse source text access"), as is 89.0, which is no
-// integer to everyone. Whoever computes with a number of an answer takes `Number(plain(value))`.
+// Lossless JSON. JSON.parse rounds 12345678901234567890. An approver of a payment must see the exact
+// number that is sent, and an edit must not change it. Such numbers are kept as JSON.rawJSON
+// (ECMAScript, "JSON.parse source text access"), as is 89.0, because not every reader takes it as an
+// integer. To compute with a number of a response, use `Number(plain(value))`.
 
 /** @type {any} */
 const Json = JSON;
@@ -19,8 +19,8 @@ export function parse(source) {
 }
 
 /**
- * Why a text is not JSON, for whoever types it.
- * @param {unknown} error what `parse` has thrown.
+ * Return the message that explains why a text is not JSON.
+ * @param {unknown} error The error that `parse` threw.
  */
 export function whyNot(error) {
   const at = /\(line (\d+) column (\d+)\)/.exec(String(error));
@@ -33,7 +33,7 @@ export function isExact(value) {
 }
 
 /**
- * Whether it is a JSON object, and no number kept to the letter.
+ * Return whether a value is a JSON object. A number that is kept as raw JSON is not.
  * @param {any} value
  */
 export function isObject(value) {
@@ -60,8 +60,8 @@ export function same(a, b) {
 }
 
 /**
- * What differs, deepest first found: `[path, before, after]`, undefined for what is not there. Of
- * lists, what they begin and end with alike is left out; what is between is compared in order.
+ * Return the differences as `[path, before, after]`, at the deepest paths. Missing values are undefined.
+ * Equal entries at the start and the end of two lists are skipped. The rest is compared in order.
  * @param {any} before
  * @param {any} after
  * @param {string} [path]
@@ -86,7 +86,7 @@ export function differences(before, after, path = "") {
 }
 
 /**
- * How many entries two lists begin with alike, and, of the rest, end with alike.
+ * Count the equal entries at the start of two lists and, in the rest, at the end.
  * @template T
  * @param {T[]} a @param {T[]} b @param {(a: T, b: T) => boolean} equal
  */

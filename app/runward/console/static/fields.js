@@ -1,5 +1,5 @@
-// One field for each shape that a JSON Schema gives a value: text, numbers, choices, objects, lists,
-// maps, alternatives, "or null". What has no shape of its own gets a field of JSON.
+// A form field for each shape of a JSON Schema: text, numbers, choices, objects, lists, maps,
+// alternatives and nullable values. Any other schema gets a JSON field.
 
 import { fill, h, text } from "./dom.js";
 import { isExact, isObject, parse, same, whyNot } from "./exact.js";
@@ -13,22 +13,22 @@ import { FORMATS, flat, join, prefix, problems, typeOf } from "./schema.js";
  * @property {HTMLElement} element
  * @property {() => any} read The value; undefined for one that is not there. What cannot be read goes
  *   to the form's `wrong`.
- * @property {string} [control] The id of what a label names; none for a group.
+ * @property {string} [control] ID of the labeled control. A group has none.
  *
- * @typedef {object} Form What the fields of one form share.
+ * @typedef {object} Form The state that the fields of one form share.
  * @property {string} id
  * @property {Schema} root
- * @property {[string, string][]} wrong What the last reading found: paths, and what is wrong there.
+ * @property {[string, string][]} wrong Errors of the last reading: paths and messages.
  * @property {string[]} judged Paths below which only `wrong` counts.
- * @property {import("./schema.js").Effort} effort Of drawing since the last reading.
- * @property {string[]} places Paths that have a place for what is wrong with them.
+ * @property {import("./schema.js").Effort} effort Effort of drawing since the last reading.
+ * @property {string[]} places Paths that have a place for their error.
  */
 
 const DEEPEST = 24;
-const STEPS_A_FIELD = 200; // of an effort; what is not drawn for lack of it is JSON
+const STEPS_A_FIELD = 200; // of an effort; a field that exceeds it is drawn as JSON
 let controls = 0;
 
-/** The id of the place for what is wrong with a path. @param {Form} form @param {string} path */
+/** Return the ID of the element for the error at a path. @param {Form} form @param {string} path */
 export function placeId(form, path) {
   if (!form.places.includes(path)) form.places.push(path);
   return `${form.id}-wrong${form.places.indexOf(path)}`;
@@ -39,13 +39,13 @@ function place(form, path) {
   return h("p", { class: "wrong", "data-path": path, id: placeId(form, path), "aria-live": "polite", hidden: true });
 }
 
-/** Attributes of the control at a path. @param {Form} form @param {string} path */
+/** Return the attributes of the control at a path. @param {Form} form @param {string} path */
 function named(form, path) {
   return { id: `${form.id}-${++controls}`, "data-at": path, "aria-describedby": placeId(form, path), autocomplete: "off", spellcheck: "false" };
 }
 
 /**
- * @param {Form} form @param {string} path @param {any} given the schema @param {any} value undefined: not there.
+ * @param {Form} form @param {string} path @param {any} given The schema. @param {any} value Undefined if there is no value.
  * @returns {Field}
  */
 export function fieldOf(form, path, given, value) {
@@ -71,8 +71,8 @@ export function fieldOf(form, path, given, value) {
 }
 
 /**
- * What a schema with several types, `anyOf` or `oneOf` comes to: `nullable`, one shape or null;
- * `alternatives`, several shapes.
+ * Return the shapes of a schema with several types, `anyOf` or `oneOf`: `nullable` for one shape or
+ * null, and `alternatives` for several shapes.
  * @param {Schema} schema @param {Form} form
  * @returns {{nullable?: Schema, alternatives?: Schema[]}}
  */
@@ -82,7 +82,7 @@ function ways({ anyOf, oneOf, ...rest }, { root, effort }) {
   if (each.length === 0) return {};
   const common = Array.isArray(type) ? others : rest;
   const shapes = each.filter((/** @type {Schema} */ one) => one.type !== "null" && one.const !== null).map((/** @type {Schema} */ one) => flat({ ...common, allOf: [one] }, root, 0, effort));
-  if (common.enum && Array.isArray(type)) return {}; // the enum says it all, null included
+  if (common.enum && Array.isArray(type)) return {}; // the enum lists all values, including null
   if (shapes.length === each.length) return { alternatives: shapes };
   return { nullable: shapes.length === 1 ? shapes[0] : { anyOf: shapes } };
 }
@@ -147,13 +147,13 @@ function alternativesField(form, path, shapes, value) {
   };
 }
 
-/** What every value of an alternative has in it, such as its `kind`. @param {Schema | undefined} shape */
+/** Return the constant properties of an alternative, such as its `kind`. @param {Schema | undefined} shape */
 function fixedOf(shape) {
   const fixed = Object.entries(shape?.properties ?? {}).filter(([name, one]) => isObject(one) && /** @type {any} */ (one).const !== undefined && (shape?.required ?? []).includes(name));
   return fixed.length ? Object.fromEntries(fixed.map(([name, one]) => [name, /** @type {any} */ (one).const])) : undefined;
 }
 
-/** What a person should know before they type. @param {Schema} schema @returns {string} */
+/** Return the help text of a field. @param {Schema} schema @returns {string} */
 export function limits(schema) {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems } = schema;
   /** @param {string} what @param {any} from @param {any} to */
@@ -173,7 +173,7 @@ export function limits(schema) {
 }
 
 /**
- * A field with its name, its help, and the place for what is wrong with it.
+ * Return a field with its name, its help text, and a place for its error.
  * @param {Form} form @param {string} path @param {string} name @param {any} given @param {any} value
  * @param {{needed: boolean, beside?: HTMLElement}} options
  * @returns {{row: HTMLElement, read: () => any}}
@@ -203,7 +203,7 @@ function labelled(form, path, name, given, value, { needed, beside }) {
   return { row, read: () => shown?.read() };
 }
 
-/** Whether it has parts, which are not drawn before somebody wants them. @param {Schema} schema @param {Form} form */
+/** Return whether a schema has parts. Parts are drawn only on demand. @param {Schema} schema @param {Form} form */
 function isGroup(schema, form) {
   const { nullable, alternatives } = ways(schema, form);
   const one = nullable ?? schema;
@@ -229,7 +229,7 @@ function objectField(form, path, schema, value) {
   };
 }
 
-/** What an object has beside its known names, and may have.
+/** Return the fields for an object's additional properties.
  * @param {Form} form @param {string} path @param {Schema} schema @param {any} value @param {Set<string>} required */
 function entriesOf(form, path, schema, value, required) {
   const known = schema.properties ?? {};
@@ -277,7 +277,7 @@ function textField(form, path, schema, value) {
   const rows = Math.min(14, Math.max(3, (value ?? "").split("\n").length, Math.ceil((value ?? "").length / 90)));
   const input = long ? h("textarea", { ...names, rows: String(rows) }) : h("input", { ...names, type: "text" });
   input.value = value ?? "";
-  // A field of one line drops line breaks, and every field drops carriage returns: until somebody types, it is what it was.
+  // A single-line field drops line breaks, and every field drops carriage returns. Until a person types, the original value is kept.
   let read = value;
   const unseen = h("p", { class: "small unseen" });
   const look = () => fill(unseen, split(read ?? "").some((part) => part.mark) ? ["The text contains invisible characters: ", text(read)] : null);
@@ -326,7 +326,7 @@ function constField(value) {
   return { element: h("div", { class: "const" }, h("code", null, text(shownChoice(value)))), read: () => value };
 }
 
-/** Any of some values, each once. @param {Form} form @param {string} path @param {any[]} choices @param {any[]} value @returns {Field} */
+/** Return a field for a set of distinct choices. @param {Form} form @param {string} path @param {any[]} choices @param {any[]} value @returns {Field} */
 function checksField(form, path, choices, value) {
   const boxes = choices.map((one) => h("input", { type: "checkbox", checked: value.some((other) => same(one, other)), "data-at": path, "aria-describedby": placeId(form, path) }));
   const isChecked = (/** @type {any} */ one) => boxes[choices.findIndex((other) => same(one, other))].checked;
@@ -353,7 +353,7 @@ function arrayField(form, path, schema, value) {
     reads = entries.map((entry) => entry.read);
     fill(list, entries.map((entry) => entry.row));
   }
-  /** @param {(now: any[]) => any[]} change @returns {boolean} false while something in it cannot be read. */
+  /** @param {(now: any[]) => any[]} change @returns {boolean} False while a value in the list cannot be read. */
   function redraw(change) {
     const before = form.wrong.length;
     const now = reads.map((read) => read());

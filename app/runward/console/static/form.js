@@ -1,4 +1,4 @@
-// A form made from a JSON Schema, and the same value as JSON: it says what is wrong while a person
+// A form from a JSON Schema, and an editor for the same value as JSON. Errors are shown while a person
 // types. The fields are in fields.js.
 
 import { fill, h, text } from "./dom.js";
@@ -11,11 +11,11 @@ import { newEffort, problems } from "./schema.js";
 let forms = 0;
 
 /**
- * @param {Schema | null} schema of an object; null leaves only JSON.
+ * @param {Schema | null} schema The schema of an object. With null, the form has only the JSON editor.
  * @param {any} value
- * @param {(value: any) => void} changed called with each value that fits, undefined for one that does not.
+ * @param {(value: any) => void} changed Called with each valid value, and with undefined for an invalid one.
  * @returns {{element: HTMLElement, refused: (errors: {path: string, message: string}[]) => void, look: () => void}}
- *   `look` reads it now, and calls `changed`.
+ *   `look` reads the form now and calls `changed`.
  */
 export function form(schema, value, changed) {
   /** @type {import("./fields.js").Form} */

@@ -1,4 +1,4 @@
-// How times, sizes, costs and states are written.
+// Formats of times, sizes, costs and states.
 
 /** @param {number} ms */
 export function duration(ms) {
@@ -15,7 +15,7 @@ export function duration(ms) {
 }
 
 /**
- * In one unit, for what changes only now and then: `3 min`.
+ * Format a duration in one unit, for times that are rarely updated: `3 min`.
  * @param {number} ms
  */
 export function roughly(ms) {
@@ -47,7 +47,7 @@ export function bytes(value) {
   return new TextEncoder().encode(value).length;
 }
 
-/** @param {unknown} value a number, or one kept to the letter. */
+/** @param {unknown} value A number, or a number kept as raw JSON. */
 function cost(value) {
   const number = Number(plain(value));
   if (!number) return "$0";
@@ -55,7 +55,7 @@ function cost(value) {
 }
 
 /**
- * What a run has cost: a model without a price costs nothing that is known, which is not $0.
+ * Format the cost of a run. The cost of a model without a price is unknown, not $0.
  * @param {any} usage
  * @param {string | string[] | null | undefined} model
  */
@@ -79,13 +79,13 @@ export function moment(at) {
   return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** @param {string} id for where there is little room: `run_…1b3a57` */
+/** Shorten an ID: `run_…1b3a57`. @param {string} id */
 export function shortId(id) {
   const [prefix, rest = ""] = id.split("_", 2);
   return `${prefix}_…${rest.slice(-8)}`;
 }
 
-/** @param {unknown} value a number, or one kept to the letter; null stays null. */
+/** @param {unknown} value A number, or a number kept as raw JSON. Null stays null. */
 export function number(value) {
   return value === null || value === undefined ? null : Number(plain(value));
 }
@@ -95,7 +95,7 @@ function plain(value) {
   return value !== null && typeof value === "object" ? value.rawJSON : value;
 }
 
-/** How a call of a tool ended, and the tone in which that is shown.
+/** The label and tone of each outcome of a tool call.
  * @type {Record<string, [string, string]>} */
 export const CALL_OUTCOME = {
   completed: ["Completed", "good"],
@@ -106,7 +106,7 @@ export const CALL_OUTCOME = {
   cancelled: ["Cancelled", "soft"],
 };
 
-/** Where a call is that has not ended.
+/** The label and tone of each state of a call that has not ended.
  * @type {Record<string, [string, string]>} */
 export const CALL_PHASE = {
   awaiting_approval: ["Waiting for a decision", "wait"],
@@ -119,7 +119,7 @@ export const CALL_PHASE = {
   started: ["Running", "busy"],
 };
 
-/** What a run's states are called, and the tone in which they are shown.
+/** The label and tone of each status of a run.
  * @type {Record<string, [string, string]>} */
 export const RUN_STATUS = {
   queued: ["Queued", "soft"],

@@ -1,5 +1,5 @@
-// The inbox: the calls that wait for a person, as they come and go. Each card is drawn at once from
-// the small list; its details come when it is on the screen.
+// The inbox: a live list of the calls that wait for a person. Each card is drawn at once from the
+// small list. Its details are loaded when it is on the screen.
 
 import { Problem } from "./api.js";
 import { approvalCard } from "./approval.js";
@@ -29,7 +29,7 @@ export function inbox(main, { watch, who }) {
   const cards = new Map();
   const leaving = new AbortController();
   const together = new Together(leaving.signal);
-  /** What was settled here, until the list knows it too. @type {Set<string>} */
+  /** Calls that were settled here and are still in the list. @type {Set<string>} */
   const mine = new Set();
   const list = h("div", { class: "cards" });
   const lead = h("p", { class: "soft" }, "Loading…");
@@ -41,7 +41,7 @@ export function inbox(main, { watch, who }) {
   let first = true;
   /** @type {any[]} */
   let listed = [];
-  // A click that comes right after the list has moved was meant for another call.
+  // A click right after the list has moved was probably meant for another call.
   list.addEventListener("click", (event) => {
     if (event.detail === 0 || performance.now() - moved > SETTLE_MS) return;
     event.preventDefault();
@@ -74,7 +74,7 @@ export function inbox(main, { watch, who }) {
     note([approval.late ? "Already decided: " : null, text(approval.tool), ` was ${OUTCOMES[approval.status] ?? approval.status}`, by, ". ", h("a", { href: `#/runs/${approval.run_id}` }, "Open the run")]);
   }
 
-  /** Tells what has gone without this window's doing. Behind a cut list it may only be farther down.
+  /** Announce calls that were settled elsewhere. If the list is truncated, they may only have moved down.
    * @param {string[]} keys */
   async function tell(keys) {
     const found = await Promise.all(keys.map((key) => (key.startsWith("apr_") ? withoutArguments(key) : null)));
@@ -96,11 +96,11 @@ export function inbox(main, { watch, who }) {
     if (card.element.nextElementSibling) moved = performance.now();
     cards.delete(id);
     card.element.remove();
-    // To the card, never to a button of it: a key that is pressed twice must not decide twice.
+    // Focus the card, never one of its buttons: a key that is pressed twice must not decide twice.
     if (had) /** @type {HTMLElement} */ (next ?? main).focus();
   }
 
-  /** A card that loads its details when it comes into sight. @param {any} action @returns {Shown} */
+  /** Return a card that loads its details when it comes into view. @param {any} action @returns {Shown} */
   function card(action) {
     const state = h("p", { class: "soft" }, "Loading…");
     const element = h("article", { class: "card waiting", "aria-label": action.tool, "data-key": keyOf(action), tabindex: "-1" },
@@ -114,7 +114,7 @@ export function inbox(main, { watch, who }) {
     return shown;
   }
 
-  /** Puts a card with its details in the place of the one that waited for them.
+  /** Replace a card that has no details yet with the complete card.
    * @param {Shown} shown @param {{element: HTMLElement, tick: () => void}} now */
   function become(shown, now) {
     const had = shown.element.contains(document.activeElement);
@@ -123,7 +123,7 @@ export function inbox(main, { watch, who }) {
     if (had) now.element.focus();
   }
 
-  /** @param {any} action with its arguments */
+  /** @param {any} action An action with its arguments. */
   function otherCard(action) {
     const key = keyOf(action);
     const settled = () => {
@@ -170,7 +170,7 @@ export function inbox(main, { watch, who }) {
     nothing.hidden = wanted.length > 0 || pending.at === 0;
   }
 
-  /** Takes away the cards of calls that wait no longer.
+  /** Remove the cards of calls that no longer wait.
    * @param {Set<string>} keys @param {import("./pending.js").Pending} pending */
   function leave(keys, pending) {
     if (pending.actions === listed) return;
@@ -211,7 +211,7 @@ export function inbox(main, { watch, who }) {
 }
 
 /**
- * j and k: to the next card and to the one before. They only move, and not while somebody types.
+ * Handle j and k: move to the next or the previous card, except while a person types.
  * @param {KeyboardEvent} event @param {HTMLElement} main @param {HTMLElement} list
  */
 function step(event, main, list) {

@@ -1,7 +1,6 @@
-// Characters that change what a reader sees without being seen: controls, zero-width and
-// bidirectional ones, tags, unusual spaces, variation selectors, lone surrogates, letters that are
-// blank, accents piled so high that they cover other lines. A person who approves a call must see
-// all of what is sent.
+// Invisible characters that change the displayed text: controls, zero-width and bidirectional
+// characters, tags, unusual spaces, variation selectors, lone surrogates, blank letters, and stacks of
+// accents that cover other lines. An approver must see all of the data that is sent.
 
 /** @typedef {{text: string, mark: boolean, title?: string}} Part */
 
@@ -26,8 +25,8 @@ const NAMES = {
 };
 
 /**
- * The text in pieces, those that cannot be seen as `U+202E`, the same again as `U+200B ×3`. Line
- * breaks and tabs stay.
+ * Split a text into parts. Invisible characters become marks such as `U+202E`, repeated ones
+ * `U+200B ×3`. Line breaks and tabs stay.
  * @param {string} value
  * @returns {Part[]}
  */
@@ -62,7 +61,7 @@ export function split(value) {
 }
 
 /**
- * The same as a text, for where no element can stand: `⟨U+202E⟩`.
+ * Return a text with its invisible characters as `⟨U+202E⟩`, for places that cannot contain elements.
  * @param {unknown} value
  */
 export function marked(value) {
@@ -75,7 +74,7 @@ export function joined(parts) {
 }
 
 /**
- * Whether it only makes an emoji what it is: U+FE0F behind a picture, U+200D between two.
+ * Return whether a character is part of an emoji: U+FE0F after a pictograph, or U+200D between two.
  * @param {string[]} characters
  * @param {number} at
  */

@@ -1,4 +1,4 @@
-// The project's API keys: list, make, revoke. A new key is shown once.
+// The project's API keys: list, create, revoke. A new key is shown once.
 
 import { Problem, all, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
@@ -7,7 +7,7 @@ import { shownOnce } from "./secret.js";
 
 const MOST = 400;
 const DAY_MS = 86_400_000;
-/** What each scope allows. @type {[string, string][]} */
+/** The scopes and the actions that they allow. @type {[string, string][]} */
 const SCOPES = [
   ["runs:read", "Read runs, tools and approvals"],
   ["runs:write", "Start and control runs"],

@@ -1,17 +1,17 @@
-// Long lists: of all rows only those near the window are in the page. A row is known by its key and
-// keeps its element, so that focus, selection and whatever is open in it stay.
+// Virtualized lists: only the rows near the viewport are in the page. A row is identified by its key
+// and keeps its element, so that focus, selection and open parts stay.
 
 import { arrange, h } from "./dom.js";
 
 const MARGIN_PX = 500;
-const LEAST_ROWS = 30; // in the page also where the list is out of sight: keys reach them
+const LEAST_ROWS = 30; // in the page even if the list is out of view, so that the keyboard reaches them
 const SAME_PX = 0.5;
 
 /**
  * @typedef {object} Options
  * @property {(key: string) => HTMLElement} draw The row of a key: the same element as before, as long as
  *   it shows the same. Rows have no margins.
- * @property {number} height Of a row in pixels, as long as it was not measured.
+ * @property {number} height The height in pixels of a row that is not measured yet.
  * @property {AbortSignal} signal Ends the list.
  * @property {HTMLElement} [scroller] The element that scrolls; by default the page.
  * @property {() => HTMLElement} [spacer] Makes the element that stands for rows that are left out.
@@ -43,13 +43,13 @@ export class List {
     signal.addEventListener("abort", () => this.sizes.disconnect());
   }
 
-  /** @param {string[]} keys of all rows, in order. */
+  /** @param {string[]} keys The keys of all rows, in order. */
   show(keys) {
     this.keys = keys;
     this.layout();
   }
 
-  /** Scrolls until a row is in sight. @param {string} key @returns {HTMLElement | null} the row. */
+  /** Scroll until a row is in view. @param {string} key @returns {HTMLElement | null} The row. */
   reveal(key) {
     const at = this.keys.indexOf(key);
     if (at < 0) return null;
@@ -64,7 +64,7 @@ export class List {
     return row;
   }
 
-  /** Puts the rows near the window into the page, and takes the others out. */
+  /** Add the rows near the viewport to the page, and remove the others. */
   layout() {
     if (!this.element.isConnected) return;
     const top = this.top();
@@ -93,7 +93,7 @@ export class List {
     if (changed) this.options.drawn?.();
   }
 
-  /** @param {Map<string, HTMLElement>} rows @returns {boolean} whether there are other rows now. */
+  /** @param {Map<string, HTMLElement>} rows @returns {boolean} Whether the rows have changed. */
   replace(rows) {
     let changed = false;
     for (const [key, row] of this.rows) if (rows.get(key) !== row) this.sizes.unobserve(row);
@@ -107,7 +107,7 @@ export class List {
     return changed;
   }
 
-  /** The numbers of the rows between two heights, and of those that a person works with.
+  /** Return the indexes of the rows between two heights, and of rows with focus or a selection.
    * @param {number} from @param {number} to @returns {number[]} */
   near(from, to) {
     const gap = parseFloat(getComputedStyle(this.element).rowGap);
@@ -129,7 +129,7 @@ export class List {
 
   gap = 0;
 
-  /** The height of some rows and the gaps behind them. @param {number} from @param {number} until */
+  /** Return the height of a range of rows with the gaps after them. @param {number} from @param {number} until */
   size(from, until) {
     let sum = 0;
     for (let at = from; at < until; at++) sum += (this.heights.get(this.keys[at]) ?? this.options.height) + this.gap;
@@ -156,7 +156,7 @@ export class List {
     if (changed || targets.includes(/** @type {Element} */ (this.options.scroller))) requestAnimationFrame(() => this.layout());
   }
 
-  /** Where the list begins, from the top of the window that shows it. */
+  /** Return the offset of the list from the top of its viewport. */
   top() {
     const { scroller } = this.options;
     return this.element.getBoundingClientRect().top - (scroller ? scroller.getBoundingClientRect().top : 0);
@@ -166,7 +166,7 @@ export class List {
     return this.options.scroller?.clientHeight ?? innerHeight;
   }
 
-  /** The first row in sight: it stays where it is while rows above it change. */
+  /** Return the first visible row. It keeps its position while rows above it change. */
   anchor() {
     const edge = this.options.scroller?.getBoundingClientRect().top ?? 0;
     for (const row of this.rows.values()) {
@@ -182,7 +182,7 @@ export class List {
   }
 }
 
-/** Whether the focus or a selection of text is in a row. @param {HTMLElement} row */
+/** Return whether a row contains the focus or selected text. @param {HTMLElement} row */
 function inUse(row) {
   const selection = getSelection();
   const selected = selection && !selection.isCollapsed && (row.contains(selection.anchorNode) || row.contains(selection.focusNode));

@@ -1,14 +1,14 @@
-// Markdown of models as elements: a part of CommonMark and of GitHub's tables, parsed in one pass over
-// the text. Only createElement makes elements, and text stays text. HTML is shown as it is written.
+// Markdown from models as elements: a subset of CommonMark and of GitHub's tables, parsed in one pass.
+// Elements are created only with createElement. HTML is shown as text.
 //
-// Links lead only to http and https, show their host, and give the other side no referrer. Pictures
-// are shown where they are `data:` of a picture type; all others are links, so that opening an answer
-// tells nobody that it was read.
+// Links lead only to http and https, show their host, and send no referrer. Images are shown if they
+// are `data:` URLs of an image type. All others become links, so that opening an answer makes no
+// request to another server.
 
 import { add, h, text } from "./dom.js";
 
 const MOST_CHARACTERS = 100_000;
-const DEEPEST = 6; // lists and quotes within each other
+const DEEPEST = 6; // levels of nested lists and quotes
 const MOST_COLUMNS = 30;
 const PICTURE = /^data:image\/(png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]+$/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})(?!~)[^`]*$/;
@@ -18,7 +18,7 @@ const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])([ \t]+)(?=\S)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$/;
 
-/** How many characters and lines were looked at: it must grow like the text. */
+/** The number of characters and lines that were read. It must grow linearly with the text. */
 export let steps = 0;
 
 /**
@@ -112,7 +112,7 @@ function indent(line) {
   return width;
 }
 
-/** Whether a line begins another block than a paragraph. @param {string} line */
+/** Return whether a line begins a block that is not a paragraph. @param {string} line */
 function starts(line) {
   return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
 }
@@ -148,7 +148,7 @@ function paragraph(into, lines, at, depth) {
   return at;
 }
 
-/** What stands between marks; it becomes an element where the mark that ends it comes.
+/** The content after an opening mark. It becomes an element at the closing mark.
  * @typedef {{mark: string, nodes: Node[]}} Open */
 
 /**
@@ -165,7 +165,7 @@ function inline(place, source) {
     if (plain) put(text(plain));
     plain = "";
   };
-  /** Takes back marks that nothing ends. @param {number} level */
+  /** Turn opening marks without a closing mark back into text. @param {number} level */
   const giveUp = (level) => {
     while (open.length > level) {
       const { mark, nodes } = /** @type {Open} */ (open.pop());
@@ -241,7 +241,7 @@ function inline(place, source) {
   return place;
 }
 
-/** Where runs of backticks are, and where the next one of the same length is. @param {string} source */
+/** Index the runs of backticks by position and length. @param {string} source */
 function runsOfTicks(source) {
   /** @type {Map<number, number>} */
   const lengths = new Map();
@@ -269,7 +269,7 @@ function runsOfTicks(source) {
   };
 }
 
-/** The address of a link, up to its closing parenthesis. @param {string} source @param {number} at */
+/** Return the address of a link, up to its closing parenthesis. @param {string} source @param {number} at */
 function target(source, at) {
   const from = at;
   let deep = 0;
@@ -310,7 +310,7 @@ function pictureOf(url, nodes) {
   return picture(url, about) ?? linkTo(url, [text(about || "Picture")]);
 }
 
-/** A picture, where its address is a picture itself. @param {string} url @param {string} about */
+/** Return an image, or null if its address is not a `data:` URL of an image. @param {string} url @param {string} about */
 export function picture(url, about) {
   return PICTURE.test(url) ? h("img", { class: "picture", src: url, alt: about, title: about || null }) : null;
 }

@@ -1,4 +1,4 @@
-// How a run ended: what came of it, what it took, and what a person can do now.
+// The outcome of a run: its result, its usage, and the possible next steps.
 
 import { Problem, onceOnly, send } from "./api.js";
 import { answerView } from "./content.js";
@@ -6,7 +6,7 @@ import { fill, h, note, text } from "./dom.js";
 import { RUN_STATUS, count, duration, spentOn } from "./format.js";
 import { OVER } from "./timeline.js";
 
-/** What to do about it, by the code of an error or the reason of an incomplete run.
+/** Advice by the code of an error or the reason of an incomplete run.
  * @type {Record<string, string>} */
 const ADVICE = {
   unknown_model: "Write the model as provider:name. The deployment or the project must have a key for this provider.",
@@ -35,7 +35,7 @@ const ADVICE = {
 
 /**
  * @param {import("./timeline.js").Line} line
- * @param {any} run as the API shows it; null as long as it is not loaded.
+ * @param {any} run The run from the API. Null until it is loaded.
  * @param {boolean} mayWrite
  * @param {(to: string) => void} go
  */
@@ -72,7 +72,7 @@ function copying(output) {
   return button;
 }
 
-/** A form that makes the run that goes on from this one. @param {string} id @param {(to: string) => void} go */
+/** Return a form that creates a run which continues this one. @param {string} id @param {(to: string) => void} go */
 function continuing(id, go) {
   const turns = h("input", { id: "continue-turns", type: "text", inputmode: "numeric", "data-key": "continue turns", placeholder: "the same number as this run", autocomplete: "off" });
   const input = h("textarea", { id: "continue-input", rows: "2", "data-key": "continue input" });

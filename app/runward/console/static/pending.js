@@ -1,5 +1,5 @@
-// The calls that wait for a person: one watch for the inbox, for the count in the menu and for the
-// title. It polls a small list, which is sent only when it has changed; details are the cards' own.
+// The calls that wait for a person: one watch for the inbox, the count in the menu, and the page
+// title. It polls a small list, which is sent only when it has changed. Cards load their own details.
 
 import { Problem, polling, sleep } from "./api.js";
 
@@ -14,13 +14,13 @@ export const MOST = 200;
  * @typedef {object} Pending
  * @property {any[]} actions Of `/v1/required_actions`, the most urgent first, at most MOST.
  * @property {{approval: number, resolve: number, tool_result: number}} counts Of all that wait.
- * @property {boolean} more There are more than MOST.
- * @property {number} count Of what only people can settle: approvals and unknown outcomes.
- * @property {Problem | null} error The error of the last look; everything else is older then.
- * @property {number} at When the last look succeeded, in milliseconds since 1970.
+ * @property {boolean} more Whether there are more than MOST.
+ * @property {number} count Approvals and unknown outcomes, which only people can settle.
+ * @property {Problem | null} error The error of the last poll. If it is set, the other fields are older.
+ * @property {number} at Time of the last successful poll, in milliseconds since 1970.
  */
 
-/** Identifies a call that waits, as long as it waits for the same. @param {any} action */
+/** Return a key for a pending call. It changes when the call waits for another action. @param {any} action */
 export const keyOf = (action) => action.approval_id ?? `${action.run_id} ${action.call_id} ${action.requested_at}`;
 
 export class PendingWatch {
@@ -38,7 +38,7 @@ export class PendingWatch {
   }
 
   /**
-   * Calls at once with what is known, then with every look.
+   * Call the listener at once with the current state, and again after every poll.
    * @param {(pending: Pending) => void} listener
    * @returns {() => void} ends it.
    */
@@ -88,7 +88,7 @@ export class PendingWatch {
     } catch (error) {
       if (this.stopping.signal.aborted) return;
       this.failed += 1;
-      // Also an answer that breaks off, or that does not come.
+      // This includes responses that break off or never arrive.
       this.now = { ...this.now, error: error instanceof Problem ? error : new Problem(0, null) };
     }
     this.known = true;

@@ -1,4 +1,4 @@
-// Choosing some of many: boxes to tick, with a search when there are more than an eye takes in.
+// A picker: a list of checkboxes, with a search field if the list is long.
 
 import { fill, h, text } from "./dom.js";
 import { List } from "./list.js";
@@ -6,11 +6,11 @@ import { List } from "./list.js";
 const SEARCH_FROM = 9;
 const ROW_PX = 46;
 
-/** @typedef {{name: string, about: string, asks: boolean}} Choice `asks`: a person decides before each call. */
+/** @typedef {{name: string, about: string, asks: boolean}} Choice `asks`: whether each call requires an approval. */
 
 /**
- * @param {string} called What is chosen, such as `tools`.
- * @param {AbortSignal} signal Ends it.
+ * @param {string} called The name of the choices, such as `tools`.
+ * @param {AbortSignal} signal Ends the picker.
  */
 export function picker(called, signal) {
   const find = h("input", { type: "search", "aria-label": `Find ${called}`, placeholder: `Find ${called}`, autocomplete: "off", hidden: true });
@@ -53,7 +53,7 @@ export function picker(called, signal) {
     refuse(why) {
       fill(said, why);
     },
-    /** Chooses these alone. @param {string[]} names @returns {string[]} those that are not there. */
+    /** Select only these names. @param {string[]} names @returns {string[]} The names that do not exist. */
     choose(names) {
       for (const [name, { box }] of rows) box.checked = names.includes(name);
       draw();

@@ -1,22 +1,21 @@
-// Fields for what is not described by a schema: lines, texts, numbers and JSON, each with what is
-// wrong about it below.
+// Fields without a schema: single lines, texts, numbers and JSON. Each shows its error below.
 
 import { fill, h, text } from "./dom.js";
 import { isObject, parse, whyNot } from "./exact.js";
 
 /**
  * @typedef {object} Field
- * @property {string} name in the request's body.
+ * @property {string} name The field's name in the request body.
  * @property {string} label
  * @property {string} [about]
- * @property {string} [optional] when it may be empty.
+ * @property {string} [optional] The hint for a field that may be empty.
  * @property {"line" | "text" | "number" | "json"} kind
- * @property {string} [first] what stands there at first.
+ * @property {string} [first] The initial value.
  *
  * @typedef {object} Drawn
  * @property {string} name
  * @property {HTMLElement} element
- * @property {() => any} read undefined where it is empty. Throws an Unfit.
+ * @property {() => any} read Returns undefined for an empty field. Throws an Unfit.
  * @property {(message: string) => void} wrong
  * @property {() => void} focus
  */
@@ -25,7 +24,7 @@ export class Unfit extends Error {}
 
 /**
  * @param {Field} field
- * @param {(value: any) => string | null} [check] of JSON: what is wrong about it.
+ * @param {(value: any) => string | null} [check] Returns the error of a JSON value, or null.
  * @returns {Drawn}
  */
 export function drawn({ name, label, about, optional, kind, first = "" }, check = () => null) {

@@ -1,4 +1,4 @@
-// The raw events of a run: one row each, its JSON folded.
+// The raw events of a run: one row for each event, with folded JSON.
 
 import { fill, h, text } from "./dom.js";
 import { time } from "./format.js";
@@ -32,7 +32,7 @@ export class RawList {
     this.list = new List(rows, { draw: (key) => this.row(key), height: ROW_PX, scroller: this.scroller, signal });
   }
 
-  /** Shows those that are new. @param {any[]} events All of them: the list only grows. */
+  /** Show new events. @param {any[]} events All events. The list only grows. */
   grow(events) {
     const before = this.events.size;
     if (events.length === before) return;
@@ -44,7 +44,7 @@ export class RawList {
     if (atEnd && before) this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
-  /** Marks the events of one entry. @param {any[]} events @param {boolean} scroll */
+  /** Mark the events of one entry. @param {any[]} events @param {boolean} scroll */
   choose(events, scroll) {
     this.chosen = new Set(events.map((one) => one.id));
     for (const [id, row] of this.rows) row.classList.toggle("chosen", this.chosen.has(id));

@@ -1,4 +1,4 @@
-// A list of what is registered, tools or agents: read whole, and narrowed down while a person types.
+// The list of registered tools or agents. It is loaded completely and filtered while a person types.
 
 import { all } from "./api.js";
 import { fill, h, text } from "./dom.js";
@@ -12,7 +12,7 @@ const TILE_PX = 96;
  * @property {string} title
  * @property {string} about
  * @property {string} path such as `v1/tools`
- * @property {string} none what is said where none is registered.
+ * @property {string} none The text of an empty list.
  * @property {(one: any) => (string | null)[]} facts
  * @property {{href: string, label: string} | null} add
  */

@@ -1,4 +1,4 @@
-// Registering a tool or an agent with a form; what has no field of its own is given as JSON.
+// Forms that register a tool or an agent. Settings without a field are entered as JSON.
 
 import { Problem, all, onceOnly, send } from "./api.js";
 import { fill, h, text } from "./dom.js";
@@ -103,8 +103,8 @@ function offered(called, path, leaving) {
  * @property {string} about
  * @property {string} path
  * @property {import("./plainform.js").Drawn[]} fields
- * @property {HTMLElement[]} more below them.
- * @property {() => any} asked what these say. Throws an Unfit.
+ * @property {HTMLElement[]} more Elements below the fields.
+ * @property {() => any} asked Returns the values of `more`. Throws an Unfit.
  * @property {import("./plainform.js").Drawn} [rule] the one of these that may not fit.
  * @property {string} rest what else there is.
  * @property {(answer: any) => HTMLElement} made
@@ -124,7 +124,7 @@ function registering(main, who, { title, back, about, path, fields, more, asked,
   const others = drawn({ name: "others", label: "All other fields, as JSON", about: rest, optional: "optional", kind: "json" }, mustBeObject);
   const once = onceOnly();
 
-  /** The body; null where something does not fit, which is marked then. */
+  /** Return the request body. If a field is invalid, mark it and return null. */
   function body() {
     /** @type {Record<string, any>} */
     const found = {};
@@ -150,7 +150,7 @@ function registering(main, who, { title, back, about, path, fields, more, asked,
     return unfit.length ? null : found;
   }
 
-  /** Beside the field that it is about, or below all. @param {Problem} problem */
+  /** Show an error next to its field, or below all fields. @param {Problem} problem */
   function say(problem) {
     /** @param {string} at */
     const place = (at) => {

@@ -1,6 +1,6 @@
-// What a run waits for though it is no approval: a person's word on an unknown outcome, the result
-// of a tool that the client runs, the answer to what a tool asks. One entry of `required_actions` as
-// a card with the form that settles it.
+// Required actions other than approvals: an unknown outcome to resolve, the result of a client tool,
+// or the answer to a tool's request for input. Each entry of `required_actions` is a card with the
+// form that settles it.
 
 import { Problem, send } from "./api.js";
 import { answerField, wordsField } from "./answer.js";
@@ -9,7 +9,7 @@ import { fill, h, note, text } from "./dom.js";
 import { wholeArguments } from "./details.js";
 import { argumentRows, words } from "./values.js";
 
-/** What each type is called, what it says, and the scope of those who may settle it.
+/** The title, the lead text, and the required scope of each type.
  * @type {Record<string, {title: string, lead: string, scope: string}>} */
 const TYPES = {
   resolve: { title: "Outcome unknown", lead: "Runward sent the call, but received no complete response. The call may or may not have taken effect. Check the system that the tool changes, then record the outcome.", scope: "approvals:decide" },
@@ -21,12 +21,12 @@ const TYPES = {
 const typeOf = (action) => (action.type === "tool_result" && action.requests !== null && action.requests !== undefined ? "asks" : action.type);
 
 /**
- * @param {any} action an entry of `required_actions` whose type is `resolve` or `tool_result`.
+ * @param {any} action An entry of `required_actions` whose type is `resolve` or `tool_result`.
  * @param {object} options
- * @param {string} options.runId The run that is looked at; the action's own `run_id` counts where it has one.
+ * @param {string} options.runId The displayed run. If the action has its own `run_id`, that one is used.
  * @param {string[]} options.may The scopes of the key that is signed in.
- * @param {(call: any) => void} options.done Called with the call, as the ledger has it, once it is settled.
- * @returns {HTMLElement} a section; a key that may not settle it sees no buttons.
+ * @param {(call: any) => void} options.done Called with the call from the tool-call log after it is settled.
+ * @returns {HTMLElement} A section. It has no buttons if the key lacks the scope.
  */
 export function requiredAction(action, { runId, may, done }) {
   const type = typeOf(action);
@@ -52,7 +52,7 @@ export function requiredAction(action, { runId, may, done }) {
     }
   }
 
-  /** A panel that gives a result. @param {string} label @param {string} help @param {string} go @param {(output: any) => void} give */
+  /** Return a panel to enter a result. @param {string} label @param {string} help @param {string} go @param {(output: any) => void} give */
   const output = (label, help, go, give) => (/** @type {HTMLElement} */ back) => {
     const field = answerField(label, help);
     const button = h("button", { type: "button", class: "primary" }, go);
@@ -62,7 +62,7 @@ export function requiredAction(action, { runId, may, done }) {
     });
     return [field.element, h("div", { class: "actions" }, button, back)];
   };
-  /** A panel that says what went wrong. @param {string} label @param {(message: string) => void} give */
+  /** Return a panel to enter an error message. @param {string} label @param {(message: string) => void} give */
   const failure = (label, give) => (/** @type {HTMLElement} */ back) => {
     const field = wordsField(label, "the model receives this text", 3);
     const button = h("button", { type: "button", class: "primary danger" }, "Report a failure");

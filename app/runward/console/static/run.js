@@ -1,4 +1,4 @@
-// One run: a timeline that grows as it happens, and the raw events beside it.
+// The page of one run: a live timeline, and the raw events next to it.
 
 import { factsOf, inputView } from "./about.js";
 import { cancelling, runAgain, saying, when } from "./acting.js";
@@ -22,7 +22,7 @@ import { axis, lay, spent } from "./timing.js";
 
 const CLOCK_MS = 500;
 const FEW_EVENTS = 100;
-const CATCH_UP_MS = 150; // between two drawings while what had happened before comes in
+const CATCH_UP_MS = 150; // between two renderings while past events are loaded
 const ROW_PX = 90;
 const NEAR_PX = 60;
 const NARROW = "(max-width: 60rem)";
@@ -54,22 +54,22 @@ export function run(main, { id, who, go, watch }) {
     h("header", { class: "run-head" }, h("div", { class: "run-title" }, title, state, link, actions), cancel.panel, facts, strip),
     h("div", { class: "columns" }, h("div", { class: "story-column" }, end, input, lines, composer), raw.element));
 
-  /** @type {any} The run as the API shows it. */
+  /** @type {any} The run from the API. */
   let shown = null;
   let pending = false;
-  let loaded = false; // all that had happened when the page was opened is here
+  let loaded = false; // all events from before the page was opened are loaded
   let status = "";
   /** @type {string | null} The entry whose events are marked. */
   let chosen = null;
   /** @type {Map<string, {version: number, node: HTMLElement}>} */
   const drawn = new Map();
-  /** What a person does about a call, by its entry: it outlives its entry's drawings. @type {Map<string, {what: string, element: HTMLElement}>} */
+  /** Forms and cards for calls, by entry. They survive a redraw of their entry. @type {Map<string, {what: string, element: HTMLElement}>} */
   const slots = new Map();
-  /** The parts of the rows of all lists, by their keys. @type {Map<string, {part: "turn" | "axis" | "entry", line: Line, entry: Entry}>} */
+  /** The parts that the rows of all lists show, by key. @type {Map<string, {part: "turn" | "axis" | "entry", line: Line, entry: Entry}>} */
   const parts = new Map();
-  /** The lists of runs below this one, by run. @type {Map<string, List>} */
+  /** The lists of the child runs and their descendants, by run. @type {Map<string, List>} */
   const below = new Map();
-  /** Runs below this one that were opened, or opened themselves. @type {Set<string>} */
+  /** Descendant runs that were unfolded, by a person or automatically. @type {Set<string>} */
   const opened = new Set();
   const list = listIn(lines);
 
@@ -92,7 +92,7 @@ export function run(main, { id, who, go, watch }) {
     return known.element;
   }
 
-  /** The card of an approval. @param {any} call @param {HTMLElement} place */
+  /** Show the card of an approval. @param {any} call @param {HTMLElement} place */
   async function ask(call, place) {
     fill(place, h("p", { class: "soft" }, h("a", { href: "#/inbox" }, "Open the approval in the inbox")));
     const approval = await details({ approval_id: call.approval.id }, leaving.signal).catch(() => null);
@@ -103,7 +103,7 @@ export function run(main, { id, who, go, watch }) {
     } }).element);
   }
 
-  /** The words of messages that came in while the run was open. @param {Line} line @param {Entry} entry @param {HTMLElement} place */
+  /** Show the text of messages that were sent to the open run. @param {Line} line @param {Entry} entry @param {HTMLElement} place */
   async function said(line, entry, place) {
     const { sequence, data } = entry.events[0];
     const page = await all(`v1/runs/${line.id}/items`, {}, 1000, leaving.signal).catch(() => null);
@@ -113,7 +113,7 @@ export function run(main, { id, who, go, watch }) {
     fill(place, later.slice(before, before + Number(data.messages)).map((one) => h("div", { class: "said" }, content(one, `said ${one.id}`))));
   }
 
-  /** Puts the forms for what else the run waits for beside their calls. */
+  /** Add the forms for required actions other than approvals to their calls. */
   function require_() {
     let unfolds = false;
     for (const action of shown?.required_actions ?? []) {
@@ -140,7 +140,7 @@ export function run(main, { id, who, go, watch }) {
     return get(`v1/runs/${line.id}/tool_calls/${encodeURIComponent(callId)}`, undefined, leaving.signal);
   }
 
-  /** Marks an entry and its events. @param {string | null} key @param {boolean} fromRaw */
+  /** Mark an entry and its events. @param {string | null} key @param {boolean} fromRaw */
   function pick(key, fromRaw) {
     const before = chosen && drawn.get(chosen)?.node;
     if (before) mark(before, false);
@@ -164,7 +164,7 @@ export function run(main, { id, who, go, watch }) {
     node.querySelector(":scope .raw-button")?.setAttribute("aria-pressed", String(on));
   }
 
-  /** Opens the runs that an entry is in, and scrolls to it. @param {Line} line @param {Entry} entry @returns {HTMLElement | null} */
+  /** Unfold the runs that contain an entry, and scroll to it. @param {Line} line @param {Entry} entry @returns {HTMLElement | null} */
   function reveal(line, entry) {
     const parent = timeline.parents.get(line.id);
     if (parent && line.id !== id) {
@@ -184,7 +184,7 @@ export function run(main, { id, who, go, watch }) {
     return node;
   }
 
-  /** The keys of a run's rows. @param {Line} line */
+  /** Return the keys of a run's rows. @param {Line} line */
   function keysOf(line) {
     /** @type {string[]} */
     const keys = [];
@@ -238,7 +238,7 @@ export function run(main, { id, who, go, watch }) {
     return node;
   }
 
-  /** A run below this one, drawn once it is unfolded. @param {HTMLElement} node @param {Line} child */
+  /** Return the element of a descendant run. Its content is drawn when it is unfolded. @param {HTMLElement} node @param {Line} child */
   function childView(node, child) {
     const lines_ = kept(`lines ${child.id}`, 0, () => h("div", { class: "timeline" }));
     const details = /** @type {HTMLDetailsElement} */ (kept(`child ${child.id}`, 0, () => {
@@ -270,7 +270,7 @@ export function run(main, { id, who, go, watch }) {
     const line = timeline.line(id);
     const follows = loaded && !OVER.has(line.status) && line.asking.size === 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - NEAR_PX;
     keeping(lines, () => list.show(keysOf(line)));
-    for (const one of below.values()) one.layout(); // those that have just come into the page
+    for (const one of below.values()) one.layout(); // lists that were just added to the page
     raw.grow(timeline.events);
     clock();
     finish();
@@ -356,7 +356,7 @@ export function run(main, { id, who, go, watch }) {
   }
   let busy = false;
   let again = false;
-  /** Asks once more when something happens meanwhile, never twice at a time. */
+  /** Load the run again, one request at a time. A change during a request causes one more. */
   async function refreshSoon() {
     again = true;
     if (busy) return;
@@ -376,5 +376,5 @@ export function run(main, { id, who, go, watch }) {
   };
 }
 
-/** Events after which the run waits for something else. */
+/** Events that change the run's required actions. */
 const TELLING = /^(run\.(?!created)|tool_call\.(progress|outcome_unknown))/;

@@ -1,5 +1,5 @@
-// The list of runs, newest first: filtered and searched by the server, looked at again while it is
-// shown. The address has the filters, so that a link shows the same.
+// The list of runs, newest first. The server filters and searches. The list is polled while it is
+// shown. The address contains the filters, so that a link shows the same list.
 
 import { Problem, all, polling, sleep } from "./api.js";
 import { fill, h, note, patch, text } from "./dom.js";
@@ -11,10 +11,10 @@ const TYPING_MS = 300;
 const PAGE = 50;
 const ROW_PX = 38;
 const MOST_AGENTS = 400;
-/** Requests that one search makes before it asks whether to look further back. */
+/** Requests that one search makes before it offers to search further back. */
 const LOOKS = 5;
 const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Duration", "Started", "By"];
-/** Several statuses under one name. @type {[string, string][]} */
+/** Names for groups of statuses. @type {[string, string][]} */
 const GROUPS = [
   ["queued,in_progress,requires_action", "Open"],
   ["failed,incomplete,expired", "Failed, incomplete or expired"],
@@ -27,12 +27,12 @@ export function badge(status) {
 }
 
 /**
- * What is known of a list that grows at its top and is read downwards.
+ * The loaded part of a list that grows at its top and is read downward.
  * @typedef {object} Known
- * @property {Map<string, any>} runs by id
- * @property {number} pages that are shown; what is older than these is let go.
- * @property {string} reached the last run that was looked at; "" at first.
- * @property {boolean} beyond Whether there are older ones.
+ * @property {Map<string, any>} runs The runs by ID.
+ * @property {number} pages The number of shown pages. Older runs are dropped.
+ * @property {string} reached ID of the last run that was read. Empty at first.
+ * @property {boolean} beyond Whether there are older runs.
  */
 
 /**
@@ -72,7 +72,7 @@ export function runs(main, { query, go }) {
   const get = polling();
   /** @type {Map<string, HTMLTableRowElement>} */
   const rows = new Map();
-  /** The runs of the list. A list is laid out at any time, also while `known` waits for the server. @type {Map<string, any>} */
+  /** The runs of the list. The list can be laid out at any time, even while `known` is being loaded. @type {Map<string, any>} */
   let listed = new Map();
   const spacer = () => h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: COLUMNS.length }));
   const list = new List(body, { height: ROW_PX, signal: leaving.signal, spacer, draw: (id) => {
@@ -98,7 +98,7 @@ export function runs(main, { query, go }) {
     begin();
   }
 
-  /** Older runs, until a page of them fits or enough was looked at. @param {Known} into @param {AbortSignal} signal */
+  /** Load older runs until a page of them matches or the request limit is reached. @param {Known} into @param {AbortSignal} signal */
   async function deeper(into, signal) {
     into.pages += 1;
     const wanted = into.runs.size + PAGE;
@@ -111,7 +111,7 @@ export function runs(main, { query, go }) {
     }
   }
 
-  /** What has changed among those that are shown. A search looks at its first page alone. @param {Known} into @param {AbortSignal} signal */
+  /** Update the runs that are shown. A search updates only its first page. @param {Known} into @param {AbortSignal} signal */
   async function again(into, signal) {
     let after;
     for (let page = 0; page < (find.value.trim() ? 1 : into.pages); page++) {
@@ -203,7 +203,7 @@ export function runs(main, { query, go }) {
   };
 }
 
-/** When an id was made: UUIDv7 (RFC 9562) begins with it. @param {string} id */
+/** Return the creation time in an ID: a UUIDv7 (RFC 9562) begins with it. @param {string} id */
 function timeOf(id) {
   return new Date(parseInt(id.slice(4, 16), 16)).toISOString();
 }
@@ -227,7 +227,7 @@ function row(run) {
     h("td", { class: "by", "data-label": "By" }, run.created_by ? text(run.created_by.name) : h("span", { class: "soft" }, "—")));
 }
 
-/** What it waits for, why it ended so, or what it said. @param {any} run */
+/** Return what the run waits for, the reason for its end, or its output. @param {any} run */
 function what(run) {
   const waits = [...run.required_actions, ...run.waiting_for].map((/** @type {any} */ one) => one.tool);
   if (waits.length) return `Waits: ${waits.join(", ")}`;

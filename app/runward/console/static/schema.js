@@ -1,19 +1,19 @@
-// What a JSON Schema (2020-12, and the older words for the same) asks of a value, as far as a form
-// shows it while a person types. Never stricter than the server, which checks everything again and
-// has the last word: what is not known here is left to it.
+// JSON Schema validation (2020-12 and the equivalent older keywords) for forms while a person types.
+// It is never stricter than the server, which validates everything again. Unknown keywords are left
+// to the server.
 
 import { isExact, isObject, same } from "./exact.js";
 
-const MOST_TRIES = 1e7; // of one pattern at one text
+const MOST_TRIES = 1e7; // of one pattern on one text
 const TRIES_A_STEP = 1000;
-const MOST_STEPS = 200_000; // of one look at a value, and of one drawing: about a second
+const MOST_STEPS = 200_000; // of one validation and of one rendering: about a second
 const MOST_UNIQUE = 1000; // items that are compared with each other
 const MOST_WRONGS = 1000; // of one list, object or combination; a call cannot have 100,000 arguments
 
-/** @typedef {{steps: number}} Effort What is left; below zero, all is left to the server. */
+/** @typedef {{steps: number}} Effort Remaining steps. Below zero, the rest is left to the server. */
 
 /** @typedef {{[keyword: string]: any}} Schema */
-/** @typedef {[string, string]} Wrong A path such as `lines.0.amount`, and what is wrong there. */
+/** @typedef {[string, string]} Wrong A path such as `lines.0.amount`, and the error there. */
 
 const DEEPEST = 64;
 
@@ -21,10 +21,10 @@ const DEEPEST = 64;
 export const newEffort = () => ({ steps: MOST_STEPS });
 
 /**
- * None, too, for a value and a schema that would keep the page busy.
+ * Return the errors of a value. Returns no errors if the validation takes too many steps.
  * @param {any} value
  * @param {Schema | boolean | undefined} schema
- * @param {Schema} [root] where `$ref` is looked up.
+ * @param {Schema} [root] The schema that `$ref` refers to.
  * @param {string} [path]
  * @param {Effort} [effort]
  * @returns {Wrong[]}
@@ -73,7 +73,7 @@ export function typeOf(value) {
 }
 
 /**
- * What a reference inside the schema means; undefined for any other.
+ * Return the target of a reference inside the schema, or undefined for any other reference.
  * @param {any} reference such as `#/$defs/address`
  * @param {Schema} root
  * @returns {any}
@@ -92,7 +92,7 @@ export function target(reference, root) {
   return found;
 }
 
-/** @param {string} step of a reference, percent-encoded as in any address. */
+/** @param {string} step A step of a reference, percent-encoded. */
 function unescaped(step) {
   try {
     return decodeURIComponent(step);
@@ -103,7 +103,7 @@ function unescaped(step) {
 
 /** @typedef {(inner: any, of: any, at?: string) => Wrong[]} Look */
 
-/** Alternatives, combinations and conditions.
+/** Return the errors of alternatives, combinations and conditions.
  * @param {any} value @param {Schema} s @param {string} path @param {Look} look @returns {Wrong[]} */
 function ofParts(value, s, path, look) {
   /** @type {Wrong[]} */
@@ -120,11 +120,11 @@ function ofParts(value, s, path, look) {
   return found.slice(0, MOST_WRONGS);
 }
 
-/** Of alternatives that all fail: what is wrong with the one that comes nearest.
+/** If all alternatives fail, return the errors of the closest one.
  * @param {Wrong[][]} each @param {string} path @returns {Wrong[]} */
 function closest(each, path) {
   if (each.length === 0 || each.some((one) => one.length === 0)) return [];
-  const deep = each.filter((one) => one.every(([at]) => at !== path)); // of the right kind at least
+  const deep = each.filter((one) => one.every(([at]) => at !== path)); // at least of the right type
   if (deep.length) return deep.reduce((a, b) => (b.length < a.length ? b : a));
   const said = [...new Set(each.map((one) => one[0][1]))];
   return [[path, said.length <= 3 ? said.join(", or ") : "must match one of the alternatives"]];
@@ -145,10 +145,10 @@ function ofText(value, s, path, effort) {
 }
 
 /**
- * Whether it matches; null where only the server can say: in a dialect that the browser does not have,
- * or where a pattern that somebody wrote for it could keep the page busy for hours. Those repeat a
- * group, refer back, or leave more ways to match than can be tried: each part that may be left out
- * and each alternative doubles them, each repetition and each place to begin takes the whole text.
+ * Return whether a text matches a pattern, or null if only the server can tell: the browser does not
+ * support the dialect, or the pattern could keep the page busy for hours. Such patterns repeat a group,
+ * use a backreference, or have too many ways to match: each optional part and each alternative
+ * doubles them, and each repetition and each starting position multiplies them by the text's length.
  * @param {string} source @param {string} value @param {Effort} effort
  */
 function matches(source, value, effort) {
@@ -175,7 +175,7 @@ const isDate = (value) => {
   return /^\d{4}-\d{2}-\d{2}$/.test(value) && at.getUTCMonth() === month - 1 && at.getUTCDate() === day;
 };
 
-/** Formats that a form can say something about. @type {Record<string, {is: (value: string) => boolean, said: string}>} */
+/** Formats that a form can check. @type {Record<string, {is: (value: string) => boolean, said: string}>} */
 export const FORMATS = {
   date: { is: isDate, said: "a date, such as 2026-03-31" },
   time: { is: (value) => /^\d{2}:\d{2}:\d{2}(\.\d+)?([zZ]|[+-]\d{2}:\d{2})$/.test(value), said: "a time with its zone, such as 09:30:00Z" },
@@ -221,7 +221,7 @@ function ofArray(value, s, path, look, effort) {
   return found.slice(0, MOST_WRONGS);
 }
 
-/** The schemas of an array's first entries. @param {Schema} s @returns {any[]} */
+/** Return the schemas of an array's first entries. @param {Schema} s @returns {any[]} */
 export function prefix(s) {
   return s.prefixItems ?? (Array.isArray(s.items) ? s.items : []);
 }
@@ -261,7 +261,7 @@ export function join(path, name) {
 }
 
 /**
- * A schema as a form reads it: what it refers to put in its place, and all of its `allOf` together.
+ * Return a schema with its references resolved and its `allOf` merged.
  * @param {any} schema
  * @param {Schema} root
  * @param {number} [depth]

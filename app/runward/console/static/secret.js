@@ -1,4 +1,4 @@
-// What is shown once, and a button that copies it.
+// A secret that is shown once, with a button that copies it.
 
 import { h, note, text } from "./dom.js";
 

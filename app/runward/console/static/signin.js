@@ -4,8 +4,8 @@ import { Problem, signIn } from "./api.js";
 import { fill, h, text } from "./dom.js";
 
 /**
- * The key that the address offers, as the line that `make run` prints does: `#key=rw_…`. It is
- * taken out of the address at once. It is only filled in: who it is that signs in, a person says.
+ * Return the API key in the address, as in the line that `make run` prints: `#key=rw_…`. It is removed
+ * from the address at once and only prefilled: a person still has to submit the form.
  */
 export function offeredKey() {
   const key = /^#key=([\w-]+)$/.exec(location.hash)?.[1] ?? "";
@@ -15,9 +15,9 @@ export function offeredKey() {
 
 /**
  * @param {HTMLElement} main
- * @param {string} offered a key to begin with, or nothing.
- * @param {string} why what ended the session before, or nothing.
- * @returns {Promise<any>} the session, once there is one.
+ * @param {string} offered The key to prefill, or an empty string.
+ * @param {string} why The reason why the last session ended, or an empty string.
+ * @returns {Promise<any>} The session.
  */
 export function askForKey(main, offered, why) {
   return new Promise((resolve) => {

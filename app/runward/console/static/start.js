@@ -1,4 +1,4 @@
-// Starting a run: an agent, or a model with tools; type, and watch.
+// The form that starts a run of an agent, or of a model with tools.
 
 import { Problem, all, get, onceOnly, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
@@ -10,10 +10,10 @@ const MOST = 1000;
 const SESSIONS = 100;
 const NEW = "new";
 
-/** Which field a refusal without a path is about, by its code. @type {Record<string, string>} */
+/** The field that an error without a path concerns, by error code. @type {Record<string, string>} */
 const ABOUT = { unknown_agent: "agent", agent_not_found: "agent", unknown_model: "model", unknown_tool: "tools", session_not_found: "session_id", session_busy: "session_id" };
 
-/** The messages of a request, from the items of a run's input: calls join the message of their response. @param {any[]} items */
+/** Convert the items of a run's input to the messages of a request. Calls become part of their response's message. @param {any[]} items */
 export function messagesOf(items) {
   /** @type {any[]} */
   const messages = [];
@@ -111,7 +111,7 @@ export function start(main, { go, query, who }) {
     session.value = id;
   }
 
-  /** Fills the form like a run that is to be run again. @param {string} id */
+  /** Fill the form from a run that is to be repeated. @param {string} id */
   async function again(id) {
     const path = `v1/runs/${encodeURIComponent(id)}`;
     const run = await get(path, { include: "config" }, leaving.signal);
@@ -153,7 +153,7 @@ export function start(main, { go, query, who }) {
   choose();
   prefill().catch((error) => leaving.signal.aborted || note(text(error.message), "error"));
 
-  /** What is asked. Throws an Unfit. */
+  /** Return the request body. Throws an Unfit. */
   function asked() {
     const limit = turns.value.trim();
     if (limit && !/^\d+$/.test(limit)) throw new Unfit("limits.max_turns", "must be a number, such as 10");
@@ -223,9 +223,9 @@ function field(path, label, id, control, help) {
 }
 
 /**
- * Shows each complaint beside its field, and the rest at the end.
+ * Show each error next to its field, and the rest at the end.
  * @param {HTMLElement} form @param {HTMLElement} rest
- * @param {{path: string, message: string}[]} complaints paths such as `tools.0` or `limits.max_turns`
+ * @param {{path: string, message: string}[]} complaints Paths such as `tools.0` or `limits.max_turns`
  */
 function tell(form, rest, complaints) {
   const left = [...complaints];
@@ -248,7 +248,7 @@ function tell(form, rest, complaints) {
   /** @type {HTMLElement | null} */ (first)?.focus();
 }
 
-/** @param {any} tool The name of a registered tool, or the definition of another one. */
+/** @param {any} tool The name of a registered tool, or an inline definition. */
 function nameOf(tool) {
   return typeof tool === "string" ? tool : tool.name;
 }

@@ -1,4 +1,4 @@
-// What led to a call: who started the run and with what, what the model said when it asked, and the
+// The context of a call: the run's creator and input, the model's message with the call, and the
 // conversation before it.
 
 import { get } from "./api.js";
@@ -9,7 +9,7 @@ import { markdown } from "./markdown.js";
 import { rows, words } from "./values.js";
 
 const LATEST = 100;
-const INPUT_SHOWN = 2000; // characters, of what an approval itself has of the input
+const INPUT_SHOWN = 2000; // characters of the input that an approval contains
 
 /**
  * @param {any} approval
@@ -24,7 +24,7 @@ export function story(approval) {
   const input = h("div", null, run?.input ? words(run.input, `${key} input`) : h("p", { class: "soft" }, "The input is empty."),
     cut ? h("button", { type: "button", class: "quiet small", onclick: () => void loadInput() }, "Load the complete input") : null);
 
-  /** The approval has only the beginning of a long input. */
+  /** The approval contains only the beginning of a long input. */
   async function loadInput() {
     const page = await get(`v1/runs/${run.id}/items`, { limit: LATEST }).catch(() => ({ data: [] }));
     const whole = page.data.findLast((/** @type {any} */ one) => one.role === "user" && one.turn === 0);
@@ -57,7 +57,7 @@ function starter(run) {
   return by ? h("strong", { title: by.id }, text(by.name)) : h("span", { class: "soft" }, "an unknown API key");
 }
 
-/** Whose call it is, from the run that was started down. @param {any} approval */
+/** Return the agents that led to the call, from the root run down. @param {any} approval */
 function chain(approval) {
   const path = [...approval.path];
   if (approval.agent && path.at(-1) !== approval.agent) path.push(approval.agent);
@@ -67,7 +67,7 @@ function chain(approval) {
   return [names, " · ", link(root), root === approval.run_id ? null : [" › ", link(approval.run_id)]];
 }
 
-/** One item of a conversation. @param {any} item_ */
+/** Return one item of a conversation. @param {any} item_ */
 export function item(item_) {
   const who = item_.role ?? { tool_call: "calls", tool_result: "result" }[/** @type {string} */ (item_.type)] ?? item_.type;
   const { id, agent, turn, native, type, ...rest } = item_;

@@ -1,42 +1,42 @@
-// What a run's events mean for the eye: a pure fold from events to entries, nothing of the page.
+// The entries of a run's timeline: a pure fold over its events that does not touch the page.
 
 /**
  * @typedef {object} Entry
- * @property {string} key Of its run alone.
+ * @property {string} key Unique within its run.
  * @property {"message" | "reasoning" | "call" | "notice"} kind
  * @property {number} turn
  * @property {string | null} agent
- * @property {number} version Grows with every change.
- * @property {any[]} events The stored events that made it; none while it is still being written.
+ * @property {number} version Increases with every change.
+ * @property {any[]} events The stored events of the entry. Empty while it is still being written.
  * @property {string} text
- * @property {number} length Of the text in characters (code points), as the server counts them.
- * @property {boolean} open It may still change.
+ * @property {number} length Length of the text in code points, as the server counts.
+ * @property {boolean} open Whether the entry may still change.
  * @property {any} [call]
  *
- * @typedef {{from: number, to: number | null}} Span Milliseconds since 1970; null: not over.
- * @typedef {"queue" | "model" | "retry" | "tool" | "wait"} Doing What the run's time goes by with.
+ * @typedef {{from: number, to: number | null}} Span Milliseconds since 1970. `to` is null while the span lasts.
+ * @typedef {"queue" | "model" | "retry" | "tool" | "wait"} Doing The activity that a run spends its time on.
  *
  * @typedef {object} Turn
- * @property {number} from When the model was asked.
- * @property {number | null} answered When its answer was complete.
- * @property {number} to When the last thing of it happened.
- * @property {boolean} called It has calls that have begun, or wait.
+ * @property {number} from Time of the model request.
+ * @property {number | null} answered Time when the response was complete.
+ * @property {number} to Time of the turn's last event.
+ * @property {boolean} called Whether it has calls that have started or wait.
  *
- * @typedef {object} Line One run: the one that is looked at, or one below it.
+ * @typedef {object} Line One run: the displayed run or a descendant.
  * @property {string} id
  * @property {any} created The data of run.created.
  * @property {string} status
- * @property {number | null} from By the database's clock.
+ * @property {number | null} from Start time by the database's clock.
  * @property {number | null} to
  * @property {Entry[]} entries
  * @property {Map<string, Entry>} byKey
  * @property {Set<Entry>} drafts Entries that are still being written.
  * @property {Map<number, Turn>} turns
  * @property {number} done The last turn whose answer is complete.
- * @property {number} last When the last thing happened that is no note about the model.
- * @property {{at: number, doing: Doing}[]} phases What it was doing, from when on.
- * @property {Set<string>} running Ids of calls that are being made.
- * @property {Set<string>} asking Ids of calls that wait for a decision.
+ * @property {number} last Time of the last event, except for notices about the model.
+ * @property {{at: number, doing: Doing}[]} phases Activities with their start times.
+ * @property {Set<string>} running IDs of calls in progress.
+ * @property {Set<string>} asking IDs of calls that wait for a decision.
  * @property {any} usage
  * @property {any} end The data of the final event.
  */
@@ -56,9 +56,9 @@ export class Timeline {
     this.lines = new Map();
     /** @type {any[]} */
     this.events = [];
-    /** Which entry a stored event belongs to, by the event's id. @type {Map<string, string>} */
+    /** Keys of entries by the IDs of their stored events. @type {Map<string, string>} */
     this.owners = new Map();
-    /** The call that started a run, by the run. @type {Map<string, {line: Line, entry: Entry}>} */
+    /** The call that started a child run, by run. @type {Map<string, {line: Line, entry: Entry}>} */
     this.parents = new Map();
     this.latest = 0;
   }
@@ -97,13 +97,13 @@ export function entryKey(line, entry) {
   return `${line.id} ${entry.key}`;
 }
 
-/** @param {Line} line @param {any} event @param {number} at @returns {Entry | null} the entry that it belongs to. */
+/** @param {Line} line @param {any} event @param {number} at @returns {Entry | null} The entry of the event. */
 function stored(line, event, at) {
   const { type, data } = event;
   if (type in STATUS_AFTER) {
     line.status = STATUS_AFTER[type];
     if (type === "run.created") line.created = data;
-    if (type === "run.resumed") drop(line, () => true); // what its former worker was told is void
+    if (type === "run.resumed") drop(line, () => true); // text that the previous worker streamed is void
     if (!OVER.has(line.status)) return null;
     drop(line, () => true);
     line.to = at;
@@ -126,7 +126,7 @@ function stored(line, event, at) {
   return null;
 }
 
-/** Where the time goes. @param {Line} line @param {any} event @param {number} at @param {Entry | null} entry */
+/** Record how the run spends its time. @param {Line} line @param {any} event @param {number} at @param {Entry | null} entry */
 function time(line, { type, data }, at, entry) {
   if (entry && entry.turn > 0) {
     const turn = turnOf(line, entry.turn);
@@ -177,14 +177,14 @@ function said(line, kind, event, text) {
   return entry;
 }
 
-/** A transient piece. `offset` counts characters, so that one that comes again replaces.
+/** Apply a transient delta. `offset` counts code points, so that a repeated delta replaces the old text.
  * @param {Line} line @param {string} type @param {any} data */
 function draft(line, type, data) {
   if (type === "message.restarted") {
     drop(line, (one) => one.turn === data.turn);
     return;
   }
-  if (data.turn <= line.done) return; // it was overtaken by what is stored
+  if (data.turn <= line.done) return; // the stored event has already arrived
   const ofCall = type === "tool_call.arguments.delta";
   const kind = ofCall ? "call" : type === "message.delta" ? "message" : "reasoning";
   const key = ofCall ? `c ${data.call_id}` : `${kind} ${data.turn}`;
@@ -200,7 +200,7 @@ function draft(line, type, data) {
   touch(entry, { text: kept + data.text, length: data.offset + Array.from(data.text).length });
 }
 
-/** Takes away what is only written so far. @param {Line} line @param {(entry: Entry) => boolean} which */
+/** Remove entries that are still being written. @param {Line} line @param {(entry: Entry) => boolean} which */
 function drop(line, which) {
   /** @type {Set<Entry>} */
   const gone = new Set();
@@ -228,7 +228,7 @@ function call(line, event, at) {
   if (!entry || (what === "created" && entry.events.length && entry.call.end)) {
     entry = entryOf(line, entry ? `${key} ${event.sequence}` : key, "call", data.turn ?? line.done, data.agent ?? null);
     entry.call = newCall(data, "created", at);
-    if (entry.key !== key) line.byKey.set(key, entry); // what comes now is about this one
+    if (entry.key !== key) line.byKey.set(key, entry); // later events belong to this entry
   }
   entry.events.push(event);
   const one = entry.call;
@@ -270,7 +270,7 @@ function call(line, event, at) {
   return entry;
 }
 
-/** @param {(Span & {again?: boolean})[]} spans @param {number} at @param {boolean} [again] It was tried once more. */
+/** @param {(Span & {again?: boolean})[]} spans @param {number} at @param {boolean} [again] Whether it is another attempt. */
 function close(spans, at, again = false) {
   for (const span of spans) {
     if (span.to !== null) continue;
@@ -294,7 +294,7 @@ function touch(entry, change) {
   entry.version += 1;
 }
 
-/** @param {any} reasoning as the provider shows it. */
+/** @param {any} reasoning The reasoning from the provider. */
 function reasoningText(reasoning) {
   if (typeof reasoning === "string") return reasoning;
   return [reasoning?.summary ?? reasoning?.text ?? reasoning ?? []].flat().map((one) => (typeof one === "string" ? one : (one?.text ?? ""))).join("\n").trim();

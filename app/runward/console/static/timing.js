@@ -1,4 +1,4 @@
-// Where a run's time went: one strip over the whole run, and a bar for each call over its turn.
+// The time that a run spent: one strip for the whole run, and a bar for each call within its turn.
 
 import { fill, h } from "./dom.js";
 import { duration } from "./format.js";
@@ -14,7 +14,7 @@ const TICK_PX = 80;
 const LABEL_PX = 56;
 
 /**
- * What the run has done up to `now`, in pieces of time.
+ * Return the run's activities up to `now` with their durations.
  * @param {Line} line @param {number} now
  * @returns {{doing: string, from: number, ms: number}[]}
  */
@@ -26,7 +26,7 @@ export function pieces(line, now) {
   });
 }
 
-/** The strip with its legend. @param {Line} line @param {number} now */
+/** Return the strip with its legend. @param {Line} line @param {number} now */
 export function spent(line, now) {
   const all = pieces(line, now);
   const total = all.reduce((sum, one) => sum + one.ms, 0);
@@ -45,7 +45,7 @@ export function spent(line, now) {
   ];
 }
 
-/** The bars of a call, over the time of its turn: `lay` puts them in their places.
+/** Return the bars of a call within the time of its turn. `lay` sets their positions.
  * @param {string} runId @param {number} turn @param {any} call */
 export function track(runId, turn, call) {
   const bars = [];
@@ -69,7 +69,7 @@ function bar(kind, called, { from, to }) {
   return shown;
 }
 
-/** The axis of a turn. @param {string} runId @param {number} turn */
+/** Return the axis of a turn. @param {string} runId @param {number} turn */
 export function axis(runId, turn) {
   const shown = h("div", { class: "axis", "aria-hidden": "true" });
   shown.dataset.run = runId;
@@ -77,7 +77,7 @@ export function axis(runId, turn) {
   return shown;
 }
 
-/** In words, beside the bars, of what is over: `waited 9.1 s · 2 attempts and pauses, 0.6 s`.
+/** Return the text next to the bars of a finished call: `waited 9.1 s · 2 attempts and pauses, 0.6 s`.
  * @param {any} call */
 export function timings(call) {
   const said = [];
@@ -95,15 +95,15 @@ function sum(spans) {
 }
 
 /**
- * Lays all bars and axes under `root` out over their turns' time. Those of turns that are over
- * stay as they are.
+ * Lay out all bars and axes under `root` over the time of their turns. Turns that have ended stay
+ * unchanged.
  * @param {HTMLElement} root
  * @param {(runId: string) => Line} lineOf
  * @param {number} now
  */
 export function lay(root, lineOf, now) {
   const all = [...(/** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll(".track, .axis")))];
-  // Read before anything is written: each width read behind a write would lay the page out anew.
+  // All widths are read first, because each read after a write would force a new layout.
   const widths = new Map(all.filter((one) => one.classList.contains("axis")).map((one) => [one, one.clientWidth]));
   for (const one of all) {
     const line = lineOf(/** @type {string} */ (one.dataset.run));
@@ -145,7 +145,7 @@ function mark(axis_, total, width) {
   const marks = [];
   for (let at = 0; at <= total && marks.length <= most; at += step) {
     const last = (at / total) * width + LABEL_PX > width;
-    if (last && apart < 2 * LABEL_PX) break; // it would stand on the one before
+    if (last && apart < 2 * LABEL_PX) break; // it would overlap the previous label
     const tick = h("span", { class: last ? "tick last" : "tick" }, at === 0 ? "0" : short(at));
     tick.style.left = `${(at / total) * 100}%`;
     marks.push(tick);

@@ -1,4 +1,4 @@
-// One tool: what it is, a form to try it, and its recent calls.
+// The page of one tool: its definition, a form to try it, and its recent calls.
 
 import { Problem, get, send } from "./api.js";
 import { fill, h, text } from "./dom.js";
@@ -7,7 +7,7 @@ import { recentCalls } from "./calls.js";
 import { ago, duration, moment, number, roughly } from "./format.js";
 import { json, words } from "./values.js";
 
-/** Only where they run can these be tried: in a run. */
+/** Types that can be called only within a run. */
 const UNTRIED = ["agent", "client", "hosted"];
 /** @type {Record<string, [string, string]>} */
 const TRIALS = { completed: ["Completed", "good"], accepted: ["Accepted; the tool will send a callback", "wait"], failed: ["Failed", "bad"] };
@@ -37,7 +37,7 @@ export function tool(main, { id, who }) {
   return () => leaving.abort();
 }
 
-/** What a person asks first. @param {any} found */
+/** Return the main facts about a tool. @param {any} found */
 function about(found) {
   const expires = number(found.approval_expires_seconds) ?? 0;
   const rule = found.approval?.when ? [h("code", null, text(found.approval.when)), " in CEL"] : found.approval?.callable ? [h("code", null, text(found.approval.callable))] : null;

@@ -1,4 +1,4 @@
-// The tools that are registered.
+// The list of registered tools.
 
 import { registered } from "./registered.js";
 
@@ -18,7 +18,7 @@ export function tools(main, { who, query }) {
   }, query);
 }
 
-/** When a person is asked. @param {any} approval */
+/** Return when a call requires an approval. @param {any} approval */
 export function asks(approval) {
   return approval === "never" ? null : approval === "always" ? "always requires approval" : "requires approval by rule";
 }

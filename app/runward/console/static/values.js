@@ -1,4 +1,4 @@
-// JSON of others, shown so that nothing of it is hidden: arguments, outputs, raw events.
+// JSON from models and tools, shown completely: arguments, outputs, raw events.
 
 import { add, fill, h, text } from "./dom.js";
 import { isExact, isObject } from "./exact.js";
@@ -10,8 +10,8 @@ const PREVIEW_CHARACTERS = 90;
 const SHORT_CHARACTERS = 80;
 
 /**
- * The arguments of a call. Those that were left out are loaded by a click.
- * @param {any} shown with `arguments` and `omitted_arguments`
+ * Return the arguments of a call. Arguments that were left out are loaded with a click.
+ * @param {any} shown An object with `arguments` and `omitted_arguments`.
  * @param {string} key
  * @param {() => Promise<any>} whole Loads all arguments.
  */
@@ -45,9 +45,9 @@ export function argumentRows(shown, key, whole) {
 }
 
 /**
- * An object as rows of name and value; anything else as one value.
+ * Return an object as rows of name and value, and any other value as a single element.
  * @param {any} value
- * @param {string} key of this place on the page, for what a person has unfolded.
+ * @param {string} key A key for this place on the page, which keeps its fold state.
  * @returns {HTMLElement}
  */
 export function rows(value, key) {
@@ -62,7 +62,7 @@ export function rows(value, key) {
 }
 
 /**
- * One value, folded with its size and digest where it is large.
+ * Return one value. A large value is folded and has its size and digest.
  * @param {any} value
  * @param {string} key
  * @returns {HTMLElement}
@@ -88,7 +88,7 @@ export function one(value, key) {
 
 /**
  * @param {any} value
- * @returns {HTMLElement | null} null for what has parts.
+ * @returns {HTMLElement | null} Null for a value that has parts.
  */
 function scalar(value) {
   if (typeof value === "string") {
@@ -101,7 +101,7 @@ function scalar(value) {
 }
 
 /**
- * Indented JSON.
+ * Return indented JSON.
  * @param {any} value
  */
 export function json(value) {
@@ -109,7 +109,7 @@ export function json(value) {
 }
 
 /**
- * A model's or a tool's words, or its JSON.
+ * Return a model's or a tool's text, or its JSON.
  * @param {any} value
  * @param {string} key
  */
