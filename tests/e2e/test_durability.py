@@ -46,7 +46,7 @@ def test_a_worker_killed_while_an_inline_tool_waits_for_approval(
 ) -> None:
     paying = Paying(start, model, tools)
     tools.secrets("pay", paying.client.call("POST", "/v1/signing_secret/rotate")["secret"])
-    definition = {
+    definition: Json = {
         "type": "function",
         "function": {"name": "pay", "parameters": {"type": "object", "properties": {}}},
         "url": paying.client.call("GET", "/v1/tools/pay")["url"],

@@ -12,7 +12,7 @@ def remove_untypable(node: Any) -> None:
         schema = cast("dict[str, Any]", node)
         if "type" not in schema or isinstance(schema.get("default"), dict | list):
             schema.pop("default", None)
-        properties = schema.get("properties", {})
+        properties = cast("dict[str, dict[str, Any]]", schema.get("properties", {}))
         for name in [name for name, value in properties.items() if value.get("type") == "null"]:
             del properties[name]
             if name in schema.get("required", ()):
