@@ -18,7 +18,7 @@ KEY = os.environ["RUNWARD_KEY"]
 
 
 def call(method: str, path: str, body: Any = None) -> Any:
-    """Raises urllib.error.HTTPError from 400 on."""
+    """Return the JSON of a response. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:
@@ -29,7 +29,7 @@ def call(method: str, path: str, body: Any = None) -> Any:
 
 
 def put(path: str, body: Any) -> Any:
-    """Registers it, or changes what has its name."""
+    """Register a resource, or update the one with the same name."""
     try:
         return call("POST", path, body)
     except urllib.error.HTTPError as error:
@@ -40,7 +40,7 @@ def put(path: str, body: Any) -> Any:
 
 
 def log_of(run: Any) -> Iterator[Any]:
-    """All events of the run and of the runs below it, page by page, until it has ended."""
+    """Return all events of the run and of its descendants, page by page, until it has ended."""
     cursor = "0"
     while True:
         page = call(
@@ -65,7 +65,7 @@ print(f"{desk['name']} is version {desk['version']} of {len(versions)}")
 ask = 'ask_clerk(input="refund(order=\\"A-1017\\", amount=500)")'
 run = call("POST", "/v1/runs?wait=30", {"agent": "desk", "input": ask})
 
-# The clerk's run waits for a person, so the desk's does, and shows whom for.
+# The clerk's run waits for an approval. The desk's run waits with it and lists the approval too.
 for action in run["required_actions"]:
     asked_by = " > ".join([run["agent"], *action["path"]])
     print(f"{asked_by} asks: {action['tool']} {json.dumps(action['arguments'])}")

@@ -1,4 +1,4 @@
-"""A tool that this program runs itself: the run asks for it, and goes on with the result.
+"""A tool that this program runs itself. The run requests the call and continues with the result.
 
     RUNWARD_KEY=rw_… python3 examples/client_tools/client.py
 
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 
 
 def call(method: str, path: str, body: Any = None) -> Any:
-    """Raises urllib.error.HTTPError from 400 on."""
+    """Return the JSON of a response. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:
@@ -30,7 +30,7 @@ def call(method: str, path: str, body: Any = None) -> Any:
 
 
 def register(tool: Any) -> None:
-    """Once; the tool stays."""
+    """Register the tool. It needs to be registered only once."""
     try:
         call("POST", "/v1/tools", tool)
     except urllib.error.HTTPError as error:
@@ -39,7 +39,7 @@ def register(tool: Any) -> None:
 
 
 def count_lines(name: str) -> Any:
-    """The tool itself: it reads a file on this machine."""
+    """Return the tool's result. It reads a file on this machine."""
     file = FOLDER / Path(name).name
     if not file.is_file():
         return {"error": f"There is no file {name}."}

@@ -4,8 +4,8 @@
 
 Register it with `"type": "webhook", "implements": "shell", "url": "http://127.0.0.1:9000/shell"`;
 the answer has the secret. It needs the package `runward_commands` of this repository, which needs
-Python 3.11 alone. Each run has a folder of its own below ROOT. A call that comes twice under one
-id runs once; a notice that nobody waits for it any more ends it.
+Python 3.11 alone. Each run has a folder of its own below ROOT. A call that is received twice
+with the same ID runs once. A cancellation notice ends it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ DEFAULT_BYTES, ALL_BYTES = 8192, 48_000
 
 
 class Shell:
-    """The calls, by their ids that are unique everywhere, on a loop of their own."""
+    """The calls by their globally unique IDs, on an event loop of their own."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
@@ -73,8 +73,8 @@ class Shell:
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -> bool:
-    """Standard Webhooks: `webhook-signature` holds `v1,` and the base64 of an HMAC-SHA-256 over
-    id, timestamp and body, once for every secret that is valid now."""
+    """Return whether the request has a valid signature (Standard Webhooks). `webhook-signature`
+    has `v1,` and the base64 of an HMAC-SHA-256 over ID, timestamp and body, once per secret."""
     call_id, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not sent_at.isdigit() or abs(time.time() - int(sent_at)) > MAX_AGE_SECONDS:
         return False
@@ -89,7 +89,7 @@ def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -
 
 
 def make_server(port: int, root: Path, secrets: Iterable[str]) -> ThreadingHTTPServer:
-    """Listens on 127.0.0.1, or on HOST; call `serve_forever`."""
+    """Return a server that listens on HOST, by default 127.0.0.1. Call `serve_forever`."""
     shell, known = Shell(root), list(secrets)
 
     class Handler(BaseHTTPRequestHandler):
@@ -118,7 +118,7 @@ def make_server(port: int, root: Path, secrets: Iterable[str]) -> ThreadingHTTPS
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Commands are for nobody's log."""
+            """Do not log requests, because commands may be confidential."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

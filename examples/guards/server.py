@@ -3,8 +3,8 @@
     pip install standardwebhooks
     GUARDS_SECRET=whsec_… PORT=9100 python3 server.py
 
-`POST /no_large_refunds` is a guardrail on what tools are called with: refunds above 1000 are
-rejected, and one to a closed account fails the run. `POST /mask_cards` is a hook behind every tool:
+`POST /no_large_refunds` is a guardrail on the arguments of tool calls: refunds above 1000 are
+rejected, and one to a closed account fails the run. `POST /mask_cards` is a hook after every tool:
 card numbers in its output are masked. Requests without a valid signature are answered with 401;
 the secret may be several, separated by spaces, while one is being rotated.
 """
@@ -25,7 +25,7 @@ CARD = re.compile(r"\b(?:\d[ -]?){12,15}(\d{4})\b")
 
 
 def no_large_refunds(question: dict[str, Any]) -> dict[str, Any]:
-    """`allow`, `reject` (the model reads the message instead of a result) or `fail` (the run
+    """Return `allow`, `reject` (the model reads the message instead of a result) or `fail` (the run
     ends)."""
     arguments = question["arguments"]
     if question["tool"] != "refund":
@@ -38,7 +38,7 @@ def no_large_refunds(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def mask_cards(question: dict[str, Any]) -> dict[str, Any]:
-    """`{}` to go on, `{"output": …}` to replace what the tool answered."""
+    """Return `{}` to keep the tool's output, or `{"output": …}` to replace it."""
     masked = _masked(question["output"])
     return {} if masked == question["output"] else {"output": masked}
 
@@ -67,7 +67,7 @@ def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -
 
 
 def make_server(port: int, secrets: Iterable[str]) -> ThreadingHTTPServer:
-    """Listens on 127.0.0.1; call `serve_forever`."""
+    """Return a server that listens on 127.0.0.1. Call `serve_forever`."""
     valid = tuple(secrets)
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,7 +92,7 @@ def make_server(port: int, secrets: Iterable[str]) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: the questions may be confidential."""
+            """Do not log requests, because they may be confidential."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

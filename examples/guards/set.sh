@@ -3,7 +3,7 @@
 #
 #     RUNWARD_KEY=rw_… examples/guards/set.sh http://127.0.0.1:9100
 #
-# Makes a new signing secret and prints it as a shell variable. It is shown this once, so keep it:
+# Creates a new signing secret and prints it as a shell variable. It is shown only once, so store it:
 #
 #     eval "$(examples/guards/set.sh http://127.0.0.1:9100)"
 set -eu

@@ -2,8 +2,8 @@
 
     RUNWARD_KEY=rw_… python3 examples/hosted/use.py openai-responses:gpt-5.2 https://mcp.example.com/mcp
 
-Python's standard library is all it needs. Where the MCP server wants a token, put it into the
-environment as MCP_TOKEN: it is stored as a secret, and stands in no registration.
+Python's standard library is all it needs. If the MCP server needs a token, set MCP_TOKEN in the
+environment. The token is stored as a secret, and the registration does not contain it.
 """
 
 import json
@@ -18,7 +18,7 @@ MODEL, SERVER = sys.argv[1:3]
 
 
 def call(method: str, path: str, body: Any = None) -> Any:
-    """Raises urllib.error.HTTPError from 400 on."""
+    """Return the JSON of a response. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:

@@ -1,4 +1,4 @@
-"""Give a run a small budget, read why it stopped, and let it go on.
+"""Give a run a small budget, read why it stopped, and continue it.
 
     RUNWARD_KEY=rw_… python3 examples/limits/go_on.py
 
@@ -16,7 +16,7 @@ KEY = os.environ["RUNWARD_KEY"]
 
 
 def call(method: str, path: str, body: Any = None) -> Any:
-    """Raises urllib.error.HTTPError from 400 on."""
+    """Return the JSON of a response. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:
@@ -26,7 +26,7 @@ def call(method: str, path: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-# One turn is enough to call the tool, but not to say what it found.
+# One turn is enough to call the tool, but not to answer with its result.
 run = call(
     "POST",
     "/v1/runs?wait=30",
@@ -41,7 +41,7 @@ run = call(
 print(f"{run['id']}  {run['status']}: {run['incomplete_details']['reason']}")
 print(f"        {run['incomplete_details']['message']}")
 
-# The new run begins with the old one's conversation: the tool is not called again.
+# The new run begins with the old run's conversation, so the tool is not called again.
 more = call("POST", f"/v1/runs/{run['id']}/continue", {"max_turns": 1})
 more = call("GET", f"/v1/runs/{more['id']}?wait=30")
 print(f"{more['id']}  {more['status']}, continued from {more['continued_from']}")

@@ -1,9 +1,9 @@
-"""A tool that takes its time and asks back: `book` answers 202, asks for a seat, and books it.
+"""A long-running tool that requests input: `book` answers 202, asks for a seat, and books it.
 
     BOOK_SECRET=whsec_… PORT=9100 python3 examples/long_running/server.py
 
-Python's standard library is all it needs. What it must remember it gives away as `state`, so it may
-be restarted between the question and the answer.
+Python's standard library is all it needs. It keeps its progress in `state`, which Runward stores,
+so it can be restarted between the question and the answer.
 """
 
 import base64
@@ -33,7 +33,7 @@ def is_signed(headers: Any, body: bytes) -> bool:
 
 
 def say(call: Any, **what: Any) -> None:
-    """To the call's callback; the URL's token is all the authority that it takes."""
+    """Send a message to the call's callback. The token in its URL is the only credential."""
     request = urllib.request.Request(call["callback"]["url"], json.dumps(what).encode())
     request.add_header("Content-Type", "application/json")
     with urllib.request.urlopen(request, timeout=60):
@@ -63,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             print(f"nobody waits for {call['call_id']}: {call['reason']}", flush=True)
             self.answer(200)
             return
-        self.answer(202)  # Runward holds a callback that is faster than this answer
+        self.answer(202)  # if the callback arrives before this response, Runward holds it
         threading.Thread(target=work, args=[call]).start()
 
     def answer(self, status: int) -> None:
@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Do not log requests."""
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     RUNWARD_KEY=rw_… python3 examples/mcp/connect.py refund '{"order": "A-1017", "amount": 500}'
 
 It needs the MCP SDK (pip install mcp). The key needs runs:write for the call and approvals:decide
-for the decision; a real client has the first alone.
+for the decision. A real client has only the first scope.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ async def main(tool: str, arguments: dict[str, object]) -> None:
         decided: set[str] = set()
 
         async def progress(_: float, __: float | None, message: str | None) -> None:
-            """A person would look at the inbox, or at the arguments in GET /v1/approvals/{id}."""
+            """Approve the call. A person would first read it, in GET /v1/approvals/{id}."""
             for approval in set(re.findall(r"apr_[0-9a-f]{32}", message or "")) - decided:
                 decided.add(approval)
                 path = f"{URL}/v1/approvals/{approval}/decision"

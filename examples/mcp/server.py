@@ -1,8 +1,8 @@
-"""An MCP server with two tools: one reads, one changes something.
+"""An MCP server with two tools: one reads data, and one changes it.
 
     PORT=9000 python examples/mcp/server.py
 
-With TOKEN in its environment it lets in only who sends that as a bearer token. It needs the
+If TOKEN is set in its environment, requests must send it as a bearer token. The server needs the
 package `mcp`, which `make run` has installed: `.venv/bin/python`.
 """
 

@@ -1,8 +1,8 @@
-"""Register an MCP server, let a run use its tools, and approve what only a person may allow.
+"""Register an MCP server, let a run use its tools, and approve the calls that need it.
 
     RUNWARD_KEY=rw_… python3 examples/mcp/use.py http://127.0.0.1:9000/mcp
 
-With TOKEN in its environment it stores that as a secret, and the registration names it.
+If TOKEN is set, it is stored as a secret, and the registration refers to it.
 Python's standard library is all it needs.
 """
 
@@ -17,7 +17,7 @@ KEY = os.environ["RUNWARD_KEY"]
 
 
 def call(method: str, path: str, body: Any = None) -> Any:
-    """Raises urllib.error.HTTPError from 400 on."""
+    """Return the JSON of a response. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:
@@ -35,7 +35,7 @@ if "TOKEN" in os.environ:
 server = call("POST", "/v1/mcp_servers", registration)
 print("registered", *server["tool_names"])
 
-# `count` says that it only reads, so nobody is asked; `take` does not.
+# `count` is marked as read-only and needs no approval. `take` is not.
 run = call(
     "POST",
     "/v1/runs?wait=30",

@@ -32,7 +32,7 @@ const client = new OpenAI({
   apiKey: process.env.RUNWARD_KEY,
 });
 
-// A response is a run; a second one goes on from it.
+// Create a response, which is a run, and continue it with a second one.
 async function create() {
   const first = await client.responses.create({ model, input: "My name is Alice." });
   const second = await client.responses.create({
@@ -44,7 +44,7 @@ async function create() {
   return `create: ${second.status}`;
 }
 
-// Its text as it is written.
+// Stream the text of a response.
 async function stream() {
   let shown = "";
   const events = client.responses.stream({ model, input: "Hello." });
@@ -54,7 +54,7 @@ async function stream() {
   return "stream: the pieces are the text";
 }
 
-// The model asks for a function of ours; we run it, and the run goes on with its output.
+// Run a function of this client that the model calls, and continue with its output.
 async function runAFunction() {
   const input = 'get_weather(location="Rome")';
   const first = await client.responses.create({ model, input, tools: [weather] });
@@ -70,7 +70,7 @@ async function runAFunction() {
   return `function: ${second.output_text}`;
 }
 
-// The run waits for a person. Its response ends with the question, the next has the answer.
+// Approve a call. The response ends with the approval request, and the next has the answer.
 async function approve() {
   const input = 'refund(order="A-1018", amount=500)';
   const first = await client.responses.create({ model, input, tools: [refund] });
@@ -86,7 +86,7 @@ async function approve() {
   return `approve: ${question.name} ${paid.status}`;
 }
 
-// In the background a run goes on without its reader, who comes back for the rest.
+// Disconnect from a background response, which continues, and read the rest later.
 async function cutAndResume() {
   const seen = [];
   const events = await client.responses.create({
@@ -111,7 +111,7 @@ async function cutAndResume() {
   return `resume: ${seen.at(-1).type}`;
 }
 
-// Of a run that waits for us.
+// Cancel a response that waits for this client.
 async function cancel() {
   const input = 'get_weather(location="Oslo")';
   const waiting = await client.responses.create({ model, input, tools: [weather], background: true });
@@ -121,7 +121,7 @@ async function cancel() {
   return "cancel: the run has ended";
 }
 
-// Errors are the SDK's own.
+// Cause errors, which the SDK throws as its own types.
 async function fail() {
   try {
     await client.responses.create({ model: "nobody", input: "Hello." });

@@ -33,7 +33,7 @@ client = OpenAI(
 
 
 def create() -> str:
-    """A response is a run; a second one goes on from it."""
+    """Create a response, which is a run, and continue it with a second one."""
     first = client.responses.create(model=MODEL, input="My name is Alice.")
     second = client.responses.create(model=MODEL, input="Who am I?", previous_response_id=first.id)
     assert "Who am I?" in second.output_text
@@ -41,7 +41,7 @@ def create() -> str:
 
 
 def stream() -> str:
-    """Its text as it is written."""
+    """Stream the text of a response."""
     with client.responses.stream(model=MODEL, input="Hello.") as events:
         shown = "".join(
             event.delta for event in events if event.type == "response.output_text.delta"
@@ -51,7 +51,7 @@ def stream() -> str:
 
 
 def run_a_function() -> str:
-    """The model asks for a function of ours; we run it, and the run goes on with its output."""
+    """Run a function of this client that the model calls, and continue with its output."""
     first = client.responses.create(
         model=MODEL, input='get_weather(location="Rome")', tools=[WEATHER]
     )
@@ -74,7 +74,7 @@ def run_a_function() -> str:
 
 
 def approve() -> str:
-    """The run waits for a person. Its response ends with the question, the next has the answer."""
+    """Approve a call. The response ends with the approval request, and the next has the answer."""
     first = client.responses.create(
         model=MODEL, input='refund(order="A-1018", amount=500)', tools=[REFUND]
     )
@@ -98,7 +98,7 @@ def approve() -> str:
 
 
 def cut_and_resume() -> str:
-    """In the background a run goes on without its reader, who comes back for the rest."""
+    """Disconnect from a background response, which continues, and read the rest later."""
     seen: list[ResponseStreamEvent] = []
     events = client.responses.create(
         model=MODEL,
@@ -127,18 +127,18 @@ def cut_and_resume() -> str:
 
 
 def cancel() -> str:
-    """Of a run that waits for us."""
+    """Cancel a response that waits for this client."""
     waiting = client.responses.create(
         model=MODEL, input='get_weather(location="Oslo")', tools=[WEATHER], background=True
     )
     client.responses.cancel(waiting.id)
     ended = client.responses.cancel(waiting.id)
-    assert ended.status in ("cancelled", "completed")  # where it had asked us already
+    assert ended.status in ("cancelled", "completed")  # already requested
     return "cancel: the run has ended"
 
 
 def fail() -> str:
-    """Errors are the SDK's own."""
+    """Cause errors, which the SDK raises as its own types."""
     try:
         client.responses.create(model="nobody", input="Hello.")
     except NotFoundError as error:

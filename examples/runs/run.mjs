@@ -1,4 +1,4 @@
-// Start a run, follow its events, approve what asks for it, print the answer. Node 18 or newer.
+// Start a run, follow its events, approve its calls, and print the answer. Node 18 or newer.
 //
 //     RUNWARD_KEY=rw_… node examples/runs/run.mjs ["text for the model"]
 //
@@ -29,8 +29,8 @@ async function send(method, path, body, headers = {}) {
   return answer;
 }
 
-// Every stored event once, in order, to the last. A connection that breaks is opened again behind
-// the last event that came: the log has no gaps, so nothing is missed or seen twice.
+// Yield every stored event once, in order, until the last one. A broken connection is opened again
+// after the last event. The log has no gaps, so no event is missed or repeated.
 async function* events(runId) {
   let seen = 0;
   for (;;) {
@@ -58,7 +58,7 @@ async function* events(runId) {
   }
 }
 
-// The digest says which call exactly is meant: if it had changed, this would be refused.
+// The digest identifies the call's arguments: a changed call would be refused.
 async function approve({ data: { approval_id, digest } }) {
   const decision = { decision: "approve", digest };
   const answer = await send("POST", `/v1/approvals/${approval_id}/decision`, decision);
@@ -66,7 +66,7 @@ async function approve({ data: { approval_id, digest } }) {
   console.log(`        approved ${decided.tool}(${JSON.stringify(decided.arguments)})`);
 }
 
-// The same key and body make one run, so this may be sent again if no answer comes.
+// The same key and body create only one run, so this request is safe to retry.
 const started = await send(
   "POST",
   "/v1/runs",

@@ -1,4 +1,4 @@
-"""Start a run, follow its events, approve what asks for it, print the answer.
+"""Start a run, follow its events, approve its calls, and print the answer.
 
     RUNWARD_KEY=rw_… python3 examples/runs/run.py ["text for the model"]
 
@@ -24,7 +24,7 @@ INPUT = (
 
 
 def send(method: str, path: str, body: Any = None, **headers: str) -> Any:
-    """The open answer: JSON, or a stream. Raises urllib.error.HTTPError from 400 on."""
+    """Return the open response. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:
@@ -36,8 +36,8 @@ def send(method: str, path: str, body: Any = None, **headers: str) -> Any:
 
 
 def events(run_id: str) -> Iterator[dict[str, Any]]:
-    """Every stored event once, in order, to the last. A connection that breaks is opened again
-    behind the last event that came: the log has no gaps, so nothing is missed or seen twice."""
+    """Yield every stored event once, in order, until the last one. A broken connection is opened
+    again after the last event. The log has no gaps, so no event is missed or repeated."""
     seen = 0
     while True:
         try:
@@ -45,7 +45,7 @@ def events(run_id: str) -> Iterator[dict[str, Any]]:
             headers = {"Accept": "text/event-stream", "Last-Event-ID": str(seen)}
             with send("GET", path, **headers) as stream:
                 for line in stream:
-                    # Every event is one line of JSON. Those without a number are transient.
+                    # Every event is one line of JSON. Events without an ID are transient.
                     if not line.startswith(b"data: "):
                         continue
                     event = json.loads(line.removeprefix(b"data: "))
@@ -60,7 +60,7 @@ def events(run_id: str) -> Iterator[dict[str, Any]]:
 
 
 def approve(event: dict[str, Any]) -> None:
-    """The digest says which call exactly is meant: if it had changed, this would be refused."""
+    """Approve a call. The digest identifies its arguments: a changed call would be refused."""
     asked = event["data"]
     decision = {"decision": "approve", "digest": asked["digest"]}
     with send("POST", f"/v1/approvals/{asked['approval_id']}/decision", decision) as answer:
@@ -74,7 +74,7 @@ def main() -> None:
         "tools": ["lookup_order", "refund"],
         "input": sys.argv[1] if len(sys.argv) > 1 else INPUT,
     }
-    # The same key and body make one run, so this may be sent again if no answer comes.
+    # The same key and body create only one run, so this request is safe to retry.
     with send("POST", "/v1/runs", body, Idempotency_Key=str(uuid.uuid4())) as answer:
         run = json.load(answer)
     print(f"started {run['id']}")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Start a run, follow its events, approve what asks for it, print the answer: curl, grep and sed.
+# Start a run, follow its events, approve its calls, and print the answer, with curl, grep and sed.
 #
 #     RUNWARD_KEY=rw_… examples/runs/run.sh
 #
@@ -10,7 +10,7 @@ url=${RUNWARD_URL:-http://127.0.0.1:8080}
 auth="Authorization: Bearer $RUNWARD_KEY"
 json='Content-Type: application/json'
 
-# The same key and body make one run, so this may be sent again if no answer comes.
+# The same key and body create only one run, so this request is safe to retry.
 run=$(curl -sS --fail-with-body "$url/v1/runs" -H "$auth" -H "$json" \
   -H "Idempotency-Key: $(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" -d '{
     "model": "offline:rules",
@@ -27,12 +27,12 @@ curl -sSN --fail-with-body "$url/v1/runs/$run/events" -H "$auth" -H 'Accept: tex
       'id: '*) number=${line#id: } ;;
       'event: '*) type=${line#event: } ;;
       'data: '*)
-        # What bears no number is transient: a piece of what comes whole in a later event.
+        # Events without an ID are transient: parts of a text that a later event has complete.
         if [ -z "${number:-}" ]; then continue; fi
         printf '%6s  %s\n' "$number" "$type"
         if [ "$type" = tool_call.approval_requested ]; then
           approval=$(echo "$line" | grep -o 'apr_[0-9a-f]\{32\}' | head -n 1)
-          # The digest says which call exactly is meant: had it changed, this would be refused.
+          # The digest identifies the call's arguments: a changed call would be refused.
           digest=$(echo "$line" | grep -o 'sha256:[0-9a-f]\{64\}' | head -n 1)
           curl -sS --fail-with-body "$url/v1/approvals/$approval/decision" -H "$auth" -H "$json" \
             -d "{\"decision\": \"approve\", \"digest\": \"$digest\"}" >/dev/null

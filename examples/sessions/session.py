@@ -1,4 +1,4 @@
-"""A conversation of several runs: start three at once, read what was said, fork it.
+"""A conversation of several runs: start three at once, read the conversation, and fork it.
 
     RUNWARD_KEY=rw_… python3 examples/sessions/session.py
 
@@ -15,7 +15,7 @@ KEY = os.environ["RUNWARD_KEY"]
 
 
 def call(method: str, path: str, body: Any = None) -> Any:
-    """The answer's JSON. Raises urllib.error.HTTPError from 400 on."""
+    """Return the response's JSON. Raises urllib.error.HTTPError for error statuses."""
     request = urllib.request.Request(URL + path, method=method)
     request.add_header("Authorization", f"Bearer {KEY}")
     if body is not None:
@@ -32,7 +32,7 @@ def start(session: Any, said: str) -> Any:
 
 
 def show(session: Any) -> None:
-    """What the session's next run goes on from."""
+    """Print the conversation that the session's next run continues."""
     for item in call("GET", f"/v1/sessions/{session['id']}/items")["data"]:
         print(f"  {item.get('role', item.get('type')):>9}: {item.get('content', '')}")
 
@@ -41,19 +41,19 @@ def main() -> None:
     session = call("POST", "/v1/sessions", {"name": "Example", "state": {"language": "en"}})
     print(f"session {session['id']}")
 
-    # None waits for the answer of the one before it; the session sees to it that they take turns.
+    # They are started without waiting for each other. The session runs them one after the other.
     runs = [start(session, said) for said in ("Good morning.", "My order is late.", "Thank you.")]
     for started in runs:
         run = call("GET", f"/v1/runs/{started['id']}?wait=30")
         print(f"{run['id']} {run['status']} from {run['started_at']} to {run['ended_at']}")
     show(session)
 
-    # Two people work on the state; each changes the keys that it names, and no other.
+    # Two people update the state. Each update changes only the keys that it names.
     call("PATCH", f"/v1/sessions/{session['id']}", {"state": {"order": "A-1017"}})
     changed = call("PATCH", f"/v1/sessions/{session['id']}", {"state": {"language": None}})
     print(f"state {json.dumps(changed['state'])}")
 
-    # What if the second thing had been said otherwise? The fork has the first run alone.
+    # Try a different second message: the fork contains only the first run.
     fork = {"run_id": runs[0]["id"], "name": "What if"}
     other = call("POST", f"/v1/sessions/{session['id']}/fork", fork)
     run = start(other, "My order is here.")

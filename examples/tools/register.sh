@@ -7,7 +7,7 @@
 #
 #     eval "$(examples/tools/register.sh http://127.0.0.1:9000)"
 #
-# Tools that exist already are pointed at URL and get a new secret.
+# Tools that already exist are updated to URL and get a new secret.
 set -eu
 url=${1:?where the tools are, such as http://127.0.0.1:9000}
 api=${RUNWARD_URL:-http://127.0.0.1:8080}
@@ -24,7 +24,7 @@ for name in lookup_order refund; do
   answer=$(send POST /v1/tools "$tool")
   case $answer in
     *'"already_exists"'*)
-      # The name and the type cannot change, so they may not stand in a change.
+      # The name and the type cannot change, so an update must not contain them.
       change=$(printf '%s' "$tool" | sed -E '/^  "(name|type)": /d')
       send PATCH "/v1/tools/$name" "$change" >/dev/null
       answer=$(send POST "/v1/tools/$name/rotate_secret" '{}')

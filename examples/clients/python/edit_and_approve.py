@@ -51,7 +51,7 @@ REFUND = RegisterTool(
 
 
 def expect(answer: object, kind: type[Kind]) -> Kind:
-    """The answer, if it is no error."""
+    """Return the response if it is not an error."""
     if isinstance(answer, Problem):
         sys.exit(f"{answer.status} {answer.code}: {answer.detail} ({answer.request_id})")
     assert isinstance(answer, kind), answer
@@ -59,7 +59,7 @@ def expect(answer: object, kind: type[Kind]) -> Kind:
 
 
 def follow(client: AuthenticatedClient, run_id: str) -> Iterator[object]:
-    """Every event, once and in order, until the last; each request waits for news."""
+    """Yield every event once and in order, until the last. Each request waits for new events."""
     after = 0
     while True:
         answer = list_events.sync(run_id, client=client, after=str(after), wait=20)
@@ -72,7 +72,7 @@ def follow(client: AuthenticatedClient, run_id: str) -> Iterator[object]:
 
 
 def act(client: AuthenticatedClient, run_id: str) -> None:
-    """Do what the run waits for."""
+    """Perform the action that the run requires."""
     for action in expect(get_run.sync(run_id, client=client), Run).required_actions:
         match action:
             case ApprovalAction(arguments=arguments):

@@ -1,6 +1,6 @@
-"""What `codex exec --json` prints: one event a line, documented at
-https://developers.openai.com/codex/noninteractive. Events and items of kinds that are not named
-here are passed over."""
+"""The output of `codex exec --json`: one event per line, documented at
+https://developers.openai.com/codex/noninteractive. Unknown kinds of events and
+items are ignored."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ SHOWN = 200
 
 @dataclass(slots=True)
 class Story:
-    """What is known of a run of Codex so far. `failure`: why it gave up."""
+    """The state of a run of Codex. `failure` is the reason why it gave up."""
 
     message: str | None = None
     thread_id: str | None = None
@@ -21,7 +21,7 @@ class Story:
     complaints: list[str] = field(default_factory=list[str])
 
     def take(self, line: bytes) -> str | None:
-        """One line; what is worth telling those who watch."""
+        """Read one line of output and return the progress to report."""
         try:
             event = json.loads(line)
             kind = event["type"]

@@ -1,4 +1,4 @@
-"""What the operator sets, in the environment of the service; README.md has the table."""
+"""The operator's settings, from the environment of the service. README.md lists them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ KEY_VARIABLE = "CODEX_TOOL_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`secret`: the key's name for `ctx.secret`, that is RUNWARD_SECRET_… of the service."""
+    """`secret` is the key's name for `ctx.secret`, which is the service's RUNWARD_SECRET_…."""
 
     root: Path
     command: str
@@ -29,7 +29,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Raises ToolError for what an operator has to set right."""
+        """Return the settings. Raises ToolError for a setting that the operator must correct."""
         root = environment.get("CODEX_TOOL_ROOT")
         if not root or not Path(root).is_dir():
             raise _not_set_up("CODEX_TOOL_ROOT must be a folder that exists")
@@ -46,8 +46,8 @@ class Settings:
         )
 
     def arguments(self, workspace: Path) -> list[str]:
-        """The command line. The task goes to standard input, the key into the environment: a
-        command line can be read by every process of the machine."""
+        """Return the command line. The task is passed in standard input and the key in the
+        environment, because every process of the machine can read a command line."""
         provider = "model_providers.runward"
         values: dict[str, str | bool] = {
             "model_provider": "runward",
@@ -61,7 +61,7 @@ class Settings:
             "analytics.enabled": False,
             "check_for_update_on_startup": False,
         }
-        chosen = [f"{key}={json.dumps(value)}" for key, value in values.items()]  # as TOML too
+        chosen = [f"{key}={json.dumps(value)}" for key, value in values.items()]  # valid TOML too
         return [
             *(self.command, "exec", "--json", "--color", "never", "--ephemeral"),
             *("--skip-git-repo-check", "--ignore-user-config"),
@@ -74,8 +74,8 @@ class Settings:
 
 
 def workspace_in(root: Path, asked: str) -> Path:
-    """The folder that is meant, made if it is missing. Raises ToolError for what is outside of
-    the root, also by a symbolic link."""
+    """Return the requested folder, created if it is missing. Raises ToolError if it is outside of
+    the root, directly or through a symbolic link."""
     workspace = (root / asked).resolve()
     if workspace == root or not workspace.is_relative_to(root) or "\0" in asked:
         raise ToolError(

@@ -1,4 +1,4 @@
-"""Codex, run in a workspace, watched, and ended with everything that it started."""
+"""A tool that runs Codex in a workspace, reports its progress, and ends all its processes."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ async def codex(
 
 
 def environment(home: Path, key: str) -> dict[str, str]:
-    """With a configuration folder of its own, which is empty."""
+    """Return the environment of Codex, with an empty configuration folder of its own."""
     (home / ".codex").mkdir()
     ways_out = {name: os.environ[name] for name in WAYS_OUT if name in os.environ}
     own = {"CODEX_HOME": str(home / ".codex"), KEY_VARIABLE: key}
@@ -73,7 +73,7 @@ def environment(home: Path, key: str) -> dict[str, str]:
 
 
 async def follow(process: Process, ctx: ToolContext) -> Story:
-    """Until it ends. Raises ToolError where it has not done its work."""
+    """Follow Codex until it ends. Raises ToolError if it has not completed its task."""
     assert process.stdout is not None
     assert process.stderr is not None
     printed = asyncio.create_task(last_lines(process.stderr))
@@ -104,7 +104,7 @@ async def last_lines(stream: asyncio.StreamReader) -> str:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]] | None:
-    """Size and time of change of every file below, but for Git's own. None: there are too many."""
+    """Return size and change time of every file below, except Git's. None if there are too many."""
     found: dict[str, tuple[int, int]] = {}
     for path in folder.rglob("*"):
         relative = path.relative_to(folder)

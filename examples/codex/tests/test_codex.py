@@ -1,5 +1,5 @@
-"""What the tool does around Codex, shown with programs that stand in for it. No server is needed;
-the real Codex is run by Runward's own test of this example."""
+"""Tests of the tool with programs that replace Codex. They need no server. Runward's own test of
+this example runs the real Codex."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ END
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for workspaces; `stand_in` puts a program in Codex's place."""
+    """Return the folder for workspaces. `stand_in` replaces Codex with a program."""
     workspaces = tmp_path / "workspaces"
     workspaces.mkdir()
     monkeypatch.setenv("CODEX_TOOL_ROOT", str(workspaces))
@@ -148,7 +148,7 @@ def test_what_the_operator_set_wrong_is_named(
 
 
 def test_a_timeout_ends_codex_and_what_it_started(root: Path) -> None:
-    """What could stay holds the pipe `alive` open: reading it ends when the last has ended."""
+    """Every started process holds the pipe `alive` open, so its reader ends with the last one."""
     (root / "shop").mkdir()
     os.mkfifo(root / "shop" / "alive")
     stand_in(root, "exec 3>alive; setsid sleep 1000 & wait")
@@ -158,7 +158,7 @@ def test_a_timeout_ends_codex_and_what_it_started(root: Path) -> None:
         secrets = {"OPENAI_API_KEY": KEY}
         arguments: Any = {"task": "wait", "workspace": "shop"}
         result = await run_tool(codex, arguments, secrets=secrets, timeout_seconds=3)
-        os.close(os.open(root / "shop" / "alive", os.O_RDWR))  # in case it had not begun yet
+        os.close(os.open(root / "shop" / "alive", os.O_RDWR))  # in case it had not started yet
         return result, await alive
 
     result, left = asyncio.run(asyncio.wait_for(timed(), 60))

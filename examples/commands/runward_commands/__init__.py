@@ -1,5 +1,5 @@
-"""Commands of which nothing stays behind: not at their end, not when a call is cancelled or takes
-too long, and not when the service dies."""
+"""Commands that leave no processes running: not when they end, not when a call is cancelled or
+times out, and not when the service dies."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ END_SECONDS = 10.0
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """Of the service's own environment only where programs are and how they speak."""
+    """Return the part of the service's environment with the program path and the locale."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return kept | {"HOME": str(home), "TMPDIR": str(home)} | more
 
@@ -31,8 +31,8 @@ async def guarded(
     stdin: str = "",
     limits: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Process]:
-    """The running command, with `stdout` and `stderr` to read. On leaving, however, everything that
-    it started is dead. `limits`: see `guard.py`."""
+    """Run a command and yield its process, with `stdout` and `stderr` to read. When the block is
+    left, for any reason, every process that it started is killed. `limits`: see `guard.py`."""
     order = {"command": list(command), "stdin": stdin, "limits": {"CORE": 0, **(limits or {})}}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(GUARD)),
@@ -46,7 +46,7 @@ async def guarded(
     )
     try:
         assert process.stdin is not None
-        with suppress(ConnectionError):  # it ended at once: reading says so too
+        with suppress(ConnectionError):  # it has already ended, and reading its output ends too
             process.stdin.write(json.dumps(order).encode() + b"\n")
             await process.stdin.drain()
         yield process

@@ -3,11 +3,11 @@
 Its first line of standard input is JSON: {"command": [...], "stdin": text, "limits": {name: n}},
 the limits by the names of the module `resource` without RLIMIT_. The command has the environment,
 the folder and the outputs of this process, and a session of its own. When it ends, or when this
-standard input ends because whoever waits for it has gone, all that still lives of it is killed:
-also what has left its session, since the kernel gives every orphan to this process
-(PR_SET_CHILD_SUBREAPER, prctl(2); Linux only, elsewhere the command's own process group is
-killed). The exit code is the command's, or 128 and the signal's number; 127 where it could not be
-started.
+standard input ends because the caller is gone, all its remaining processes are killed, also those
+that have left its session, because the kernel makes this process the parent of every
+orphan (PR_SET_CHILD_SUBREAPER, prctl(2), Linux only). Elsewhere, only the command's process group
+is killed. The exit code is that of the command, 128 plus the signal's number, or 127 if the command
+could not be started.
 """
 
 import ctypes
@@ -68,7 +68,7 @@ def end_with(source: IO[bytes], child: "subprocess.Popen[bytes]") -> None:
 
 
 def kill_all(child: "subprocess.Popen[bytes]") -> None:
-    """Until a look finds nothing: what is started meanwhile is found by the next one."""
+    """Kill descendants until none is left, because new ones can start in the meantime."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     while LINUX and (living := descendants(os.getpid())):
@@ -78,11 +78,11 @@ def kill_all(child: "subprocess.Popen[bytes]") -> None:
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Those that are no zombies."""
+    """Return the descendants that are not zombies."""
     children: dict[int, list[tuple[int, str]]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
-            with suppress(OSError):  # it has ended meanwhile
+            with suppress(OSError):  # it has ended in the meantime
                 state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 children.setdefault(int(parent), []).append((int(entry.name), state))
     found, todo = list[int](), [ancestor]

@@ -1,5 +1,5 @@
-"""Shell commands with bounds on their time and output. What they printed is as OpenAI's shell tool
-has it: {"stdout", "stderr", "outcome": {"type": "exit", "exit_code"} | {"type": "timeout"}}."""
+"""Shell commands with limits on their time and output. The output has the format of OpenAI's shell
+tool: {"stdout", "stderr", "outcome": {"type": "exit", "exit_code"} | {"type": "timeout"}}."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ CHUNK = 65_536
 
 
 class Kept:
-    """The beginning and the end of what is written, `limit` bytes together."""
+    """The beginning and the end of an output, at most `limit` bytes in total."""
 
     def __init__(self, limit: int) -> None:
         self._half = max(1, limit // 2)
@@ -50,9 +50,9 @@ async def run_commands(
     max_bytes: int,
     starts: Callable[[str], object] = lambda command: None,
 ) -> list[dict[str, Any]]:
-    """One after the other, each by a shell of its own in `folder`; what one leaves running ends
-    with it. After one that took too long, or `seconds` for all, the others are not started.
-    `max_bytes`: kept of each output. Cancelled: nothing of them lives any more."""
+    """Run commands one after the other, each in its own shell in `folder`. Its background processes
+    end with it. After a timeout of one command, or `seconds` for all, the rest are not started.
+    `max_bytes` of each output are kept. A cancellation kills all processes of the commands."""
     ends = time.monotonic() + seconds
     answers: list[dict[str, Any]] = []
     for command in commands:

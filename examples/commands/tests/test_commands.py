@@ -1,5 +1,5 @@
-"""Nothing of a command stays behind. What could stay holds the pipe `alive` open, so that reading
-it ends when the last of them has ended."""
+"""Tests that a command leaves no processes running. Every process holds the pipe `alive` open, so
+that its reader ends when the last process has ended."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from runward_commands import clean_environment, guarded
 
-# In a session of its own: out of reach of the command's process group.
+# It has a session of its own, so signals to the command's process group do not reach it.
 RUNAWAY = "exec 3>alive; setsid sh -c 'echo ready; exec sleep 1000' & wait"
 
 
@@ -54,7 +54,7 @@ def test_limits_hold(tmp_path: Path) -> None:
 
 def test_what_leaves_its_session_ends_with_the_command(tmp_path: Path) -> None:
     fifo = "mkfifo up; (setsid sh -c 'echo > up; exec sleep 1000' &) ; cat up"
-    assert run(["sh", "-c", fifo], tmp_path)[0] == 0  # and its outputs have ended: nobody has them
+    assert run(["sh", "-c", fifo], tmp_path)[0] == 0  # and no process holds its outputs
 
 
 def test_a_cancelled_call_leaves_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What models know by kind, carried out here: pyproject.toml's entry point names this module."""
+"""Executors of tools that models know by kind. pyproject.toml's entry point names this module."""
 
 from runward_executors.apply_patch import apply_patch
 from runward_executors.computer import computer

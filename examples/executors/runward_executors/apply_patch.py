@@ -1,4 +1,4 @@
-"""Changes of files by models, as OpenAI's `apply_patch` tool has them."""
+"""File changes by models, in the format of OpenAI's `apply_patch` tool."""
 
 from typing import Any
 

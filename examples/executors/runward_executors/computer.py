@@ -1,4 +1,4 @@
-"""A screen for models, as OpenAI's `computer` tool has it."""
+"""A screen for models, with the interface of OpenAI's `computer` tool."""
 
 import asyncio
 from typing import Any
@@ -67,7 +67,7 @@ async def computer(
 
 
 async def act(page: Any, action: dict[str, Any]) -> None:
-    """Raises KeyError, TypeError or ValueError for what is no action."""
+    """Perform one action. Raises KeyError, TypeError or ValueError if it is invalid."""
     match action["type"]:
         case "screenshot":
             return
@@ -89,7 +89,7 @@ async def act(page: Any, action: dict[str, Any]) -> None:
 
 
 async def point(mouse: Any, kind: str, action: dict[str, Any]) -> None:
-    """What is done with the mouse."""
+    """Perform a mouse action."""
     if kind == "drag":
         (first, *others) = [(place["x"], place["y"]) for place in action["path"]]
         await mouse.move(*first)
@@ -110,7 +110,7 @@ async def point(mouse: Any, kind: str, action: dict[str, Any]) -> None:
 
 
 async def press(page: Any, keys: list[str]) -> None:
-    """All together, as Control and A."""
+    """Press all keys together, such as Control and A."""
     names = [name_of(key) for key in keys]
     for name in names:
         await page.keyboard.down(name)

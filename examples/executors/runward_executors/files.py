@@ -1,5 +1,5 @@
-"""Files below a folder, never by a link: each part of a path is opened in the one before it, so
-that nothing that is put in the way meanwhile leads out (openat(2), O_NOFOLLOW)."""
+"""Files below a folder, never through a link. Each part of a path is opened relative to the one
+before it, so that a link that is created meanwhile cannot lead out (openat(2), O_NOFOLLOW)."""
 
 import os
 import secrets
@@ -12,11 +12,11 @@ MAX_BYTES = 4 * 1024 * 1024
 
 
 class FileError(Exception):
-    """The text is for the model."""
+    """An error whose message the model reads."""
 
 
 class Files:
-    """Text files in UTF-8. Everything raises FileError."""
+    """Text files in UTF-8. All methods raise FileError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,14 +35,14 @@ class Files:
             raise FileError(f"{path} is no text in UTF-8") from None
 
     def create(self, path: str, text: str) -> None:
-        """With its folders. Not over what is there."""
+        """Create a file with its folders. An existing file is never overwritten."""
         with self._parent(path, make=True) as (parent, name):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             with open(os.open(name, flags, 0o644, dir_fd=parent), "wb") as file:
                 file.write(text.encode())
 
     def replace(self, path: str, text: str) -> None:
-        """At once, or not at all; whether it may be executed stays."""
+        """Replace a file atomically. Its executable bits are kept."""
         with self._parent(path) as (parent, name):
             mode = stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
             other = f".{secrets.token_hex(8)}"
@@ -61,7 +61,7 @@ class Files:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The open folder that `path` is in, and its name there."""
+        """Yield the open folder of `path`, and the name in it."""
         parts = PurePosixPath(path).parts
         if not parts or parts[0] == "/" or ".." in parts or "\0" in path:
             raise FileError(f"{path!r} must be a path below the workspace, such as src/main.py")

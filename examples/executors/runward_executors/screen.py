@@ -1,5 +1,5 @@
-"""Chromium without a window, through Playwright: one browser for a process, one page for each
-conversation. It reaches the hosts that the operator names, and no others."""
+"""Headless Chromium, through Playwright: one browser per process, and one page for each
+conversation. It can reach only the hosts that the operator names."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ NOT_SET_UP = "The computer is not set up here, and trying again will not help: {
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the operator sets; README.md has the table."""
+    """The operator's settings. README.md lists them."""
 
     start_url: str
     hosts: tuple[str, ...]
@@ -34,7 +34,7 @@ class Where:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Raises ToolError."""
+        """Return the operator's settings. Raises ToolError if one is invalid."""
         start_url = environment.get("EXECUTORS_START_URL", "")
         parts = urlsplit(start_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -54,7 +54,7 @@ class Screens:
         self._contexts: OrderedDict[str, Any] = OrderedDict()
 
     async def page(self, key: str) -> Any:
-        """The newest page of the conversation, so that what a click opens is seen. Raises
+        """Return the newest page of the conversation, which may have been opened by a click. Raises
         ToolError."""
         async with self._opening:
             if self._browser is None or not self._browser.is_connected():
@@ -84,7 +84,7 @@ class Screens:
             await asyncio.sleep(PICTURE_RETRY_SECONDS)
 
     async def close(self) -> None:
-        """The next page is of a new browser."""
+        """Close the browser. The next page starts a new one."""
         driver, self._driver, self._browser = self._driver, None, None
         self._contexts.clear()
         if driver is not None:
@@ -105,7 +105,7 @@ class Screens:
 
 
 async def _launch(where: Where) -> tuple[Any, Any]:
-    """Playwright and the browser."""
+    """Start and return Playwright and the browser."""
     try:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415  # optional
     except ImportError:
@@ -115,7 +115,7 @@ async def _launch(where: Where) -> tuple[Any, Any]:
     try:
         browser = await driver.chromium.launch(
             executable_path=where.program,
-            chromium_sandbox=os.getuid() != 0,  # Chromium's own cannot run as root
+            chromium_sandbox=os.getuid() != 0,  # Chromium's cannot run as root
             env=clean_environment(Path(tempfile.gettempdir())),
             args=[f"--host-resolver-rules=MAP * ~NOTFOUND{allowed}"],  # redirects and sockets too
         )

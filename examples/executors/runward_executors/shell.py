@@ -1,4 +1,4 @@
-"""A shell for models, as OpenAI's `shell` tool has it."""
+"""A shell for models, with the interface of OpenAI's `shell` tool."""
 
 import asyncio
 from typing import Any

@@ -20,12 +20,13 @@ LOOSER: Sequence[Callable[[str], str]] = (lambda line: line, str.rstrip, str.str
 
 
 class DiffError(ValueError):
-    """The text is for the model that wrote the diff."""
+    """An error whose message is for the model that wrote the diff."""
 
 
 @dataclass(slots=True)
 class Section:
-    """`lines`: sign and text. `at_end`: looked for at the end of the file first."""
+    """One section of a diff. `lines` are pairs of sign and text. If `at_end` is true, the end of
+    the file is searched first."""
 
     anchors: list[str] = field(default_factory=list[str])
     lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -41,7 +42,7 @@ class Section:
 
 
 def created(diff: str) -> str:
-    """The text of a new file. Raises DiffError."""
+    """Return the text of a new file. Raises DiffError."""
     lines = _lines(diff)
     for number, line in enumerate(lines, 1):
         if not line.startswith("+"):
@@ -50,7 +51,7 @@ def created(diff: str) -> str:
 
 
 def updated(text: str, diff: str) -> str:
-    """The changed text. Raises DiffError."""
+    """Return the changed text. Raises DiffError."""
     whole = _split(text)
     plain = [line.rstrip("\n").removesuffix("\r") for line in whole]
     ending = "\r\n" if whole and whole[0].endswith("\r\n") else "\n"
@@ -119,7 +120,7 @@ def _read(lines: list[str]) -> list[Section]:
 
 
 def _place(plain: list[str], section: Section, cursor: int) -> int:
-    """Where the section's lines begin. Raises DiffError."""
+    """Return the index at which the section's lines begin. Raises DiffError."""
     start, missing = _behind_anchors(plain, section.anchors, cursor)
     if not section.old:
         if missing is not None:
@@ -159,7 +160,7 @@ def _behind_anchors(plain: list[str], anchors: list[str], cursor: int) -> tuple[
 
 
 def _found(plain: list[str], section: Section, start: int) -> list[int]:
-    """All places from `start` on, by the first way of comparing that finds any."""
+    """Return all matches from `start` on, by the first comparison that finds any."""
     old = section.old
     last = len(plain) - len(old)
     starts = [max(start, last), start] if section.at_end else [start]

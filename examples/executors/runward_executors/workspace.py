@@ -1,4 +1,4 @@
-"""The folder that a conversation works in."""
+"""The workspace folder of a conversation."""
 
 import os
 import tempfile
@@ -10,15 +10,16 @@ ROOT = "EXECUTORS_ROOT"
 
 
 def workspace(ctx: ToolContext) -> Path:
-    """Of the session, or of a run without one; made if it is missing. Raises ToolError."""
+    """Return the folder of the session, or of a run without one, created if it is missing. Raises
+    ToolError."""
     folder = root() / (ctx.session_id or ctx.run_id)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def root() -> Path:
-    """Raises ToolError for a folder that others may change: whoever can put a link there decides
-    where commands run."""
+    """Return the root folder. Raises ToolError if other users can change it, because they could
+    place a link there and decide where commands run."""
     given = os.environ.get(ROOT)
     folder = Path(given or Path(tempfile.gettempdir(), f"runward-executors-{os.getuid()}"))
     if not given:

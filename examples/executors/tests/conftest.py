@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That of the session `ses_1`."""
+    """Return the workspace of the session `ses_1`."""
     monkeypatch.setenv("EXECUTORS_ROOT", str(tmp_path))
     folder = tmp_path / "ses_1"
     folder.mkdir()

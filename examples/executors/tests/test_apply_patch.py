@@ -1,4 +1,4 @@
-"""Files change in the workspace alone, whatever path or link is tried."""
+"""Tests that files change only in the workspace, for all paths and links."""
 
 import os
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_nothing_outside_is_touched(workspace: Path, kind: str, path: str) -> No
     (workspace / "link.txt").symlink_to(outside)
     diff = {"create_file": "+x", "update_file": "-safe\n+x", "delete_file": None}[kind]
     answer = patch(kind, path, diff)
-    link = kind == "delete_file" and path == "link.txt"  # the link goes, what it names stays
+    link = kind == "delete_file" and path == "link.txt"  # the link is deleted, and its target stays
     assert answer["status"] == ("completed" if link else "failed")
     assert outside.read_text() == "safe\n"
     assert sorted(file.name for file in workspace.parent.iterdir()) == ["outside.txt", "ses_1"]

@@ -1,4 +1,4 @@
-"""A real browser, on a page of the test's own, which notes what is done to it. Needs the package
+"""Tests with a real browser on a local page, which records the actions on it. They need the package
 playwright and a Chromium."""
 
 import asyncio
@@ -31,7 +31,7 @@ document.onmousemove = (e) => e.buttons && tell("dragged to " + e.clientX);
 
 
 class Site(ThreadingHTTPServer):
-    """`told`: what the page reported; `wait_for` waits until it has."""
+    """A page under test. `told` are the page's reports. `wait_for` waits for one of them."""
 
     daemon_threads = True
 
@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The page tells what there is to tell."""
+        """Do not log requests."""
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def serving(site: Site) -> Iterator[Site]:
 
 @pytest.fixture
 def other() -> Iterator[Site]:
-    """Another host, to which a link leads."""
+    """Return another host, which is the target of a link."""
     with serving(Site("127.0.0.2")) as site:
         yield site
 
@@ -95,7 +95,7 @@ def site(other: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def do(*batches: list[dict[str, Any]]) -> list[ToolResult]:
-    """The answers to calls of one conversation."""
+    """Return the results of the calls of one conversation."""
 
     async def each() -> list[ToolResult]:
         try:
@@ -158,7 +158,7 @@ def test_no_other_host_is_reached_unless_it_is_named(
     clicked = at("click", 50, 220, button="left")
     before, after = do([{"type": "screenshot"}], [clicked, {"type": "wait"}])
     assert (before.error, after.error) == (None, None)
-    assert before.parts != after.parts  # Chromium's own page says that there is no such host
+    assert before.parts != after.parts  # Chromium shows its own error page for an unknown host
     assert other.told == []
     monkeypatch.setenv("EXECUTORS_HOSTS", "127.0.0.2")
     assert do([clicked])[0].error is None

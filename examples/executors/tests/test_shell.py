@@ -1,4 +1,4 @@
-"""Commands have a folder, a time and a length, and leave nothing running."""
+"""Tests of a command's folder, time limit, output limit, and cleanup."""
 
 from pathlib import Path
 from typing import Any

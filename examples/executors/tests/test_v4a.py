@@ -1,4 +1,4 @@
-"""Diffs in the V4A format: found by context and anchors, and refused with words that help."""
+"""Tests of V4A diffs: placement by context and anchors, and helpful error messages."""
 
 import pytest
 from runward_executors.v4a import DiffError, created, updated

@@ -10,7 +10,7 @@ from runward.tools import BaseTool, Options, RuleContext, ToolContext, ToolError
 RATES = {"EUR": 1.0, "USD": 1.1, "GBP": 0.85}
 
 
-# A plain function: its type hints are the schema, its docstring tells the model about it.
+# A plain function. Its type hints become the schema, and its docstring the description.
 
 
 def convert(amount: float, currency: Literal["EUR", "USD", "GBP"] = "EUR") -> float:
@@ -23,7 +23,7 @@ def convert(amount: float, currency: Literal["EUR", "USD", "GBP"] = "EUR") -> fl
     return round(amount * RATES[currency], 2)
 
 
-# A decorated function: a callable of ours decides which calls a person must approve.
+# A decorated function. A callable decides which calls need an approval.
 
 
 class Refund(BaseModel):
@@ -45,11 +45,11 @@ async def refund(
 ) -> Refund:
     """Refund an order, whole or in part."""
     # A payment provider would get ctx.secret("PAYMENTS") and the idempotency key, which is the
-    # same for every attempt at this call.
+    # same for every attempt of this call.
     return Refund(order=order, amount=amount, reference=f"re_{ctx.idempotency_key[-8:]}")
 
 
-# The context: progress for those who watch, and state that outlives the call.
+# The context: progress for readers of the run's events, and state that survives the call.
 
 
 @tool(on_error={"message": "The parcel service does not answer; try again later."})
@@ -65,7 +65,7 @@ async def ship(ctx: ToolContext, orders: list[str]) -> dict[str, int]:
     return {"shipped": len(orders)}
 
 
-# An agent: the function runs again from its start when the child run of the agent has ended.
+# An agent. When the agent's child run has ended, the function runs again from its start.
 
 
 class Description(BaseModel):
@@ -79,7 +79,7 @@ async def describe(ctx: ToolContext, article: str) -> Description:
     return await ctx.run_agent("writer", f"Describe: {article}", max_turns=3, output=Description)
 
 
-# An object with a schema of its own, for where type hints cannot say it.
+# An object with its own schema, if type hints cannot express it.
 
 
 class Stock(BaseTool):
@@ -100,7 +100,7 @@ class Stock(BaseTool):
         return {"article": article, "count": self._shelves.get(article, 0)}
 
 
-# A process of its own: this one may crash or hang, and a timeout really ends it.
+# A separate process. It may crash or hang, and a timeout kills it.
 
 
 @tool(isolation="process", timeout_seconds=60)

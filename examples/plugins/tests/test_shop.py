@@ -1,4 +1,4 @@
-"""What an author's own tests look like: no server, no database, no model."""
+"""Tests of a plugin's tools, which need no server, database or model."""
 
 import asyncio
 

@@ -29,8 +29,8 @@ const tools = {
   },
   "/refund": {
     secrets: (process.env.REFUND_SECRET ?? "").split(" ").filter(Boolean),
-    // The call's id makes it safe: the same call again gets the first answer, and no money moves
-    // twice. A real shop would keep this in its database, with the refund itself.
+    // The call's ID makes retries safe: a repeated call gets the first answer. A real shop would
+    // store the answer in its database, together with the refund.
     run: (args, callId) => {
       if (!refunds.has(callId)) {
         refunds.set(callId, { refund: `R-${refunds.size + 1}`, ...args, currency: "EUR" });
@@ -40,8 +40,8 @@ const tools = {
   },
 };
 
-// Standard Webhooks: `webhook-signature` holds `v1,` and the base64 of an HMAC-SHA-256 over id,
-// timestamp and body, once for every secret that is valid now.
+// Return whether the request has a valid signature (Standard Webhooks). `webhook-signature` has
+// `v1,` and the base64 of an HMAC-SHA-256 over ID, timestamp and body, once per secret.
 function isSigned(headers, body, secrets) {
   const sentAt = Number(headers["webhook-timestamp"]);
   if (!(Math.abs(Date.now() / 1000 - sentAt) <= MAX_AGE_SECONDS)) return false;

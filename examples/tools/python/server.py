@@ -30,7 +30,7 @@ ORDERS = {
 
 
 class Shop:
-    """What the two tools know: the orders, and which calls have been refunded already."""
+    """The data of the two tools: the orders, and the calls that have already been refunded."""
 
     def __init__(self) -> None:
         self._refunds: dict[str, dict[str, Any]] = {}
@@ -43,8 +43,8 @@ class Shop:
         return {"order": arguments["order"], **order}
 
     def refund(self, arguments: dict[str, Any], call_id: str) -> dict[str, Any]:
-        """The call's id makes it safe: the same call again gets the first answer, and no money
-        moves twice. A real shop would keep this in its database, with the refund itself."""
+        """Refund an order. The call's ID makes retries safe: a repeated call gets the first answer.
+        A real shop would store the answer in its database, together with the refund."""
         with self._one_at_a_time:
             if call_id not in self._refunds:
                 number = f"R-{len(self._refunds) + 1}"
@@ -53,8 +53,8 @@ class Shop:
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -> bool:
-    """Standard Webhooks: `webhook-signature` holds `v1,` and the base64 of an HMAC-SHA-256 over
-    id, timestamp and body, once for every secret that is valid now."""
+    """Return whether the request has a valid signature (Standard Webhooks). `webhook-signature`
+    has `v1,` and the base64 of an HMAC-SHA-256 over ID, timestamp and body, once per secret."""
     call_id, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not sent_at.isdigit() or abs(time.time() - int(sent_at)) > MAX_AGE_SECONDS:
         return False
@@ -73,7 +73,7 @@ def make_server(
     secrets: Mapping[str, Iterable[str]],
     log: Callable[[str], None] = lambda line: None,
 ) -> ThreadingHTTPServer:
-    """Listens on 127.0.0.1; call `serve_forever`. `secrets`: of each tool, by name."""
+    """Return a server that listens on 127.0.0.1. `secrets` are the signing secrets by tool name."""
     shop = Shop()
     tools = {"/lookup_order": shop.lookup_order, "/refund": shop.refund}
 
@@ -106,7 +106,7 @@ def make_server(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """`log` says what there is to say."""
+            """Do not log requests. `log` already does."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

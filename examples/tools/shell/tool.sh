@@ -1,10 +1,10 @@
-# One request on standard input, one answer on standard output; what is for people goes to standard
-# error. serve.sh starts this for every connection.
+# Read one request from standard input and write one response to standard output. Log lines go to
+# standard error. serve.sh starts this script for every connection.
 #
-# The signature is checked before anything is believed. After that the arguments are known to match
+# The signature is checked first. After that the arguments are known to match
 # the schema that the tool was registered with, since Runward sends no others: an order has letters,
-# digits and a dash, an amount is a number. That is why sed may take them out of the JSON here; a
-# tool with freer arguments wants jq.
+# digits and a dash, an amount is a number. That is why sed can extract them from the JSON here. A
+# tool with other arguments needs jq.
 set -eu
 umask 077
 body=$(mktemp)
@@ -34,7 +34,7 @@ is_signed() { # secrets
   for secret in $1; do
     right=$(signature "$secret" | sha256sum)
     for given in $signatures; do
-      # Comparing hashes takes as long for a near miss as for a far one.
+      # Comparing hashes does not reveal through timing how much of a signature matches.
       if [ "$(printf %s "${given#v1,}" | sha256sum)" = "$right" ]; then return 0; fi
     done
   done
@@ -85,8 +85,8 @@ case $path in
     echo "$path $order" >&2
     ;;
   /refund)
-    # The call's id makes it safe: of any number of calls with one id, one makes the file, and all
-    # are answered with it. No money moves twice.
+    # The call's ID makes retries safe: only the first call with an ID creates the file, and all
+    # calls get its content as their answer. No refund is made twice.
     printf '{"refund": "R-%s", "order": "%s", "amount": %s, "currency": "EUR"}' \
       "$(printf %s "$id" | sha256sum | head -c 6)" "$order" "$(argument amount)" >"$body.result"
     ln "$body.result" "$REFUNDS/${id//[!A-Za-z0-9_-]/}" 2>"$body.twice" || true

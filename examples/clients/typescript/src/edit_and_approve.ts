@@ -12,14 +12,14 @@ const client = createClient<paths>({
   headers: { Authorization: `Bearer ${process.env["RUNWARD_KEY"]}` },
 });
 
-/** The answer, if it is no error. */
+/** Return the response if it is not an error. */
 function expect<T>({ data, error }: { data?: T; error?: Problem }): T {
   if (error !== undefined) throw new Error(`${error.status} ${error.code}: ${error.detail}`);
   if (data === undefined) throw new Error("There is no answer.");
   return data;
 }
 
-/** Every event, once and in order, until the last; over as many streams as it takes. */
+/** Yield every event once and in order, until the last one. Broken streams are opened again. */
 async function* follow(run_id: string): AsyncGenerator<Event> {
   let seen = 0;
   for (;;) {
@@ -56,7 +56,7 @@ async function* frames(stream: ReadableStream<Uint8Array>): AsyncGenerator<Strea
   }
 }
 
-/** Do what the run waits for. */
+/** Perform the action that the run requires. */
 async function act(run_id: string, action: RequiredAction): Promise<void> {
   switch (action.type) {
     case "approval": {
