@@ -28,9 +28,9 @@ MAX_LINE_CHARACTERS: Final = 80
 """Maximum number of characters of the old and the new value together."""
 
 
-def _get_tool_name(tool: Any) -> str:
+def _get_tool_name(tool: str | dict[str, Any]) -> str:
     """Return the name of a registered or an inline tool."""
-    return str(tool["name"] if isinstance(tool, dict) else tool)
+    return tool if isinstance(tool, str) else str(tool["name"])
 
 
 AGENTS = ResourceKind(
