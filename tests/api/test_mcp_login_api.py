@@ -1,7 +1,6 @@
 """A person logs in to an MCP server in a browser, with a real authorization server and a real
 resource server."""
 
-from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -13,18 +12,6 @@ from tests.support.mcp.oauth_server import CLIENT, SECRET, AuthServer, Protected
 from tests.support.services.client import Json
 
 LOGIN = f"{BOX}/login"
-
-
-@pytest.fixture
-def auth() -> Iterator[AuthServer]:
-    with AuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def server(auth: AuthServer) -> Iterator[ProtectedServer]:
-    with ProtectedServer(auth) as server:
-        yield server
 
 
 def register(project: Project, server: ProtectedServer, **oauth: object) -> Json:

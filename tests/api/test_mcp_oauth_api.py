@@ -17,18 +17,6 @@ BOX = f"{SERVERS}/box"
 
 
 @pytest.fixture
-def auth() -> Iterator[AuthServer]:
-    with AuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def server(auth: AuthServer) -> Iterator[ProtectedServer]:
-    with ProtectedServer(auth) as server:
-        yield server
-
-
-@pytest.fixture
 def plain() -> Iterator[McpServer]:
     with McpServer() as server:
         yield server

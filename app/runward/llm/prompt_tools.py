@@ -183,7 +183,7 @@ def _wrap(tag: str, value: JsonObject) -> str:
 @dataclass(frozen=True, slots=True)
 class ParsedText:
     """The text of a response without its calls. `problem`: why the first malformed call cannot be
-    read. None: there is none."""
+    read. None if every call can be read."""
 
     text: str
     calls: tuple[RequestedCall, ...] = ()

@@ -103,7 +103,8 @@ class Breakers:
 
 
 def compute_delay(error: ModelError, attempt: int) -> float | None:
-    """Return the seconds until the next request to the same model, or None if there is none."""
+    """Return the seconds until the next request to the same model, or None if the request must
+    not be repeated."""
     wish = error.retry_after or 0.0
     if not error.transient or attempt >= ATTEMPTS or wish > LONGEST_DELAY:
         return None

@@ -3443,8 +3443,6 @@ class ResponseFunctionCallArgumentsDoneEvent(TypedDict):
 
 class ResponseFunctionTool(TypedDict):
     """A function that the client runs."""
-    type: Literal['function']
-    """Always `function`."""
     name: str
     """Name of the function. The model uses this name to call the function."""
     description: NotRequired[str]
@@ -3455,6 +3453,8 @@ class ResponseFunctionTool(TypedDict):
     arguments."""
     strict: NotRequired[bool]
     """Whether the model must follow the schema exactly. Default: false."""
+    type: Literal['function']
+    """Always `function`."""
 
 
 class ResponseInProgressEvent(TypedDict):

@@ -7656,11 +7656,6 @@ export interface components {
         };
         /** @description A function that the client runs. */
         ResponseFunctionTool: {
-            /**
-             * @description Always `function`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "function";
             /** @description Name of the function. The model uses this name to call the function. */
             name: string;
             /**
@@ -7678,6 +7673,11 @@ export interface components {
              * @default false
              */
             strict?: boolean;
+            /**
+             * @description Always `function`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "function";
         };
         /** @description A worker has started the response. */
         ResponseInProgressEvent: {

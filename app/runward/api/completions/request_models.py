@@ -8,24 +8,13 @@ from pydantic import Field
 from runward.api.http.models import RequestModel, with_example
 from runward.api.registry.agent_fields import NestedFunctionToolChoice
 from runward.api.responses.inputs import OpenAIRequestModel
-from runward.api.responses.models import ResponseFormatText, ResponseMcpTool
+from runward.api.responses.models import ClientFunction, ResponseFormatText, ResponseMcpTool
 from runward.api.runs.input_models import InputMessages
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ToolName
 
 
-class CompletionFunction(OpenAIRequestModel):
+class CompletionFunction(ClientFunction):
     """A function that the client runs."""
-
-    name: ToolName
-    """Name of the function. The model uses this name to call the function."""
-    description: Annotated[str, Field(max_length=16_384)] = ""
-    """Description of the function for the model: what the function does and when to use it."""
-    parameters: JsonObject | None = None
-    """JSON Schema of the arguments. Its type must be `object`. Null: the function has no
-    arguments."""
-    strict: bool = False
-    """Whether the model must follow the schema exactly."""
 
 
 class CompletionFunctionTool(OpenAIRequestModel):

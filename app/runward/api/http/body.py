@@ -67,8 +67,8 @@ def _has_body(request: Request) -> bool:
 
 
 async def read_bytes(request: Request, max_bytes: int) -> bytes:
-    """Return the body, or an empty value if there is none. Raises an AppError if the body is too
-    large, arrives too slowly, or is not declared as JSON."""
+    """Return the body, which is empty if the request has none. Raises an AppError if the body is
+    too large, arrives too slowly, or is not declared as JSON."""
     if not _has_body(request):
         return b""
     declared = request.headers.get("content-length", "")

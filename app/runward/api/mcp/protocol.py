@@ -42,7 +42,7 @@ NAME: Final = "runward"
 INSTRUCTIONS: Final = (
     "Each call starts a run in Runward. The run is recorded, and it continues if "
     "the connection is lost. Some calls wait until a person approves them. If a "
-    "call returns before its run has ended, the answer says so. Get the result "
+    "call returns before its run has ended, the result contains the run's ID. Get the result "
     "later with runward_result, and do not make the call again."
 )
 _MODULES: Final = (

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runward.api.registry.mcp_server_models import UpdateMcpServer
+from runward.api.registry.tool_checks import find_missing_secrets
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
@@ -181,15 +182,7 @@ async def _resolve_credentials(
     references = dict(credentials.references())
     async with storage.connect() as tx:
         found = await read_secrets(tx, storage.vault, project_id, set(references.values()))
-    missing = [
-        FieldError(
-            path,
-            f"names the secret '{name}', which does not exist; create it with PUT "
-            f"/v1/secrets/{name}",
-        )
-        for path, name in references.items()
-        if name not in found
-    ]
+    missing = find_missing_secrets(references, found)
     if missing:
         raise e.InvalidRequestError(errors=missing)
     return credentials.resolve(found)

@@ -1,5 +1,7 @@
 """Check tools that a project defines."""
 
+from collections.abc import Mapping
+
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
@@ -76,13 +78,12 @@ async def _check_webhook(
     return errors
 
 
-async def _check_header_values(
-    registry: Registry, project_id: ProjectId, spec: ToolSpec
+def find_missing_secrets(
+    references: Mapping[str, str], secrets: Mapping[str, str]
 ) -> list[FieldError]:
-    """Check the values of new headers. Stored values were already checked."""
-    references = secret_references(spec.headers)
-    secrets = await registry.read_secrets(project_id, set(references.values()))
-    missing = [
+    """Return an error for each reference to a secret that does not exist. `references`: names of
+    secrets by their paths in the request."""
+    return [
         FieldError(
             path,
             f"names the secret '{name}', which does not exist; create it with PUT "
@@ -91,6 +92,15 @@ async def _check_header_values(
         for path, name in references.items()
         if name not in secrets
     ]
+
+
+async def _check_header_values(
+    registry: Registry, project_id: ProjectId, spec: ToolSpec
+) -> list[FieldError]:
+    """Check the values of new headers. Stored values were already checked."""
+    references = secret_references(spec.headers)
+    secrets = await registry.read_secrets(project_id, set(references.values()))
+    missing = find_missing_secrets(references, secrets)
     return missing or check_headers(resolve_headers(spec.headers, secrets))
 
 

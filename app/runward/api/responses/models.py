@@ -25,10 +25,9 @@ SERVER: Final = "runward"
 """The `server_label` of tools that Runward runs."""
 
 
-class ResponseFunctionTool(OpenAIRequestModel):
+class ClientFunction(OpenAIRequestModel):
     """A function that the client runs."""
 
-    type: Literal["function"]
     name: ToolName
     """Name of the function. The model uses this name to call the function."""
     description: Annotated[str, Field(max_length=16_384)] = ""
@@ -38,6 +37,12 @@ class ResponseFunctionTool(OpenAIRequestModel):
     arguments."""
     strict: bool = False
     """Whether the model must follow the schema exactly."""
+
+
+class ResponseFunctionTool(ClientFunction):
+    """A function that the client runs."""
+
+    type: Literal["function"]
 
 
 class AllowedTools(OpenAIRequestModel):

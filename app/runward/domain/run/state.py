@@ -224,7 +224,7 @@ class RunState:
 
     @property
     def last_text(self) -> str:
-        """Return the text of the last response, or an empty string if there is none."""
+        """Return the text of the last response, or an empty string without a response."""
         texts = [
             item.content
             for item in (self.last_response.items if self.last_response else ())

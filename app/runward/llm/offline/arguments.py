@@ -237,7 +237,7 @@ class _Source:
 
     def _next_to(self, name: str, pattern: re.Pattern[str]) -> str | None:
         """Return the value directly after the parameter's name, as in `amount 5`, `amount: 5` or
-        `amount of 5`. Returns None if there is none."""
+        `amount of 5`. Returns None if no such value follows."""
         parts = [part for part in _CAMEL.sub("_", name).split("_") if part]
         shorter = [part for part in parts if part.lower() not in ("id", "number", "code")]
         for spoken in (parts, shorter or parts):

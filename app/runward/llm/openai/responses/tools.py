@@ -72,13 +72,13 @@ class DeclaredTools:
         return {"type": "function", "name": named.name}
 
     def executor_name(self, kind: ExecutorKind) -> str:
-        """Return the name of the registered tool that executes this kind. If there is none, return
-        the kind."""
+        """Return the name of the registered tool that executes this kind, or the kind if
+        no tool is registered for it."""
         return self._native.get(kind, kind)
 
     def hosted_name(self, kind: str, server_label: Any = None) -> str:
-        """Return the name of the registered hosted tool of this kind. If there is none, return the
-        kind."""
+        """Return the name of the registered hosted tool of this kind, or the kind if no
+        tool is registered for it."""
         of_kind = [t for t in self._tools if t.hosted is not None and t.hosted.kind == kind]
         for tool in of_kind:
             if self._definition(tool).get("server_label") == server_label:
