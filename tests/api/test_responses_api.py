@@ -317,7 +317,7 @@ def test_a_client_may_keep_the_conversation_itself(project: Project) -> None:
         output_of(first["output"][0]["call_id"], "sun"),
     ]
     second = create(project, *history, tools=[WEATHER])
-    assert "get_weather answered: sun" in said(second)
+    assert "get_weather returned: sun" in said(second)
     assert run_of(second) != run_of(first)
     third = create(project, *history, *second["output"], message("user", "bye"), tools=[WEATHER])
     assert '"bye"' in said(third)
@@ -338,7 +338,7 @@ def test_a_client_refers_to_items_instead_of_sending_them(project: Project, othe
         output_of(asked["call_id"], "sun"),
     ]
     second = create(project, *history, tools=[WEATHER])
-    assert "get_weather answered: sun" in said(second)
+    assert "get_weather returned: sun" in said(second)
     last = {"type": "item_reference", "id": second["output"][-1]["id"]}
     model = project.script(text("Bye."))
     create(project, *history, last, message("user", "bye"), model=model)
@@ -381,7 +381,7 @@ def test_a_registered_tool_of_the_client_is_a_function_call(project: Project) ->
     [asked] = first["output"]
     assert (asked["type"], asked["name"]) == ("function_call", "look")
     second = create(project, output_of(asked["call_id"], "x"), previous_response_id=first["id"])
-    assert "look answered: x" in said(second)
+    assert "look returned: x" in said(second)
 
 
 def test_calls_that_the_client_could_not_run_are_never_shown_to_it(project: Project) -> None:

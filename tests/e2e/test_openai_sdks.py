@@ -23,7 +23,7 @@ RESPONSES = EXAMPLES / "responses"
 PRINTED = """\
 create: completed
 stream: the pieces are the text
-function: (offline model) get_weather answered: sunny in Rome
+function: (offline model) get_weather returned: sunny in Rome
 approve: refund completed
 resume: response.completed
 cancel: the run has ended

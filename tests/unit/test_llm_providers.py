@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from pydantic_ai import ModelResponse as PydanticResponse
-from pydantic_ai import TextPart, ToolCallPart
+from pydantic_ai import PartStartEvent, TextPart, ThinkingPart, ToolCallPart
 
 from runward.domain.ids import CallId
 from runward.domain.json import compact
 from runward.domain.run.items import Message, Native, Reasoning, ToolResult
 from runward.domain.run.response import Loss, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
-from runward.llm.failures import MAX_CALLS
+from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
 from runward.llm.providers.access import ProviderName
-from runward.llm.providers.response import read_answers
+from runward.llm.providers.response import DeltaStream, read_answers
 from tests.support.models.all_providers import AllProviders
 from tests.support.models.spoken import Call, Fails, Says, Text, Thought, says
 from tests.support.operations import counted_operations
@@ -325,7 +325,7 @@ async def test_closing_ends_the_connections_and_opening_makes_new_ones(
 LARGE: dict[str, tuple[int, Callable[[int], Says]]] = {
     "calls": (MAX_CALLS // 4, lambda n: says(*(Call(f"c{at}", "add") for at in range(n)))),
     "text": (100, lambda n: replace(says("a" * n), pieces=n)),
-    "thoughts": (50, lambda n: says(*(Thought(f"{at}") for at in range(n)), "Done.")),
+    "thoughts": (50, lambda n: says(*(Thought(f"{at:03}") for at in range(n)), "Done.")),
     "arguments": (
         100,
         lambda n: replace(says(Call("c", "add", compact({"x": "a" * n}))), pieces=n),
@@ -357,6 +357,16 @@ async def test_more_calls_than_a_response_may_have_are_refused(
     assert (failed.code, failed.transient) == ("model_response_too_large", False)
     calls = {one.call_id for one in provider.deltas if isinstance(one, ArgumentsDelta)}
     assert len(calls) == (MAX_CALLS if stream else 0)
+
+
+def test_a_stream_of_more_parts_than_a_response_may_have_is_refused() -> None:
+    """pydantic-ai reads its list of parts at the end of each part, so only this limit bounds it."""
+    stream = DeltaStream(lambda _: None, one_call=False)
+    fed = 0
+    with pytest.raises(ModelError) as failed:
+        for fed in range(2 * MAX_OUTPUT_ITEMS):
+            stream.feed(PartStartEvent(index=fed, part=ThinkingPart("")))
+    assert (fed, failed.value.code) == (MAX_OUTPUT_ITEMS, "model_response_too_large")
 
 
 async def test_a_text_in_many_parts_is_one_message() -> None:

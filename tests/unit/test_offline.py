@@ -89,14 +89,14 @@ async def test_when_all_have_results_it_quotes_them_and_says_what_it_is() -> Non
     response = await ask(said, *calls, *results)
     assert response.calls == ()
     assert response.text == (
-        f'{LABEL} Results:\n- get_weather answered: {{"temp":20}}\n'
+        f'{LABEL} Results:\n- get_weather returned: {{"temp":20}}\n'
         "- get_weather failed: no such city"
     )
 
 
 async def test_a_long_result_is_quoted_shortly() -> None:
     response = await ask("get_weather(city='A')", *done("call_1", "get_weather", "x" * 9999))
-    assert response.text.startswith(f"{LABEL} get_weather answered: xxx")
+    assert response.text.startswith(f"{LABEL} get_weather returned: xxx")
     assert len(response.text) < MAX_QUOTE + 60
 
 
@@ -161,14 +161,14 @@ async def test_it_says_what_it_can_do_where_a_call_would_not_be_sensible(said: s
     response = await ask(said)
     assert response.calls == ()
     assert response.text.startswith(LABEL)
-    assert 'write for example get_weather(city="")' in response.text
+    assert 'write get_weather(city="")' in response.text
 
 
 async def test_it_says_so_when_it_has_no_tools() -> None:
     response = await ask("Hi", tools=())
     assert response.text == (
-        f'{LABEL} This is a rule-based stand-in, not a language model. It was told: "Hi". '
-        "It has no tools to call."
+        f"{LABEL} This model follows fixed rules. It is not a language model. "
+        'Your message: "Hi". No tools are available.'
     )
 
 

@@ -13,17 +13,21 @@ MAX_QUOTE: Final = 300  # Maximum number of characters that are quoted of one re
 
 
 def quote_result(name: str, result: ToolResult) -> str:
-    verb = "failed" if result.is_error else "answered"
+    verb = "failed" if result.is_error else "returned"
     return f"{name} {verb}: {_short(result.text)}"
 
 
-def introduce(said: str, tools: Sequence[ToolSpec]) -> str:
-    opening = f"{LABEL} This is a rule-based stand-in, not a language model."
-    heard = f' It was told: "{_short(said)}".' if said.strip() else ""
-    if not tools:
-        return f"{opening}{heard} It has no tools to call."
-    names = ", ".join(spec.name for spec in tools)
-    return f"{opening}{heard} It can call {names}: write for example {_example(tools[0])}."
+def introduce(message: str, tools: Sequence[ToolSpec]) -> str:
+    """Return the answer to a message that requests no tool call."""
+    sentences = [f"{LABEL} This model follows fixed rules. It is not a language model."]
+    if message.strip():
+        sentences.append(f'Your message: "{_short(message)}".')
+    if tools:
+        names = ", ".join(spec.name for spec in tools)
+        sentences.append(f"Available tools: {names}. To call one, write {_example(tools[0])}.")
+    else:
+        sentences.append("No tools are available.")
+    return " ".join(sentences)
 
 
 def _example(spec: ToolSpec) -> str:
