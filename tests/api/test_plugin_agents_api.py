@@ -8,13 +8,22 @@ from typing import Any
 import pytest
 
 from tests.api.contract import Contract
-from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, Running, call, of_type
+from tests.api.project import (
+    PATIENCE_SECONDS,
+    CheckedClient,
+    Project,
+    Running,
+    call,
+    of_type,
+    result_of,
+)
+from tests.api.test_inline_tools_api import ONCE, pay
 from tests.api.test_plugins_api import ENV
 from tests.support.models.chat_server import ModelServer, Reply, calls, text
 from tests.support.postgres import Databases
 from tests.support.services.client import Json
 from tests.support.services.service import BOOTSTRAP_KEY, Service
-from tests.support.tools.server import ToolServer
+from tests.support.tools.server import Behaviour, ToolServer
 
 LEASE = {"RUNWARD_LEASE_SECONDS": "2"}
 
@@ -121,20 +130,35 @@ def test_a_function_that_asks_something_else_each_time_fails(project: Project) -
     assert len(children(project, run)) == 1
 
 
-def test_a_crash_after_the_child_run_does_not_repeat_it(
+def test_a_crash_repeats_no_child_run_and_no_call_of_an_inline_tool(
     project: Project, running: Running, tmp_path: Path
 ) -> None:
+    """An idempotent function runs again after the crash. The outcome of the inline tool's call is
+    unknown, and a person records it."""
     file = tmp_path / "answered"
     agent(project, "buyer", text("80"))
     asked = calls(call(1, "ask_and_hang", f'{{"file": "{file}"}}'))
     run = project.start(asked, text("done"), tools=["ask_and_hang"])
+    tool = pay(project, Behaviour(hold=project.tool_key("pay")), on_unknown="ask")
+    model = project.script(ONCE, text("done"), name="inline")
+    paying = project.start(model=model, tools=[tool])
     until = time.monotonic() + PATIENCE_SECONDS
     while not file.exists():
         assert time.monotonic() < until
         time.sleep(0.05)
+    project.tools.hold(project.tool_key("pay")).arrived()
     running.service.kill()
+    project.tools.hold(project.tool_key("pay")).release()
     running.service.start_again()
     assert project.end(run)["status"] == "completed"
     assert answered(project) == "80"
     assert len(children(project, run)) == 1
     assert len(project.asked("buyer")) == 1
+    [action] = project.settle(paying)["required_actions"]
+    assert (action["type"], action["tool"]) == ("resolve", "pay")
+    resolved: Json = {"resolution": "completed", "output": "It is paid."}
+    path = f"/v1/runs/{paying['id']}/tool_calls/{action['call_id']}/resolve"
+    project.client.call("POST", path, resolved)
+    assert project.end(paying)["status"] == "completed"
+    assert result_of(project.asked("inline"), "c1") == "It is paid."
+    assert [hit.attempt for hit in project.hits("pay")] == [1]

@@ -56,6 +56,17 @@ def test_the_calls_of_all_runs_stand_there_the_newest_first(project: Project) ->
     assert times[1] <= page["summary"]["p95_ms"] <= times[2]
 
 
+def test_calls_of_an_inline_tool_with_the_same_name_are_not_there(project: Project) -> None:
+    project.tool("pay")
+    own = paid(project, 1)
+    inline = {"name": "pay", "parameters": {"type": "object"}, "url": "http://127.0.0.1:9/"}
+    model = project.script(calls(call(1, "pay")), text("done"), name="inline")
+    project.settle(project.start(model=model, tools=[inline]))
+    page = page_of(project)
+    assert [one["run_id"] for one in page["data"]] == [own["id"]]
+    assert (page["summary"]["calls"], page["summary"]["failed"]) == (1, 0)
+
+
 @pytest.mark.parametrize("order", ["desc", "asc"])
 def test_they_are_read_in_pages(project: Project, order: str) -> None:
     project.tool("pay")

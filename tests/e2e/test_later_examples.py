@@ -1,4 +1,4 @@
-"""examples/client_tools and examples/long_running, executed."""
+"""examples/client_tools, examples/inline_tools and examples/long_running, executed."""
 
 import os
 import subprocess
@@ -20,21 +20,34 @@ FLIGHT = {
 }
 
 
+def output_of(program: str, client: Client) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / program)],
+        env=os.environ | {"RUNWARD_URL": client.url, "RUNWARD_KEY": client.key},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CLIENT_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_the_client_runs_its_tool_and_the_run_goes_on(client: Client) -> None:
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, str(EXAMPLES / "client_tools" / "client.py")],
-            env=os.environ | {"RUNWARD_URL": client.url, "RUNWARD_KEY": client.key},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=CLIENT_SECONDS,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        first, second, ended = done.stdout.split("\n", maxsplit=2)
+        first, second, ended = output_of("client_tools/client.py", client).split("\n", maxsplit=2)
         assert (first.split()[1], second.split()[1]) == ("completed", "failed")
         assert ended.startswith("completed: ")
         assert "There is no file nothing.txt." in ended
+
+
+def test_a_run_defines_a_webhook_tool_and_a_client_tool(client: Client) -> None:
+    *acted, output = output_of("inline_tools/run.py", client).split("\n", maxsplit=2)
+    assert sorted(acted) == ["answered ask_user", "approved refund"]
+    assert output.startswith("completed: ")
+    assert '"refunded"' in output
+    assert "The lamp is broken." in output
+    assert client.call("GET", "/v1/tools")["data"] == []
 
 
 def test_the_long_running_tool_asks_for_a_seat_and_books_it(client: Client) -> None:

@@ -948,7 +948,8 @@ export interface paths {
         /**
          * List a tool's calls
          * @description List the calls of a tool in all runs of the project, newest first. The response also contains
-         *     statistics of the tool's newest 100 calls. Test calls are not included.
+         *     statistics of the tool's newest 100 calls. Test calls are not included, and neither are calls of
+         *     inline tools with the same name.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */

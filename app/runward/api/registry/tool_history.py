@@ -139,7 +139,8 @@ async def list_recent_calls(
     principal: RunsReader, storage: StorageDep, name: ToolPath, pagination: Pagination
 ) -> RecentCallList:
     """List the calls of a tool in all runs of the project, newest first. The response also contains
-    statistics of the tool's newest 100 calls. Test calls are not included."""
+    statistics of the tool's newest 100 calls. Test calls are not included, and neither are calls of
+    inline tools with the same name."""
     window = pagination.by_id(Prefix.CALL)
     async with storage.connect() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.state import CallOutcome, CallPhase
+from runward.domain.run.tools import UNREGISTERED
 from runward.store.postgres.db import Tx
 
 MAX_COUNTED: Final = 100
@@ -53,11 +54,12 @@ class ToolFigures:
 
 
 # A continued run has copies of the previous run's calls. These copies are older than the run and
-# are not counted again.
-_CALLS: Final = """
+# are not counted again. An inline tool is a different tool, even if it has the same name.
+_CALLS: Final = f"""
   tool_calls c JOIN runs r ON r.project_id = c.project_id AND r.id = c.run_id
     AND r.created_at <= c.created_at
-  WHERE c.project_id = :project_id AND c.tool = :tool"""
+  WHERE c.project_id = :project_id AND c.tool = :tool
+    AND c.tool_version IS DISTINCT FROM {UNREGISTERED}"""
 _MS: Final = "CAST(extract(epoch FROM c.ended_at - c.started_at) * 1000 AS float8)"
 _PAGE: Final = f"""
 SELECT c.id, c.run_id, c.call_id, c.tool_version, c.phase, c.attempt, c.created_at, c.started_at,
