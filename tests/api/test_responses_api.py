@@ -113,19 +113,84 @@ def test_an_agent_is_a_model_with_its_own_tools(project: Project) -> None:
         previous_response_id=both["id"],
     )
     assert "snow" in said(again)
-    for field, value in {
-        "instructions": "Do not.",
-        "temperature": 0.5,
-        "tool_choice": "none",
-        "tools": [PAY],
-        "text": {"verbosity": "low"},
-    }.items():
-        error = refused(
-            project, 400, "unsupported_parameter", model="clerk", input="x", **{field: value}
-        )
-        assert error["param"] == field
+    error = refused(project, 400, "unsupported_parameter", model="clerk", input="x", tools=[PAY])
+    assert error["param"] == "tools"
     assert refused(project, 404, "model_not_found", model="nobody", input="x")["param"] == "model"
     refused(project, 404, "model_not_found", model="nobody:x", input="x")
+
+
+def test_an_agent_takes_the_settings_of_a_client(project: Project) -> None:
+    project.tool("pay")
+    schema: Json = {"type": "object", "properties": {"city": {"type": "string"}}}
+    format_ = {"type": "json_schema", "name": "city", "schema": schema}
+    asks = calls(call(1, "get_weather", '{"location":"Rome"}'))
+    model = project.script(text('{"city": "Rome"}'), asks, text("{}"))
+    agent: Json = {"name": "clerk", "model": model, "tools": ["pay"], "instructions": "Pay."}
+    project.client.call("POST", "/v1/agents", agent)
+    settings: Json = {
+        "model": "clerk",
+        "instructions": "Be brief.",
+        "temperature": 0.5,
+        "tool_choice": "required",
+        "text": {"format": format_, "verbosity": "low"},
+    }
+    made = create(project, message("user", "Where?"), **settings)
+    assert {name: made[name] for name in settings} == settings
+    assert json.loads(said(made)) == {"city": "Rome"}
+    [asked] = project.asked()
+    assert asked.messages[0]["content"] == "Pay.\n\nBe brief."
+    assert (asked.body["temperature"], asked.body["tool_choice"]) == (0.5, "required")
+    assert asked.body["verbosity"] == "low"
+    made = create(project, message("user", "Where?"), **settings, tools=[WEATHER])
+    answers = {"input": [output_of("c1", "sun")], "previous_response_id": made["id"]}
+    changed = {**settings, **answers, "instructions": "Be long."}
+    assert refused(project, 400, "invalid_value", **changed)["param"] == "instructions"
+    assert post(project, body={**settings, **answers})[0] == 200
+    body = {"model": "clerk", "input": "Where?", "instructions": "Be brief."}
+    counted = [
+        project.client.call("POST", "/v1/responses/input_tokens", one)["input_tokens"]
+        for one in (body, {**body, "instructions": None})
+    ]
+    assert counted[0] > counted[1]
+
+
+def test_a_client_cannot_change_the_output_schema_of_an_agent(project: Project) -> None:
+    agent = {"name": "clerk", "model": MODEL, "output_schema": {"type": "object"}}
+    project.client.call("POST", "/v1/agents", agent)
+    text_ = {"format": {"type": "json_object"}}
+    error = refused(project, 400, "unsupported_parameter", model="clerk", input="x", text=text_)
+    assert error["param"] == "text.format"
+    wrong = {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nothing"}}}
+    error = refused(project, 400, "invalid_value", input="x", text=wrong)
+    assert error["param"] == "text.format.schema.type"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"instructions": "Be brief."}, "instructions"),
+        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
+        ({"tools": [WEATHER]}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+    ],
+)
+def test_a_workflow_has_no_model_for_the_parameters_of_a_client(
+    fields: Json, param: str, project: Project
+) -> None:
+    project.client.call("POST", "/v1/agents", {"name": "clerk", "model": MODEL})
+    flow = {"name": "flow", "kind": "sequential", "agents": ["clerk"]}
+    project.client.call("POST", "/v1/agents", flow)
+    error = refused(project, 400, "unsupported_parameter", model="flow", input="x", **fields)
+    assert error["param"] == param
+
+
+def test_any_json_object_is_an_output_format(project: Project) -> None:
+    model = project.script(text("no"), text('{"a": 1}'))
+    made = create(
+        project, message("user", "x"), model=model, text={"format": {"type": "json_object"}}
+    )
+    assert said(made).endswith('{"a": 1}')
+    assert made["text"] == {"format": {"type": "json_object"}}
 
 
 def test_what_is_asked_reaches_the_model(project: Project) -> None:

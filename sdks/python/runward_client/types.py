@@ -679,12 +679,6 @@ class CompletionChoice(TypedDict):
     run."""
 
 
-class CompletionFormatJsonObject(TypedDict):
-    """Output format that can be any JSON object."""
-    type: Literal['json_object']
-    """Always `json_object`."""
-
-
 class CompletionFormatJsonSchema(TypedDict):
     """Output format with a schema. If the output does not match the schema, the model may
     correct the output once."""
@@ -839,8 +833,8 @@ class CountInputTokens(TypedDict):
     input: NotRequired[str | list[ResponseInputItem]]
     """Input of the response: a string, or items of a conversation."""
     instructions: NotRequired[str | None]
-    """Instructions that the model reads before the input. Not allowed if `model` is a registered
-    agent, because agents have instructions."""
+    """Instructions that the model reads before the input. If `model` is a registered agent, they
+    follow the agent's instructions."""
     previous_response_id: NotRequired[str | None]
     """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: NotRequired[str | ResponseConversation | None]
@@ -882,8 +876,8 @@ class CreateChatCompletion(TypedDict):
     parallel_tool_calls: NotRequired[bool | None]
     """Whether the model may request several tool calls in one turn."""
     response_format: NotRequired[CompletionFormat | None]
-    """Format of the output. Null: text. Not allowed if `model` is a registered agent, except the
-    format `text`."""
+    """Format of the output. Null: text. A schema is not allowed if `model` is an agent with its
+    own output schema."""
     max_completion_tokens: NotRequired[int | None]
     """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`.
     Null: the value of `max_tokens`."""
@@ -971,8 +965,8 @@ class CreateResponse(TypedDict):
     input: NotRequired[str | list[ResponseInputItem]]
     """Input of the response: a string, or items of a conversation."""
     instructions: NotRequired[str | None]
-    """Instructions that the model reads before the input. Not allowed if `model` is a registered
-    agent, because agents have instructions."""
+    """Instructions that the model reads before the input. If `model` is a registered agent, they
+    follow the agent's instructions."""
     previous_response_id: NotRequired[str | None]
     """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: NotRequired[str | ResponseConversation | None]
@@ -3389,6 +3383,12 @@ class ResponseFailedEvent(TypedDict):
     """Current state of the response."""
 
 
+class ResponseFormatJsonObject(TypedDict):
+    """Output format that can be any JSON object."""
+    type: Literal['json_object']
+    """Always `json_object`."""
+
+
 class ResponseFormatJsonSchema(TypedDict):
     """Output format with a schema. If the output does not match the schema, the model may
     correct the output once."""
@@ -4103,7 +4103,9 @@ class ResponseSummaryText(TypedDict):
 class ResponseTextConfig(TypedDict):
     """Settings of the model's text output, such as its format."""
     format: NotRequired[ResponseFormat | None]
-    """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
+    """Format of the output: `{"type": "text"}`, `{"type": "json_schema", …}` or `{"type":
+    "json_object"}`. Null: text. A schema is not allowed if `model` is an agent with its own
+    output schema."""
     verbosity: NotRequired[Verbosity | None]
     """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
     provider's default."""
@@ -6389,7 +6391,7 @@ values."""
 CompletionFinishReason: TypeAlias = "Literal['stop', 'length', 'tool_calls', 'content_filter']"
 """Why a chat completion ended. Later versions may add values."""
 
-CompletionFormat: TypeAlias = 'ResponseFormatText | CompletionFormatJsonObject | CompletionFormatJsonSchema'
+CompletionFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonObject | CompletionFormatJsonSchema'
 """Format of a completion's output: text, any JSON object, or JSON that matches a schema."""
 
 CompletionTool: TypeAlias = 'CompletionFunctionTool | ResponseMcpTool'
@@ -6518,8 +6520,8 @@ Clients must ignore unknown types."""
 Resolution: TypeAlias = 'CompletedResolution | FailedResolution | RetryResolution'
 """A person's record of a tool call's outcome."""
 
-ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonSchema'
-"""Format of the model's output: text, or JSON that matches a schema."""
+ResponseFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonObject | ResponseFormatJsonSchema'
+"""Format of the model's output: text, a JSON object, or JSON that matches a schema."""
 
 ResponseInclude: TypeAlias = "Literal['code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'message.output_text.logprobs', 'reasoning.encrypted_content', 'web_search_call.action.sources', 'web_search_call.results']"
 """Additional output data that a client of OpenAI's API can request."""

@@ -2880,15 +2880,7 @@ export interface components {
          */
         CompletionFinishReason: "stop" | "length" | "tool_calls" | "content_filter";
         /** @description Format of a completion's output: text, any JSON object, or JSON that matches a schema. */
-        CompletionFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["CompletionFormatJsonObject"] | components["schemas"]["CompletionFormatJsonSchema"];
-        /** @description Output format that can be any JSON object. */
-        CompletionFormatJsonObject: {
-            /**
-             * @description Always `json_object`. (enum property replaced by openapi-typescript)
-             * @enum {string}
-             */
-            type: "json_object";
-        };
+        CompletionFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["ResponseFormatJsonObject"] | components["schemas"]["CompletionFormatJsonSchema"];
         /**
          * @description Output format with a schema. If the output does not match the schema, the model may correct
          *     the output once.
@@ -3135,8 +3127,8 @@ export interface components {
             /** @description Input of the response: a string, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
-             * @description Instructions that the model reads before the input. Not allowed if `model` is a registered
-             *     agent, because agents have instructions.
+             * @description Instructions that the model reads before the input. If `model` is a registered agent, they
+             *     follow the agent's instructions.
              */
             instructions?: string | null;
             /** @description ID of the response to continue. Null: Runward starts a new conversation. */
@@ -3215,8 +3207,8 @@ export interface components {
             /** @description Whether the model may request several tool calls in one turn. */
             parallel_tool_calls?: boolean | null;
             /**
-             * @description Format of the output. Null: text. Not allowed if `model` is a registered agent, except the
-             *     format `text`.
+             * @description Format of the output. Null: text. A schema is not allowed if `model` is an agent with its own
+             *     output schema.
              */
             response_format?: components["schemas"]["CompletionFormat"] | null;
             /**
@@ -3376,8 +3368,8 @@ export interface components {
             /** @description Input of the response: a string, or items of a conversation. */
             input?: string | components["schemas"]["ResponseInputItem"][];
             /**
-             * @description Instructions that the model reads before the input. Not allowed if `model` is a registered
-             *     agent, because agents have instructions.
+             * @description Instructions that the model reads before the input. If `model` is a registered agent, they
+             *     follow the agent's instructions.
              */
             instructions?: string | null;
             /** @description ID of the response to continue. Null: Runward starts a new conversation. */
@@ -7587,8 +7579,16 @@ export interface components {
             /** @description Current state of the response. */
             response: components["schemas"]["ResponseObject"];
         };
-        /** @description Format of the model's output: text, or JSON that matches a schema. */
-        ResponseFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["ResponseFormatJsonSchema"];
+        /** @description Format of the model's output: text, a JSON object, or JSON that matches a schema. */
+        ResponseFormat: components["schemas"]["ResponseFormatText"] | components["schemas"]["ResponseFormatJsonObject"] | components["schemas"]["ResponseFormatJsonSchema"];
+        /** @description Output format that can be any JSON object. */
+        ResponseFormatJsonObject: {
+            /**
+             * @description Always `json_object`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "json_object";
+        };
         /**
          * @description Output format with a schema. If the output does not match the schema, the model may correct
          *     the output once.
@@ -8539,7 +8539,11 @@ export interface components {
         };
         /** @description Settings of the model's text output, such as its format. */
         ResponseTextConfig: {
-            /** @description Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text. */
+            /**
+             * @description Format of the output: `{"type": "text"}`, `{"type": "json_schema", …}` or
+             *     `{"type": "json_object"}`. Null: text. A schema is not allowed if `model` is an agent with its
+             *     own output schema.
+             */
             format?: components["schemas"]["ResponseFormat"] | null;
             /**
              * @description How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
@@ -12072,7 +12076,6 @@ export type CompletionCallFunction = components['schemas']['CompletionCallFuncti
 export type CompletionChoice = components['schemas']['CompletionChoice'];
 export type CompletionFinishReason = components['schemas']['CompletionFinishReason'];
 export type CompletionFormat = components['schemas']['CompletionFormat'];
-export type CompletionFormatJsonObject = components['schemas']['CompletionFormatJsonObject'];
 export type CompletionFormatJsonSchema = components['schemas']['CompletionFormatJsonSchema'];
 export type CompletionFunction = components['schemas']['CompletionFunction'];
 export type CompletionFunctionTool = components['schemas']['CompletionFunctionTool'];
@@ -12259,6 +12262,7 @@ export type ResponseConversation = components['schemas']['ResponseConversation']
 export type ResponseCreatedEvent = components['schemas']['ResponseCreatedEvent'];
 export type ResponseFailedEvent = components['schemas']['ResponseFailedEvent'];
 export type ResponseFormat = components['schemas']['ResponseFormat'];
+export type ResponseFormatJsonObject = components['schemas']['ResponseFormatJsonObject'];
 export type ResponseFormatJsonSchema = components['schemas']['ResponseFormatJsonSchema'];
 export type ResponseFormatText = components['schemas']['ResponseFormatText'];
 export type ResponseFunctionCallArgumentsDeltaEvent = components['schemas']['ResponseFunctionCallArgumentsDeltaEvent'];

@@ -8,7 +8,12 @@ from pydantic import Field
 from runward.api.http.models import RequestModel, with_example
 from runward.api.registry.agent_fields import NestedFunctionToolChoice
 from runward.api.responses.inputs import OpenAIRequestModel
-from runward.api.responses.models import ClientFunction, ResponseFormatText, ResponseMcpTool
+from runward.api.responses.models import (
+    ClientFunction,
+    ResponseFormatJsonObject,
+    ResponseFormatText,
+    ResponseMcpTool,
+)
 from runward.api.runs.input_models import InputMessages
 from runward.domain.json import JsonObject
 
@@ -52,14 +57,8 @@ class CompletionFormatJsonSchema(OpenAIRequestModel):
     """The schema and its name."""
 
 
-class CompletionFormatJsonObject(OpenAIRequestModel):
-    """Output format that can be any JSON object."""
-
-    type: Literal["json_object"]
-
-
 CompletionFormat: TypeAlias = Annotated[
-    ResponseFormatText | CompletionFormatJsonObject | CompletionFormatJsonSchema,
+    ResponseFormatText | ResponseFormatJsonObject | CompletionFormatJsonSchema,
     Field(discriminator="type"),
 ]
 
@@ -98,8 +97,8 @@ class CreateChatCompletion(RequestModel):
     parallel_tool_calls: bool | None = None
     """Whether the model may request several tool calls in one turn."""
     response_format: CompletionFormat | None = None
-    """Format of the output. Null: text. Not allowed if `model` is a registered agent, except the
-    format `text`."""
+    """Format of the output. Null: text. A schema is not allowed if `model` is an agent with its own
+    output schema."""
     max_completion_tokens: int | None = None
     """Maximum number of output tokens in each turn. Sets `model_settings.max_output_tokens`. Null:
     the value of `max_tokens`."""

@@ -3,9 +3,9 @@ client has one type for each."""
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from runward.api.completions.request_models import CompletionFormat, CompletionTool
 from runward.api.completions.response_models import FinishReason
@@ -16,8 +16,7 @@ from runward.api.registry.inline_models import ToolEntry
 from runward.api.responses.inputs import ResponseInputItem, ResponseInputPart
 from runward.api.responses.models import (
     Includable,
-    ResponseFormatJsonSchema,
-    ResponseFormatText,
+    ResponseFormat,
     ResponseTool,
 )
 from runward.api.responses.output_types import ItemStatus, ResponseOutputItem, ResponseOutputPart
@@ -109,8 +108,8 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "HostedToolKind": (HostedToolKind, "Kind of tool that model providers run."),
     "ResponseFormat": (
-        Annotated[ResponseFormatText | ResponseFormatJsonSchema, Field(discriminator="type")],
-        "Format of the model's output: text, or JSON that matches a schema.",
+        ResponseFormat,
+        "Format of the model's output: text, a JSON object, or JSON that matches a schema.",
     ),
     "Input": (Input, "A string, or the messages of a conversation."),
     "ImageDetail": (ImageDetail, "Level of detail of an image, in OpenAI's format."),

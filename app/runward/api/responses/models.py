@@ -104,13 +104,25 @@ class ResponseFormatJsonSchema(OpenAIRequestModel):
     schema."""
 
 
+class ResponseFormatJsonObject(OpenAIRequestModel):
+    """Output format that can be any JSON object."""
+
+    type: Literal["json_object"]
+
+
+ResponseFormat: TypeAlias = Annotated[
+    ResponseFormatText | ResponseFormatJsonObject | ResponseFormatJsonSchema,
+    Field(discriminator="type"),
+]
+
+
 class ResponseTextConfig(OpenAIRequestModel):
     """Settings of the model's text output, such as its format."""
 
-    format: (
-        Annotated[ResponseFormatText | ResponseFormatJsonSchema, Field(discriminator="type")] | None
-    ) = None
-    """Format of the output: `{"type": "text"}` or `{"type": "json_schema", …}`. Null: text."""
+    format: ResponseFormat | None = None
+    """Format of the output: `{"type": "text"}`, `{"type": "json_schema", …}` or
+    `{"type": "json_object"}`. Null: text. A schema is not allowed if `model` is an agent with its
+    own output schema."""
     verbosity: Literal["low", "medium", "high"] | None = None
     """How detailed the model's answer should be. Sets `model_settings.verbosity`. Null: the
     provider's default."""
@@ -146,8 +158,8 @@ class _ResponseInput(OpenAIRequestModel):
     input: InputIn = Field(default_factory=list[ResponseInputItem])
     """Input of the response: a string, or items of a conversation."""
     instructions: Annotated[str, Field(max_length=262_144)] | None = None
-    """Instructions that the model reads before the input. Not allowed if `model` is a registered
-    agent, because agents have instructions."""
+    """Instructions that the model reads before the input. If `model` is a registered agent, they
+    follow the agent's instructions."""
     previous_response_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of the response to continue. Null: Runward starts a new conversation."""
     conversation: Annotated[str, Field(max_length=64)] | ResponseConversation | None = None

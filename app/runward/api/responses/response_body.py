@@ -41,9 +41,11 @@ _KEPT_FIELDS: Final = {
 
 
 def select_kept_fields(body: CreateResponse) -> JsonObject:
-    """Return the fields of the request to store with the run."""
+    """Return the fields of the request to store with the run. The instructions are stored here only
+    for an agent, whose configuration combines them with its own."""
+    names = _KEPT_FIELDS if ":" in body.model else {*_KEPT_FIELDS, "instructions"}
     return body.model_dump(
-        mode="json", include=_KEPT_FIELDS, exclude_unset=True, exclude_none=True, by_alias=True
+        mode="json", include=names, exclude_unset=True, exclude_none=True, by_alias=True
     )
 
 
@@ -84,7 +86,7 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
         "object": "response",
         **{name: asked.get(name, default) for name, default in _ECHOED_DEFAULTS.items()},
         "model": asked.get("model") or view.agent or (model if isinstance(model, str) else ""),
-        "instructions": config.get("instructions") if inline else None,
+        "instructions": config.get("instructions") if inline else asked.get("instructions"),
         "tools": list(_tools(config, inline=inline)),
         "parallel_tool_calls": config.get("parallel_tool_calls", True),
         "text": {"format": {"type": "text"}, **asked.get("text", {})},

@@ -1,14 +1,18 @@
 """Convert a request for a response to a run."""
 
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from runward.api.http.idempotency import IdempotentRequest
-from runward.api.registry.agent_checks import list_names
+from runward.api.registry.agent_checks import check_agent, list_names
 from runward.api.responses.conversation import parameter_error
 from runward.api.responses.models import (
     CreateResponse,
     ResponseConversation,
+    ResponseFormatJsonObject,
     ResponseFormatJsonSchema,
     ResponseFunctionTool,
     ResponseMcpTool,
@@ -26,6 +30,7 @@ from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import RESERVED_NAMES, InlineToolSpec
 from runward.domain.run.config import (
     MAX_TOOLS,
+    AgentConfig,
     Limits,
     NamedToolChoice,
     RunConfig,
@@ -51,13 +56,10 @@ _SETTINGS: Final = (
     "safety_identifier",
     "prompt_cache_key",
 )
-_AGENT_SETTINGS: Final = (
-    "instructions",
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning",
-    *_SETTINGS[:5],
-)
+SCHEMA_PLACE: Final = "text.format.schema"
+"""The place of the output schema in a request."""
+_SCHEMA_PATH: Final = re.compile(r"^output_schema\b")
+_ANY_OBJECT: Final[JsonObject] = {"type": "object"}
 _EMPTY_SCHEMA: Final[JsonObject] = {
     "type": "object",
     "properties": {},
@@ -92,13 +94,79 @@ async def start(
     AppErrors."""
     session_id = parse_session(body)
     request = build_start_request(body)
-    resolved = await resolve_model(storage, registry, principal.project_id, request)
+    resolved = await resolve(storage, registry, principal.project_id, body, request)
     resolved = add_run_settings(body, resolved)
     new = build_new_run(principal, request, resolved, items, continued_from)
     new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
     if session_id is not None:
         return await accept_in_session(storage, queue, new, session_id)
     return await accept_immediately(queue, new)
+
+
+async def resolve(
+    storage: Storage,
+    registry: Registry,
+    project_id: ProjectId,
+    body: CreateResponse,
+    request: StartRun,
+) -> ResolvedAgent:
+    """Return the configuration of the run, without the client's functions. `request`: the result of
+    `build_start_request`. Raises AppErrors."""
+    with rename_paths(_SCHEMA_PATH, SCHEMA_PLACE):
+        resolved = await resolve_model(storage, registry, project_id, request)
+        if request.agent is not None:
+            config = _override_agent(body, request, resolved.config)
+            check_agent(await registry.get_models(project_id), config)
+            resolved = replace(resolved, config=config)
+    return resolved
+
+
+@contextmanager
+def rename_paths(pattern: re.Pattern[str], place: str) -> Generator[None]:
+    """Replace the places of parameters in the errors that the block raises."""
+    try:
+        yield
+    except e.InvalidRequestError as error:
+        error.errors = tuple(
+            FieldError(pattern.sub(place, one.path), one.message) for one in error.errors
+        )
+        raise
+
+
+def _override_agent(body: CreateResponse, request: StartRun, config: AgentConfig) -> AgentConfig:
+    """Return the agent with the settings, the output format and the instructions of the request.
+    Raises UnsupportedParameterError."""
+    fields: dict[str, Any] = {}
+    if config.kind != "llm":
+        _check_workflow(body)
+    if request.output_schema is not None:
+        if config.output_schema is not None:
+            why = f"The agent '{body.model}' has its own output schema. Omit the output format."
+            raise e.UnsupportedParameterError("text.format", why)
+        fields["output_schema"] = request.output_schema
+    if body.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = body.parallel_tool_calls
+    if settings := request.model_settings:
+        fields["model_settings"] = {**config.model_settings, **settings}
+    if body.instructions:
+        own = (config.instructions, body.instructions)
+        fields["instructions"] = "\n\n".join(text for text in own if text)
+    return config.model_copy(update=fields)
+
+
+def _check_workflow(body: CreateResponse) -> None:
+    """Check that the request contains nothing that only a model of the workflow itself could
+    use."""
+    given = {
+        "instructions": body.instructions,
+        "text.format": _schema(body),
+        "tools": body.tools,
+        "tool_choice": body.tool_choice not in (None, "auto"),
+    }
+    for name, value in given.items():
+        if value:
+            why = f"The agent '{body.model}' is a workflow and has no model. Omit this parameter."
+            raise e.UnsupportedParameterError(name, why)
 
 
 async def resolve_model(
@@ -121,13 +189,20 @@ def build_model_request(model: str) -> StartRun:
     return StartRun.model_construct(None, input="", **{named: model})
 
 
-def build_start_request(body: CreateResponse) -> StartRun:
-    """Return the request of the run, without its input and its functions."""
+def build_start_request(body: CreateResponse, settings: JsonObject | None = None) -> StartRun:
+    """Return the request of the run, without its input and its functions. `settings`: model
+    settings that are not parameters of a response."""
     fields: dict[str, Any] = {"input": ""}
     if body.max_tool_calls is not None:
         fields["limits"] = Limits.model_construct(None, max_tool_calls=body.max_tool_calls)
+    if settings := _list_settings(body) | (settings or {}):
+        fields["model_settings"] = settings
+    if (schema := _schema(body)) is not None:
+        fields["output_schema"] = schema
     if ":" not in body.model:
-        _check_agent_settings(body)
+        if any(isinstance(one, ResponseMcpTool) for one in body.tools or ()):
+            why = f"The agent '{body.model}' defines its own tools. A request can add functions."
+            raise e.UnsupportedParameterError("tools", why)
         return StartRun.model_construct(None, agent=body.model, **fields)
     fields["model"] = body.model
     fields["tools"] = list_registered_tools(body)
@@ -135,27 +210,7 @@ def build_start_request(body: CreateResponse) -> StartRun:
         fields["instructions"] = body.instructions
     if body.parallel_tool_calls is not None:
         fields["parallel_tool_calls"] = body.parallel_tool_calls
-    if settings := _settings(body):
-        fields["model_settings"] = settings
-    if (schema := _schema(body)) is not None:
-        fields["output_schema"] = schema
     return StartRun.model_construct(None, **fields)
-
-
-def _check_agent_settings(body: CreateResponse) -> None:
-    for name in _AGENT_SETTINGS:
-        if getattr(body, name) not in (None, "auto"):  # Some clients always send `auto`.
-            why = f"is defined by the agent '{body.model}' and must be omitted"
-            raise e.UnsupportedParameterError(name, why)
-    text = body.text
-    if text is not None and (
-        isinstance(text.format, ResponseFormatJsonSchema) or text.verbosity is not None
-    ):
-        why = f"is defined by the agent '{body.model}' and must be omitted"
-        raise e.UnsupportedParameterError("text", why)
-    if list_registered_tools(body):
-        why = f"The agent '{body.model}' defines its own tools. A request can add only functions."
-        raise e.UnsupportedParameterError("tools", why)
 
 
 def list_registered_tools(body: CreateResponse) -> tuple[str, ...]:
@@ -169,11 +224,16 @@ def list_registered_tools(body: CreateResponse) -> tuple[str, ...]:
 
 
 def _schema(body: CreateResponse) -> JsonObject | None:
-    format_ = body.text.format if body.text else None
-    return format_.schema_ if isinstance(format_, ResponseFormatJsonSchema) else None
+    match body.text.format if body.text else None:
+        case ResponseFormatJsonSchema(schema_=schema):
+            return schema
+        case ResponseFormatJsonObject():
+            return _ANY_OBJECT
+        case _:
+            return None
 
 
-def _settings(body: CreateResponse) -> JsonObject:
+def _list_settings(body: CreateResponse) -> JsonObject:
     given: JsonObject = {name: getattr(body, name) for name in _SETTINGS}
     given["reasoning"] = (body.reasoning and body.reasoning.model_dump(exclude_none=True)) or None
     given["verbosity"] = body.text.verbosity if body.text else None
@@ -256,7 +316,8 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
     for name, value in select_kept_fields(body).items():
         if name not in ("background", "previous_response_id") and kept.get(name) != value:
             raise _changed_error(name)
-    if body.instructions is not None and body.instructions != config.instructions:
+    instructions = config.instructions if ":" in body.model else kept.get("instructions")
+    if body.instructions is not None and body.instructions != instructions:
         raise _changed_error("instructions")
     registered = config.tools if ":" in body.model else ()  # The agent has its own.
     functions = parse_functions(body)
