@@ -21,7 +21,7 @@ def hosted(kind: str, **more: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    "kind", ["web_search", "file_search", "code_interpreter", "image_generation", "mcp"]
+    "kind", ["web_search", "file_search", "code_interpreter", "image_generation", "mcp", "shell"]
 )
 def test_a_hosted_tool_needs_only_its_kind(project: Project, kind: str) -> None:
     made = register(project, **hosted(kind))
@@ -59,6 +59,14 @@ REFUSED: list[tuple[Json, str]] = [
     (
         hosted("mcp", settings={"authorization": "x"}, secrets={"authorization": "T"}),
         "hosted.secrets.authorization",
+    ),
+    (
+        hosted("mcp", settings={"list": []}, secrets={"list.0.value": "T"}),
+        "hosted.secrets.list.0.value",
+    ),
+    (
+        hosted("shell", settings={"environment": {"type": "local"}}),
+        "hosted.settings.environment.type",
     ),
     (
         hosted("mcp")

@@ -22,6 +22,7 @@ from tests.support.models.responses_items import (
     Refusal,
     Shell,
     Text,
+    hosted_shell,
 )
 from tests.support.models.responses_rules import OUTPUT_OF
 from tests.support.models.responses_server import (
@@ -295,6 +296,45 @@ def test_what_openai_runs_is_told_kept_and_given_back(
     assert (shown["name"], shown["kind"], shown["provider"]) == ("theirs", kind, "openai-responses")
     assert model.inputs[2] == shown["data"]
     assert model.inputs[2].items() >= item.items()
+
+
+def test_commands_in_a_container_are_one_hosted_call_beside_a_shell_that_runs_here(
+    project: Project, model: Model
+) -> None:
+    secret = "sk-0123456789"
+    project.client.call("PUT", "/v1/secrets/SHOP_KEY", {"value": secret})
+    network = {
+        "type": "allowlist",
+        "allowed_domains": ["shop.example"],
+        "domain_secrets": [{"domain": "shop.example", "name": "KEY"}],
+    }
+    environment = {"type": "container_auto", "network_policy": network}
+    hosted = {
+        "settings": {"environment": environment},
+        "secrets": {"environment.network_policy.domain_secrets.0.value": "SHOP_KEY"},
+    }
+    host(project, "shell", "sandbox", hosted=hosted)
+    here = execute(project, "shell", Behaviour("return", value="here"), approval="never")
+    asked, printed = hosted_shell("wc -l", "2 rows")
+    function = Call("c1", here, '{"commands":["ls"]}')
+    run = model.run(
+        answer(Reasoning(), asked, printed, function), text("done"), tools=["sandbox", here]
+    )
+    assert run["output"] == "done"
+    first, second = model.asked[0].body["tools"]
+    (secret_of_domain,) = first["environment"]["network_policy"]["domain_secrets"]
+    assert secret_of_domain == {"domain": "shop.example", "name": "KEY", "value": secret}
+    assert (second["type"], second["name"]) == ("function", here)
+    events = project.client.events(run["id"])
+    (created,) = [one for one in of_type(events, "tool_call.created") if "hosted" in one]
+    assert (created["tool"], created["arguments"]) == ("sandbox", {"commands": ["wc -l"]})
+    (ended,) = [one for one in of_type(events, "tool_call.completed") if "hosted" in one]
+    assert ended["output"] == {"output": printed.body["output"]}
+    assert [one["tool"] for one in project.client.tool_calls(run["id"])] == [here]
+    kinds = ["reasoning", "shell_call", "shell_call_output", "function_call"]
+    assert [one["type"] for one in model.inputs[1:5]] == kinds
+    assert model.inputs[2].items() >= asked.body.items()
+    assert model.inputs[3].items() >= printed.body.items()
 
 
 def test_what_failed_at_openai_is_told_as_failed(project: Project, model: Model) -> None:

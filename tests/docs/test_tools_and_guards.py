@@ -11,6 +11,8 @@ from tests.api.project import Project, of_type
 from tests.docs.likeness import differences
 from tests.docs.story import Story
 from tests.e2e.own_machine import needs
+from tests.support.models.responses_items import Text, hosted_shell
+from tests.support.models.responses_server import answer
 from tests.support.services.client import Json
 from tests.support.services.service import free_port
 from tests.support.tools.hits import Hit
@@ -222,8 +224,20 @@ def told(project: Project, *answers: Json) -> str:
 
 
 def test_hosted_tools(project: Project, tmp_path: Path) -> None:
-    with Story("docs/how-to/hosted-tools.md", project.client, tmp_path) as page:
+    assert project.running.providers is not None
+    command = "curl -s https://shop.example.com/orders | wc -l"
+    project.running.providers.responses.script(
+        project.model_name(), answer(*hosted_shell(command, "12\n"), Text("12 orders."))
+    )
+    project.client.call("PUT", "/v1/secrets/SHOP_KEY", {"value": "sk-0123456789"})
+    here = {"gpt-5.2": project.model_name()}
+    with Story("docs/how-to/hosted-tools.md", project.client, tmp_path, here) as page:
         assert page.http()["hosted"]["kind"] == "web_search"
+        assert page.http()["hosted"]["kind"] == "shell"
+        run = page.http()
+        assert run["output"] == "12 orders."
+        items = project.client.items(run["id"])
+        page.shows(next(one for one in items if one["type"] == "hosted_call"))
         assert page.http()["approval"] == {"when": "args.name != 'find_customer'"}
         assert page.http()["hosted"]["secrets"] == {"authorization": "CRM_TOKEN"}
 

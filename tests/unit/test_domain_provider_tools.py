@@ -1,15 +1,18 @@
 """What only one provider understands: its own data of an item, what it ran by itself, and the tools
 that it knows by kind."""
 
+import json
 from typing import Any
 
 import pytest
 
 from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
+from runward.domain.json import JsonObject
 from runward.domain.registry.provider_tools import (
     EXECUTORS,
     MCP_REQUEST,
+    add_setting,
     default_hosted_approval,
     hosted_parameters,
 )
@@ -214,3 +217,34 @@ def test_a_lost_worker_loses_nothing_of_what_only_the_provider_will_do() -> None
     started = call("c1", CallPhase.STARTED, tool="crm")
     run = recover(state([started], fence=2), Changes(), lambda _: CRM)
     assert phase_of(run) is CallPhase.READY
+
+
+SETTINGS: JsonObject = {"a": "1", "headers": {"X": "y"}, "list": [{"domain": "d"}, ["e"]]}
+
+
+@pytest.mark.parametrize(
+    ("path", "changed"),
+    [
+        ("a", {"a": "s"}),
+        ("new", {"new": "s"}),
+        ("new.X-Key", {"new": {"X-Key": "s"}}),
+        ("a.b", {"a": {"b": "s"}}),
+        ("headers.X", {"headers": {"X": "s"}}),
+        ("headers.X.Y", {"headers": {"X": "y", "X.Y": "s"}}),
+        ("list.0.value", {"list": [{"domain": "d", "value": "s"}, ["e"]]}),
+        ("list.1.0", {"list": [{"domain": "d"}, ["s"]]}),
+    ],
+)
+def test_a_path_selects_the_setting_that_becomes_a_secret(path: str, changed: JsonObject) -> None:
+    before = json.dumps(SETTINGS)
+    assert add_setting(SETTINGS, path, "s") == SETTINGS | changed
+    assert json.dumps(SETTINGS) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["list.2.value", "list.x", "list.", "list.-1", pytest.param("list." + "9" * 5000, id="long")],
+)
+def test_a_path_to_a_missing_entry_is_an_error(path: str) -> None:
+    with pytest.raises(LookupError):
+        add_setting(SETTINGS, path, "s")

@@ -42,6 +42,9 @@ OTHER_TOOLS = {
     "web_search": ToolSpec(
         name="search", parameters={}, type="hosted", hosted=HostedTool(kind="web_search")
     ),
+    "hosted_shell": ToolSpec(
+        name="sandbox", parameters={}, type="hosted", hosted=HostedTool(kind="shell")
+    ),
     "code_interpreter": ToolSpec(
         name="python", parameters={}, type="hosted", hosted=HostedTool(kind="code_interpreter")
     ),

@@ -9,7 +9,7 @@ from openai.types.responses.response_create_params import (
     ResponseCreateParamsNonStreaming,
     ResponseCreateParamsStreaming,
 )
-from pydantic import TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from runward.domain.ids import CallId
 from runward.domain.json import JsonObject, compact
@@ -234,6 +234,7 @@ def test_hosted_tools_are_declared_with_their_settings() -> None:
         hosting("file_search", settings={"vector_store_ids": ["vs_1"]}),
         hosting("code_interpreter"),
         hosting("image_generation", settings={"size": "1024x1024"}),
+        hosting("shell"),
     )
     body = body_of(GO, tools=tools)
     assert body["tools"] == [
@@ -241,6 +242,7 @@ def test_hosted_tools_are_declared_with_their_settings() -> None:
         {"type": "file_search", "vector_store_ids": ["vs_1"]},
         {"type": "code_interpreter", "container": {"type": "auto"}},
         {"type": "image_generation", "size": "1024x1024"},
+        {"type": "shell", "environment": {"type": "container_auto"}},
     ]
     assert body["include"] == [
         "reasoning.encrypted_content",
@@ -275,6 +277,7 @@ def test_a_hosted_server_asks_as_its_approval_says(fields: Any, asks: str) -> No
         (ADD, {"type": "function", "name": "add"}),
         (executing("shell"), {"type": "shell"}),
         (executing("computer"), {"type": "computer"}),
+        (hosting("shell"), {"type": "shell"}),
         (
             hosting("web_search"),
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]},
@@ -412,6 +415,61 @@ def test_what_openai_ran_goes_back_as_it_was() -> None:
     }  # fmt: skip
     item = HostedCall("ws_1", "s", "web_search", PROVIDER, {}, {}, data | {"created_by": "m"})
     assert input_of(GO, item)[1] == data
+
+
+CONTAINER: JsonObject = {"type": "container_reference", "container_id": "cntr_1"}
+HOSTED_SHELL: JsonObject = {**SHELL, "environment": CONTAINER}
+SHELL_OUTPUT: JsonObject = {
+    "type": "shell_call_output",
+    "id": "sho_1",
+    "call_id": "c1",
+    "status": "completed",
+    "max_output_length": 9,
+    "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+}
+
+
+def hosted_shell(*items: JsonValue) -> HostedCall:
+    data: JsonObject = {"id": "sh_1", "items": list(items)}
+    return HostedCall("sh_1", "sh", "shell", PROVIDER, {"commands": ["ls"]}, "a", data)
+
+
+def test_a_hosted_shell_has_any_environment_of_openais_and_an_executor_becomes_a_function() -> None:
+    bundle: JsonObject = {"type": "base64", "media_type": "application/zip", "data": "UEsFBg=="}
+    inline: JsonObject = {"type": "inline", "name": "csv", "description": "x", "source": bundle}
+    secret: JsonObject = {"domain": "a.example", "name": "KEY", "value": "s"}
+    automatic: JsonObject = {
+        "type": "container_auto",
+        "memory_limit": "4g",
+        "file_ids": ["file_1"],
+        "network_policy": {
+            "type": "allowlist",
+            "allowed_domains": ["a.example"],
+            "domain_secrets": [secret],
+        },
+        "skills": [{"type": "skill_reference", "skill_id": "skill_1", "version": "latest"}, inline],
+    }
+    for environment in (automatic, CONTAINER):
+        tools = (executing("shell"), hosting("shell", settings={"environment": environment}))
+        declared: Any = body_of(GO, tools=tools)["tools"]
+        assert (declared[0]["type"], declared[0]["name"]) == ("function", "run_shell")
+        assert declared[1] == {"type": "shell", "environment": environment}
+
+
+def test_a_call_of_a_hosted_shell_goes_back_with_its_output_and_without_its_author() -> None:
+    author: JsonObject = {"created_by": "model"}
+    chunks: Any = [one | author for one in cast(list[Any], SHELL_OUTPUT["output"])]
+    authored = SHELL_OUTPUT | author | {"output": chunks}
+    shell = hosted_shell(HOSTED_SHELL, authored)
+    whole = input_of(GO, thought(1, "sh_1"), shell, Message("assistant", "Done."))
+    sent = {key: value for key, value in HOSTED_SHELL.items() if key != "created_by"}
+    assert whole[2:4] == [sent, SHELL_OUTPUT]
+    lost = input_of(GO, thought(1, "sh_1", None), shell, given=responses_rules.Given())
+    assert lost[1:] == [
+        {"role": "assistant", "content": '(Called sh with {"commands":["ls"]}. Result: a)'}
+    ]
+    unfinished = input_of(GO, hosted_shell(HOSTED_SHELL))
+    assert [one.get("type") for one in unfinished] == [None, None]
 
 
 def shell_output(output: Any, *parts: Any, **more: Any) -> Any:

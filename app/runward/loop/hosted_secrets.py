@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
+from runward.domain.registry.provider_tools import add_setting
 from runward.domain.registry.redaction import without_secret
 from runward.domain.registry.tools import HostedTool, ToolSpec
 from runward.domain.run.items import (
@@ -191,15 +192,8 @@ async def add_secrets(request: ModelRequest, read: Read) -> RequestWithSecrets:
 
 
 def _fill_settings(hosted: HostedTool, values: Mapping[str, str]) -> HostedTool:
-    """Return the tool with its secret settings. The setting `headers.X-Key` is a field of the
-    setting `headers`."""
-    settings = dict(hosted.settings)
-    for setting, secret in hosted.secrets.items():
-        name, dot, inner = setting.partition(".")
-        outer = settings.get(name)
-        if dot:
-            known = outer if isinstance(outer, dict) else {}
-            settings[name] = {**known, inner: values[secret]}
-        else:
-            settings[name] = values[secret]
+    """Return the tool with its secret settings."""
+    settings = hosted.settings
+    for path, secret in hosted.secrets.items():
+        settings = add_setting(settings, path, values[secret])
     return hosted.model_copy(update={"settings": settings})

@@ -1462,7 +1462,8 @@ class HostedTool(TypedDict):
     unchanged."""
     secrets: NotRequired[dict[str, str]]
     """Options of the hosted tool whose values are secrets. Each key is the name of an option,
-    and each value is the name of a secret of the project."""
+    and each value is the name of a secret of the project. A dot in a key selects a field of
+    an object, or an entry of an array by its index."""
 
 
 class HostedToolInput(TypedDict):
@@ -1474,7 +1475,8 @@ class HostedToolInput(TypedDict):
     unchanged."""
     secrets: NotRequired[dict[str, str]]
     """Options of the hosted tool whose values are secrets. Each key is the name of an option,
-    and each value is the name of a secret of the project."""
+    and each value is the name of a secret of the project. A dot in a key selects a field of
+    an object, or an entry of an array by its index."""
 
 
 class IncompleteDetails(TypedDict):
@@ -6454,7 +6456,7 @@ HookPoint: TypeAlias = "Literal['before_model', 'after_model', 'before_tool', 'a
 """Point at which a hook is called: before or after a model request, or before or after a
 tool call. Later versions may add values."""
 
-HostedToolKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp']"
+HostedToolKind: TypeAlias = "Literal['web_search', 'file_search', 'code_interpreter', 'image_generation', 'mcp', 'shell']"
 """Kind of tool that model providers run. Later versions may add values."""
 
 ImageDetail: TypeAlias = "Literal['auto', 'low', 'high']"

@@ -4224,7 +4224,8 @@ export interface components {
             };
             /**
              * @description Options of the hosted tool whose values are secrets. Each key is the name of an option, and
-             *     each value is the name of a secret of the project.
+             *     each value is the name of a secret of the project. A dot in a key selects a field of an object,
+             *     or an entry of an array by its index.
              */
             secrets?: {
                 [key: string]: string;
@@ -4243,7 +4244,8 @@ export interface components {
             };
             /**
              * @description Options of the hosted tool whose values are secrets. Each key is the name of an option, and
-             *     each value is the name of a secret of the project.
+             *     each value is the name of a secret of the project. A dot in a key selects a field of an object,
+             *     or an entry of an array by its index.
              */
             secrets?: {
                 [key: string]: string;
@@ -4253,7 +4255,7 @@ export interface components {
          * @description Kind of tool that model providers run. Later versions may add values.
          * @enum {string}
          */
-        HostedToolKind: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "mcp";
+        HostedToolKind: "web_search" | "file_search" | "code_interpreter" | "image_generation" | "mcp" | "shell";
         /**
          * @description Level of detail of an image, in OpenAI's format.
          * @enum {string}

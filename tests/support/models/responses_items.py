@@ -80,6 +80,17 @@ class Item:
     events: tuple[Body, ...] = field(default=())
 
 
+def hosted_shell(command: str, stdout: str, call_id: str = "call_1") -> tuple[Item, Item]:
+    """A command that OpenAI ran in a container, and what it printed."""
+    where = {"environment": {"type": "container_reference", "container_id": "cntr_1"}}
+    done = {"call_id": call_id, "status": "completed"}
+    exited = {"stdout": stdout, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    return (
+        Item({"type": "shell_call", "action": {"commands": [command]}, **where, **done}),
+        Item({"type": "shell_call_output", "output": [exited], **done}),
+    )
+
+
 Output: TypeAlias = Text | Refusal | Call | Custom | Shell | Patch | Computer | Reasoning | Item
 
 DECLARED_AS = {

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from runward.api.registry.guards import TOOL_STAGES, check_guards
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
-from runward.domain.registry.tools import CelRule, ToolSpec
+from runward.domain.registry.provider_tools import add_setting
+from runward.domain.registry.tools import CelRule, HostedTool, ToolSpec
 from runward.domain.schema.validator import check_schema
 from runward.egress.addresses import TargetError
 from runward.services import Registry
@@ -126,10 +127,32 @@ def _check_hosted(spec: ToolSpec) -> list[FieldError]:
         FieldError(f"hosted.secrets.{name}", "must not also be in `hosted.settings`")
         for name in twice
     ]
+    errors += _check_settings(spec.hosted)
     if spec.hosted.kind != "mcp" and spec.approval != "never":
         errors.append(
             FieldError("approval", f"{message}; only a hosted tool of kind mcp supports approvals")
         )
+    return errors
+
+
+def _check_settings(hosted: HostedTool) -> list[FieldError]:
+    """Check that each secret belongs to a setting, and that a hosted shell runs on the provider's
+    machines."""
+    errors: list[FieldError] = []
+    for path in hosted.secrets:
+        try:
+            add_setting(hosted.settings, path, "")
+        except LookupError:
+            text = "selects an entry of an array that `hosted.settings` does not have"
+            errors.append(FieldError(f"hosted.secrets.{path}", text))
+    environment = hosted.settings.get("environment")
+    local = isinstance(environment, dict) and environment.get("type") == "local"
+    if hosted.kind == "shell" and local:
+        text = (
+            "must not be local, because the provider runs the commands; for a shell on your own "
+            "machines, register a webhook tool with `implements` instead"
+        )
+        errors.append(FieldError("hosted.settings.environment.type", text))
     return errors
 
 

@@ -10,6 +10,8 @@ Responses API (`shell_call.action`, `apply_patch_call`, `computer_call`).
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
+
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ApprovalRule, ExecutorKind, HostedTool, closed_object
 
@@ -101,3 +103,28 @@ def default_hosted_approval(
     """Return the default approval rule of a hosted tool."""
     asks = implements is not None or (hosted is not None and hosted.kind == "mcp")
     return "always" if asks else "never"
+
+
+def add_setting(settings: JsonObject, path: str, value: str) -> JsonObject:
+    """Return the settings with another value. A dot in the path selects a field of an object, or an
+    entry of an array by its index. The name of a new field can contain dots. Raises LookupError if
+    the array has no such entry."""
+    name, dot, inner = path.partition(".")
+    return settings | {name: _add_field(settings.get(name), inner, value) if dot else value}
+
+
+def _add_field(outer: JsonValue, path: str, value: str) -> JsonValue:
+    name, dot, inner = path.partition(".")
+    match outer:
+        case list():
+            index = int(name) if name.isascii() and name.isdecimal() and len(name) < 5 else None
+            if index is None or index >= len(outer):
+                raise LookupError(path)
+            entry = _add_field(outer[index], inner, value) if dot else value
+            return [*outer[:index], entry, *outer[index + 1 :]]
+        case dict() if dot and isinstance(outer.get(name), dict | list):
+            return outer | {name: _add_field(outer[name], inner, value)}
+        case dict():
+            return outer | {path: value}
+        case _:
+            return {path: value}

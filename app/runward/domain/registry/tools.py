@@ -97,7 +97,7 @@ class McpToolSource(Frozen):
 
 
 HostedToolKind: TypeAlias = Literal[
-    "web_search", "file_search", "code_interpreter", "image_generation", "mcp"
+    "web_search", "file_search", "code_interpreter", "image_generation", "mcp", "shell"
 ]
 ExecutorKind: TypeAlias = Literal["shell", "apply_patch", "computer"]
 
@@ -112,7 +112,8 @@ class HostedTool(Frozen):
     unchanged."""
     secrets: dict[str, ToolName] = Field(default_factory=dict, max_length=8)
     """Options of the hosted tool whose values are secrets. Each key is the name of an option, and
-    each value is the name of a secret of the project."""
+    each value is the name of a secret of the project. A dot in a key selects a field of an object,
+    or an entry of an array by its index."""
 
 
 class FailureMessage(Frozen):

@@ -1,6 +1,5 @@
-"""The translation of OpenAI's native tools. For tools that Runward executes, items are converted to
-calls, and results to the outputs that OpenAI expects. For tools that OpenAI runs, complete items
-are converted to hosted calls.
+"""The translation of OpenAI's native tools that Runward executes. Items are converted to calls, and
+results to the outputs that OpenAI expects.
 
 A result in OpenAI's format is sent unchanged. Other results of a shell or a patch are converted to
 this format. The output of a computer call must be an image. If the result has no image, an empty
@@ -8,7 +7,7 @@ image is sent, and a user message explains the result.
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -16,7 +15,6 @@ from pydantic import JsonValue
 from runward.domain.json import JsonObject, compact, parse
 from runward.domain.registry.tools import ExecutorKind
 from runward.domain.run.items import (
-    HostedCall,
     MediaPart,
     Part,
     TextPart,
@@ -25,7 +23,6 @@ from runward.domain.run.items import (
     join_text,
 )
 from runward.llm.openai.request_parts import data_url
-from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
 KINDS: Final[Mapping[str, ExecutorKind]] = {
     "shell_call": "shell",
@@ -263,81 +260,3 @@ def _first_picture(pictures: list[MediaPart], output: JsonValue) -> JsonObject |
             return {"file_id": file_id}
         case _:
             return None
-
-
-FAILED: Final = frozenset({"failed", "incomplete"})
-
-
-def read_hosted_call(item: JsonObject, tools: DeclaredTools) -> HostedCall:
-    """Return the item as a hosted call. If its kind is unknown, the name is the item's type, and
-    only `data` contains the arguments and the output."""
-    type_ = str(item.get("type"))
-    kind, read = _HOSTED.get(type_, (type_, _unknown))
-    arguments, output = read(item)
-    return HostedCall(
-        call_id=str(item.get("id") or ""),
-        name=tools.hosted_name(kind, item.get("server_label")),
-        kind=kind,
-        provider=PROVIDER,
-        arguments=arguments,
-        output=output,
-        data=item,
-        is_error=item.get("status") in FAILED or item.get("error") is not None,
-    )
-
-
-def _web_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    action = item.get("action")
-    said = dict(action) if isinstance(action, dict) else {}
-    sources = said.pop("sources", None)
-    return _without_nulls(said), {"sources": sources or []}
-
-
-def _file_search(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    return {"queries": item.get("queries")}, {"results": item.get("results") or []}
-
-
-def _code_interpreter(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    return {"code": item.get("code")}, {"outputs": item.get("outputs") or []}
-
-
-def _image_generation(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    """Return the arguments and the output without the large image. `data` contains the image."""
-    prompt = item.get("revised_prompt")
-    about = {key: item.get(key) for key in ("output_format", "size", "quality", "background")}
-    output: JsonObject = {**about, "error": item.get("error")}
-    return _without_nulls({"prompt": prompt}), _without_nulls(output)
-
-
-def _mcp_call(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    said = {"server_label": item.get("server_label"), "name": item.get("name")}
-    error = item.get("error")
-    output: JsonValue = item.get("output") if error is None else {"error": error}
-    return {**_without_nulls(said), "arguments": parse_or_keep(item.get("arguments"))}, output
-
-
-def _mcp_list_tools(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    output: JsonObject = {
-        "tools": [one.get("name") for one in objects_in(item.get("tools"))],
-        "error": item.get("error"),
-    }
-    return _without_nulls({"server_label": item.get("server_label")}), _without_nulls(output)
-
-
-def _unknown(item: JsonObject) -> tuple[JsonObject, JsonValue]:
-    return {}, _without_nulls({"status": item.get("status")})
-
-
-def _without_nulls(fields: JsonObject) -> JsonObject:
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-_HOSTED: Final[Mapping[str, tuple[str, Callable[[JsonObject], tuple[JsonObject, JsonValue]]]]] = {
-    "web_search_call": ("web_search", _web_search),
-    "file_search_call": ("file_search", _file_search),
-    "code_interpreter_call": ("code_interpreter", _code_interpreter),
-    "image_generation_call": ("image_generation", _image_generation),
-    "mcp_call": ("mcp", _mcp_call),
-    "mcp_list_tools": ("mcp", _mcp_list_tools),
-}
-"""The kind of each type of item, and the function that reads its arguments and output."""

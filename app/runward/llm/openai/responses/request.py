@@ -29,6 +29,7 @@ from runward.domain.run.items import (
 )
 from runward.llm.base import ModelRequest
 from runward.llm.openai.request_parts import OutputFormat, data_url, output_and_instructions
+from runward.llm.openai.responses.hosted import hosted_items
 from runward.llm.openai.responses.native import native_call, native_output, text_in
 from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 
@@ -90,11 +91,13 @@ def _text(output: OutputFormat | None, settings: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One item of the input. `plain` replaces it if the reasoning before it cannot be sent."""
+    """One item of the input. `plain` replaces it if the reasoning before it cannot be sent.
+    `output`: the item that belongs to it and follows it."""
 
     said: JsonObject
     plain: JsonObject | None = None
     leads_to: JsonValue = None
+    output: JsonObject | None = None
 
 
 class _Writer:
@@ -136,7 +139,12 @@ class _Writer:
                     kept.append(entry)
                 elif (plain := kept[-1].plain) is not None:
                     kept[-1] = _Entry(plain)
-        return [entry.said for entry in reversed(kept)]
+        return [
+            item
+            for entry in reversed(kept)
+            for item in (entry.said, entry.output)
+            if item is not None
+        ]
 
     def _add_message(self, message: Message) -> None:
         if message.role != "assistant":
@@ -201,10 +209,10 @@ def _call(call: ToolCall) -> _Entry:
 
 def _hosted(item: HostedCall) -> _Entry:
     plain: JsonObject = {"role": "assistant", "content": texts.hosted_call(item)}
-    if item.provider != PROVIDER:
+    items = hosted_items(item.data) if item.provider == PROVIDER else []
+    if not items:
         return _Entry(plain)
-    said = {key: value for key, value in item.data.items() if key != "created_by"}
-    return _Entry(said, plain=plain)
+    return _Entry(items[0], plain=plain, output=items[1] if len(items) > 1 else None)
 
 
 def _assistant(message: Message, text: str) -> _Entry:

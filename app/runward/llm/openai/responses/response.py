@@ -33,12 +33,16 @@ from runward.llm.failures import (
     too_large,
 )
 from runward.llm.frames import Frame, as_mapping, parse_object, read_usage
+from runward.llm.openai.responses.hosted import (
+    pair_shell_calls,
+    read_hosted_call,
+    read_shell_call,
+)
 from runward.llm.openai.responses.native import (
     APPROVAL,
     KINDS,
     arguments_of,
     objects_in,
-    read_hosted_call,
     text_in,
 )
 from runward.llm.openai.responses.request import LEADS_TO
@@ -191,6 +195,7 @@ class ResponseMerge:
 
 def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output]:
     follower: JsonObject
+    items = pair_shell_calls(items, offered)
     for at, item in enumerate(items):
         led = at > 0 and items[at - 1].get("type") == "reasoning"
         kind = item.get("type")
@@ -201,6 +206,8 @@ def _outputs(items: list[JsonObject], offered: DeclaredTools) -> Iterator[Output
             yield Reasoning(PROVIDER, {**item, LEADS_TO: follower.get("id")})
         elif kind == "function_call":
             yield _call(item, led=led)
+        elif "type" not in item and "items" in item:
+            yield read_shell_call(item, offered)
         elif kind in KINDS:
             name = offered.executor_name(KINDS[str(kind)])
             yield _native(item, str(item.get("call_id") or ""), name)

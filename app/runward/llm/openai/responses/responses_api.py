@@ -34,7 +34,9 @@ ABILITIES: Final = Abilities(
             "verbosity",
         }
     ),
-    hosted=frozenset({"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}),
+    hosted=frozenset(
+        {"web_search", "file_search", "code_interpreter", "image_generation", "mcp", "shell"}
+    ),
     executors=frozenset({"shell", "apply_patch", "computer"}),
 )
 NO_ENCRYPTION_ERROR: Final = "Encrypted content is not supported"

@@ -18,7 +18,8 @@ NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {
 }
 """OpenAI's native tools that Runward executes."""
 REQUIRED_SETTINGS: Final[Mapping[HostedToolKind, JsonObject]] = {
-    "code_interpreter": {"container": {"type": "auto"}}
+    "code_interpreter": {"container": {"type": "auto"}},
+    "shell": {"environment": {"type": "container_auto"}},
 }
 """Settings that OpenAI requires."""
 INCLUDE_OPTIONS: Final[Mapping[HostedToolKind, str]] = {
@@ -35,12 +36,14 @@ def function_tool(definition: JsonObject) -> JsonObject:
 
 class DeclaredTools:
     """The tools of one request. If several tools execute the same kind, the first becomes OpenAI's
-    native tool of this kind, and the others become functions."""
+    native tool of this kind, and the others become functions. If OpenAI runs the kind itself, all
+    become functions."""
 
     def __init__(self, tools: Iterable[ToolSpec], functions: Functions) -> None:
         self._tools = tuple(tools)
         self._functions = functions
         self._native: dict[ExecutorKind, str] = {}
+        self._hosted = {tool.hosted.kind for tool in self._tools if tool.hosted is not None}
         for tool in self._tools:
             if tool.implements is not None:
                 self._native.setdefault(tool.implements, tool.name)
@@ -56,13 +59,14 @@ class DeclaredTools:
         return tuple(tool for tool in self._tools if not self._is_native(tool))
 
     def include_options(self) -> list[str]:
-        kinds = {tool.hosted.kind for tool in self._tools if tool.hosted is not None}
-        return [told for kind, told in INCLUDE_OPTIONS.items() if kind in kinds]
+        return [told for kind, told in INCLUDE_OPTIONS.items() if kind in self._hosted]
 
     def choice(self, choice: RequestedToolChoice) -> JsonValue:
         if isinstance(choice, str):
             return choice
         named = next(tool for tool in self._tools if tool.name == choice["name"])
+        if named.hosted is not None and named.hosted.kind == "shell":
+            return {"type": "shell"}
         if named.hosted is not None:
             tool = self._definition(named)
             known = {key: tool[key] for key in ("type", "server_label") if key in tool}
@@ -75,6 +79,14 @@ class DeclaredTools:
         """Return the name of the registered tool that executes this kind, or the kind if
         no tool is registered for it."""
         return self._native.get(kind, kind)
+
+    def is_hosted_shell(self, call: JsonObject) -> bool:
+        """Return whether OpenAI runs this shell call in one of its containers."""
+        match call.get("environment"):
+            case {"type": str(type_)}:
+                return type_ != "local"
+            case _:
+                return "shell" in self._hosted
 
     def hosted_name(self, kind: str, server_label: Any = None) -> str:
         """Return the name of the registered hosted tool of this kind, or the kind if no
@@ -95,7 +107,9 @@ class DeclaredTools:
     def _is_native(self, tool: ToolSpec) -> bool:
         if tool.hosted is not None:
             return True
-        return tool.implements is not None and self._native[tool.implements] == tool.name
+        if tool.implements is None or tool.implements in self._hosted:
+            return False
+        return self._native[tool.implements] == tool.name
 
 
 def _hosted(tool: ToolSpec, hosted: HostedTool) -> JsonObject:
