@@ -168,17 +168,22 @@ def test_a_signature_of_a_call_goes_back_only_to_its_provider(provider: str) -> 
     assert sent[0]["tool_calls"] == [shared | (extra if provider == "openai" else {})]
 
 
-def test_reasoning_goes_back_with_calls_to_a_server_that_expects_it() -> None:
-    def reasoning(text: str) -> Reasoning:
-        return Reasoning("openai", {"text": text, "field": "reasoning_content"})
+def reasoning(text: str, **data: Any) -> Reasoning:
+    return Reasoning("openai", {"text": text, **data})
 
+
+@pytest.mark.parametrize("tools", [True, False])
+def test_reasoning_goes_back_to_a_server_that_expects_it(*, tools: bool) -> None:
+    """DeepSeek requires it in all messages of the assistant if the request has tools, and otherwise
+    only with calls."""
+    expected = {"field": "reasoning_content"}
     sent: Any = messages(
         "",
         [
-            reasoning("greet"),
+            reasoning("greet", **expected),
             Message("assistant", "Hi"),
             Message("user", "look"),
-            reasoning("I look."),
+            reasoning("I look.", **expected),
             Message("assistant", "Looking."),
             call("c1"),
             call("c2"),
@@ -186,14 +191,36 @@ def test_reasoning_goes_back_with_calls_to_a_server_that_expects_it() -> None:
             result("c2"),
             call("c3"),
             result("c3"),
-            reasoning("stop"),
+            reasoning("stop", **expected),
             Message("user", "again"),
             call("c4"),
             result("c4"),
         ],
+        tools=tools,
     )
     shown = [one.get("reasoning_content") for one in sent if one["role"] == "assistant"]
-    assert shown == [None, "I look.", "", ""]
+    assert shown == ["greet" if tools else None, "I look.", "", ""]
+
+
+def test_details_of_reasoning_go_back_unchanged_at_their_position() -> None:
+    signed: Any = {"type": "reasoning.text", "text": "I look.", "signature": "c2ln", "index": 0}
+    sealed: Any = {"type": "reasoning.encrypted", "data": "c2VhbGVk", "index": 0}
+    sent: Any = messages(
+        "",
+        [
+            reasoning("I look.", details=[signed, sealed]),
+            call("c1"),
+            result("c1"),
+            reasoning("", details=[sealed]),
+            Message("assistant", "Found."),
+            Message("user", "thanks"),
+            reasoning("polite"),
+            Message("assistant", "Bye."),
+        ],
+    )
+    spoken = [one for one in sent if one["role"] == "assistant"]
+    assert [one.get("reasoning_details") for one in spoken] == [[signed, sealed], [sealed], None]
+    assert not any("reasoning_content" in one for one in spoken)
 
 
 def test_reasoning_stays_here() -> None:

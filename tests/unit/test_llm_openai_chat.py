@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, TypeAlias
@@ -13,8 +14,9 @@ import httpx2
 import pytest
 from aiohttp import web
 
+from runward.domain.ids import CallId
 from runward.domain.registry.tools import ToolSpec
-from runward.domain.run.items import Message
+from runward.domain.run.items import Message, Reasoning, ToolCall, ToolResult
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import ModelDelta, ModelError, ModelRequest, TextDelta
 from runward.llm.failures import http_failure, retry_after
@@ -457,3 +459,61 @@ async def test_a_broken_compression_is_a_broken_stream() -> None:
 
     async with odd_server(broken) as model:
         assert (await failure(model)).code == "model_stream_broken"
+
+
+def spoken(**message: Any) -> web.Response:
+    choice = {"message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return web.json_response({"choices": [choice]})
+
+
+def rejected(message: str) -> web.Response:
+    return web.json_response({"error": {"message": message}}, status=400)
+
+
+HISTORY = (
+    Message("user", "go"),
+    ToolCall(CallId("c1"), "a", "{}"),
+    ToolResult(CallId("c1"), "1"),
+    Message("assistant", "One."),
+    Message("user", "again"),
+)
+
+
+async def test_a_server_that_requires_reasoning_gets_it_in_messages_of_other_models() -> None:
+    sent: list[list[str | None]] = []
+
+    async def deepseek(http: web.Request) -> web.Response:
+        messages = (await http.json())["messages"]
+        thoughts = [m.get("reasoning_content") for m in messages if m["role"] == "assistant"]
+        sent.append(thoughts)
+        if None in thoughts:
+            return rejected("The `reasoning_content` in the thinking mode must be passed back.")
+        return spoken(content="Two.", reasoning_content="Hm.")
+
+    async with odd_server(deepseek) as model:
+        request = replace(asked(settings={"stream": False}), items=HISTORY)
+        answer = await model.respond(request, lambda _: None)
+        items = (*HISTORY, *answer.reasoning, Message("assistant", "Two."), Message("user", "on"))
+        await model.respond(replace(request, items=items), lambda _: None)
+    assert answer.reasoning[0].data == {"text": "Hm.", "field": "reasoning_content"}
+    assert sent == [[None, None], ["", ""], ["", "", "Hm."]]
+
+
+async def test_a_server_that_rejects_reasoning_gets_none() -> None:
+    sent: list[int] = []
+
+    async def groq(http: web.Request) -> web.Response:
+        messages = (await http.json())["messages"]
+        sent.append(sum("reasoning_content" in m or "reasoning_details" in m for m in messages))
+        if sent[-1]:
+            return rejected("property 'messages.1.reasoning_details' is unsupported")
+        return spoken(content="Two.")
+
+    details: Any = [{"type": "reasoning.text", "text": "Hm."}]
+    thought = Reasoning("openai", {"text": "Hm.", "details": details})
+    async with odd_server(groq) as model:
+        items = (Message("user", "go"), thought, *HISTORY[1:])
+        request = replace(asked(settings={"stream": False}), items=items)
+        for _ in range(2):
+            assert (await model.respond(request, lambda _: None)).text == "Two."
+    assert sent == [1, 0, 0]

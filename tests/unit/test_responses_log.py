@@ -211,6 +211,13 @@ def test_what_a_model_takes_back_is_not_shown_twice() -> None:
     assert done.data["text"] == TEXT
 
 
+THOUGHT: dict[str, Any] = {
+    "summary": [{"text": "Hm."}],
+    "id": "x",
+    "details": [{"type": "reasoning.text", "text": "Hm.", "signature": "c2ln"}],
+}
+
+
 def test_reasoning_and_calls_of_the_provider_stand_behind_their_turn_s_message() -> None:
     hosted: dict[str, Any] = {"call_id": "h1", "tool": "web_search", "hosted": "web_search"}
     of = log()
@@ -218,7 +225,7 @@ def test_reasoning_and_calls_of_the_provider_stand_behind_their_turn_s_message()
         of,
         logged(
             *BEGUN,
-            ("reasoning.completed", {"reasoning": {"summary": [{"text": "Hm."}], "id": "x"}}),
+            ("reasoning.completed", {"reasoning": THOUGHT}),
             ("tool_call.created", {**hosted, "arguments": {"q": 1}}),
             ("tool_call.completed", {**hosted, "output": "found"}),
             SAID,

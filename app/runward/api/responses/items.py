@@ -121,7 +121,8 @@ def _find_encrypted(value: JsonValue) -> str | None:
 
 
 def _find_texts(value: JsonValue) -> Iterator[str]:
-    """Return the texts in a provider's own format. Encrypted and signed parts are left out."""
+    """Return the texts in a provider's own format. Encrypted and signed parts are left out. So are
+    `details`, which repeat the text."""
     if isinstance(value, list):
         for one in value:
             yield from _find_texts(one)
@@ -129,7 +130,7 @@ def _find_texts(value: JsonValue) -> Iterator[str]:
         for name, one in value.items():
             if name in _TEXTS and isinstance(one, str):
                 yield one
-            elif isinstance(one, dict | list):
+            elif isinstance(one, dict | list) and name != "details":
                 yield from _find_texts(one)
 
 

@@ -3,9 +3,8 @@
 Content that the protocol does not support is replaced by text, and never dropped. `tool`,
 `assistant` and `system` messages support only text. An image or a file in such a message is
 announced there, and sent in a `user` message directly after it. For results, the `user` message
-follows the last result of the response. A file that is only a URL becomes a line of text. OpenAI's
-protocol has no field for reasoning. Reasoning is only sent to servers that have such a field, with
-the tool calls that followed it.
+follows the last result of the response. A file that is only a URL becomes a line of text. Reasoning
+is only sent to servers that expect it back (see `reasoning`).
 """
 
 from collections.abc import Iterable
@@ -27,17 +26,27 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest, RequestedToolChoice
-from runward.llm.openai.chat.response import OPEN_REASONING, PROVIDER
+from runward.llm.openai.chat.reasoning import (
+    CONTENT,
+    DETAILS,
+    PROVIDER,
+    expects_reasoning,
+    own_data,
+)
 from runward.llm.openai.request_parts import Functions, data_url, output_and_instructions
 
 RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
 
-def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -> JsonObject:
+def request_body(
+    request: ModelRequest, functions: Functions, *, stream: bool, reasoning: bool | None = None
+) -> JsonObject:
     """Return the request's body. The settings were validated by `check_settings` when the run was
-    created."""
+    created. `reasoning`: whether the server expects reasoning back. None: as the conversation
+    shows."""
     output, instructions = output_and_instructions(request)
-    body: JsonObject = {"model": request.model, "messages": messages(instructions, request.items)}
+    sent = messages(instructions, request.items, reasoning=reasoning, tools=bool(request.tools))
+    body: JsonObject = {"model": request.model, "messages": sent}
     if request.tools:
         body["tools"] = [functions.definition(spec) for spec in request.tools]
         if request.tool_choice != "auto":
@@ -53,12 +62,23 @@ def request_body(request: ModelRequest, functions: Functions, *, stream: bool) -
     return body
 
 
-def messages(instructions: str, items: Iterable[Item]) -> list[JsonValue]:
+def messages(
+    instructions: str,
+    items: Iterable[Item],
+    *,
+    reasoning: bool | None = None,
+    tools: bool = True,
+) -> list[JsonValue]:
+    """Return the messages. `tools`: whether the request has tools."""
+    writer = _Writer(instructions)
     items = tuple(items)
-    writer = _Writer(instructions, has_reasoning=any(map(_is_open_reasoning, items)))
     for item in items:
         writer.add(item)
-    return writer.finished()
+    sent = writer.finished()
+    if reasoning is not False:
+        expected = reasoning or expects_reasoning(items)
+        writer.add_reasoning(expected=expected, everywhere=tools)
+    return sent
 
 
 def _set(body: JsonObject, name: str, value: JsonValue) -> None:
@@ -87,12 +107,13 @@ class _Writer:
     """Builds the messages. Calls are added to the assistant's text before them. The results that
     follow are sorted into the order of those calls."""
 
-    def __init__(self, instructions: str, *, has_reasoning: bool) -> None:
-        self._reasoning = "" if has_reasoning else None  # of the message that follows
+    def __init__(self, instructions: str) -> None:
         self._messages: list[JsonValue] = []
         if instructions:
             self._messages.append({"role": "system", "content": instructions})
         self._assistant: JsonObject | None = None  # The last message. Calls can be added to it.
+        self._reasoning: JsonObject = {}  # The data of the next assistant message's reasoning.
+        self._assistants: list[tuple[JsonObject, JsonObject]] = []  # With their reasoning.
         self._calls: dict[str, str] = {}  # Names of the calls in the last response, by ID.
         self._results: list[ToolResult] = []
         # Images and files that are sent after the results.
@@ -110,16 +131,23 @@ class _Writer:
                 self._add_message(item)
             case HostedCall():
                 self.add(Message("assistant", texts.hosted_call(item)))
-            case Reasoning(data={"text": str(text)}) if _is_open_reasoning(item):
-                self._flush_results()
-                self._reasoning = text
             case Reasoning():
-                pass
+                self._flush_results()
+                self._reasoning = own_data(item)
 
     def finished(self) -> list[JsonValue]:
         self._flush_results()
         self._attach(self._attachments)
         return self._messages
+
+    def add_reasoning(self, *, expected: bool, everywhere: bool) -> None:
+        """Add the reasoning to the assistant messages. `expected`: messages without reasoning get
+        an empty text. `everywhere`: also messages without tool calls."""
+        for message, data in self._assistants:
+            if expected and (everywhere or "tool_calls" in message):
+                message[CONTENT] = data.get("text", "")
+            if details := data.get("details"):
+                message[DETAILS] = details
 
     def _add_call(self, call: ToolCall) -> None:
         function: JsonObject = {"name": call.name, "arguments": call.arguments}
@@ -128,9 +156,7 @@ class _Writer:
             asked |= call.native.data
         if self._assistant is None:
             self._assistant = {"role": "assistant"}
-            self._messages.append(self._assistant)
-        if self._reasoning is not None:
-            self._assistant.setdefault(OPEN_REASONING, self._reasoning)
+            self._append_assistant(self._assistant)
         if self._assistant.get("content") == "":
             del self._assistant["content"]
         calls = self._assistant.setdefault("tool_calls", [])
@@ -144,16 +170,23 @@ class _Writer:
             return
         self._assistant = None
         if message.role == "user":
-            self._drop_reasoning()
+            self._reasoning = {}
             self._messages.append({"role": "user", "content": _user_content(message.content)})
             return
         text, media = _split(message.content)
         written: JsonObject = {"role": message.role, "content": text}
-        self._messages.append(written)
+        if message.role == "assistant":
+            self._append_assistant(written)
+            self._assistant = None if media else written
+        else:
+            self._messages.append(written)
         if media:
             self._attach([(f"Attached to the {message.role} message above:", media)])
-        elif message.role == "assistant":
-            self._assistant = written
+
+    def _append_assistant(self, message: JsonObject) -> None:
+        self._messages.append(message)
+        self._assistants.append((message, self._reasoning))
+        self._reasoning = {}
 
     def _join(self, assistant: JsonObject, content: MessageContent) -> None:
         """Add text between or after calls to the message with the calls, because only results may
@@ -180,12 +213,8 @@ class _Writer:
                 attachments.append((label, media))
             self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": text})
         self._results, self._calls, self._assistant, self._attachments = [], {}, None, []
-        self._drop_reasoning()
+        self._reasoning = {}
         self._attach(attachments)
-
-    def _drop_reasoning(self) -> None:
-        if self._reasoning is not None:
-            self._reasoning = ""
 
     def _attach(self, attachments: list[tuple[str, list[MediaPart]]]) -> None:
         content: list[JsonValue] = []
@@ -194,16 +223,6 @@ class _Writer:
             content += [_media(part) for part in media]
         if content:
             self._messages.append({"role": "user", "content": content})
-
-
-def _is_open_reasoning(item: Item) -> bool:
-    """Return whether the server expects the reasoning back. If it does, tool calls without
-    reasoning have an empty text."""
-    return (
-        isinstance(item, Reasoning)
-        and item.provider == PROVIDER
-        and item.data.get("field") == OPEN_REASONING
-    )
 
 
 def _result_text(result: ToolResult) -> tuple[str, list[MediaPart]]:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from pydantic_core import from_json
 
 from runward.domain.json import JsonObject, clean_json, clean_text, compact
-from runward.domain.run.items import Native, Reasoning
+from runward.domain.run.items import Native
 from runward.domain.run.response import ModelResponse, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, OnDelta, ReasoningDelta, TextDelta
 from runward.llm.failures import (
@@ -29,8 +29,8 @@ from runward.llm.frames import (
     parse_object,
     read_usage,
 )
+from runward.llm.openai.chat.reasoning import PROVIDER, ReasoningMerge
 
-PROVIDER: Final = "openai"
 DONE: Final = b"[DONE]"
 FINISHES: Final = {
     "stop": "stop",
@@ -45,9 +45,6 @@ FINISHES: Final = {
 CUT_OFF: Final = frozenset({"length", "content_filter"})
 FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
 """Finish reasons of responses that a failure of the server ended. The second one is DeepSeek's."""
-OPEN_REASONING: Final = "reasoning_content"
-"""A field of messages with reasoning. Servers that send it require it back, if the message has tool
-calls: DeepSeek, Moonshot."""
 EXTRA: Final = "extra_content"
 """A field of a call with Google's signature of the reasoning, which must be sent back."""
 
@@ -86,8 +83,7 @@ class ChatMerge:
         self._on_delta = on_delta
         self._text: list[str] = []
         self._refusal: list[str] = []
-        self._reasoning: list[str] = []
-        self._has_open_reasoning = False
+        self._reasoning = ReasoningMerge()
         self._calls: list[_Call] = []
         self._latest: dict[tuple[int | None, str], _Call] = {}
         self._finish: str | None = None
@@ -105,7 +101,7 @@ class ChatMerge:
         choice = self._choice_of(frame)
         if choice is not None:
             delta = as_mapping(choice.get("delta"))
-            self._take(delta)
+            self._take(delta, streamed=True)
             self._take_calls(delta, streamed=True)
 
     def whole(self, body: bytes) -> ModelResponse:
@@ -114,7 +110,7 @@ class ChatMerge:
         if choice is None:
             raise invalid_response("the response has no `choices`")
         message = as_mapping(choice.get("message"))
-        self._take(message)
+        self._take(message, streamed=False)
         self._take_calls(message, streamed=False)
         self.done = True
         return self.result()
@@ -127,14 +123,11 @@ class ChatMerge:
         finish = FINISHES.get(self._finish or "stop", "other")
         if finish in ("stop", "tool_calls", "other"):
             finish = "tool_calls" if calls else "stop" if finish == "tool_calls" else finish
-        reasoning: JsonObject = {"text": join_text(self._reasoning)}
-        if self._has_open_reasoning:
-            reasoning["field"] = OPEN_REASONING
         return ModelResponse.of(
             text=join_text(self._text),
             calls=calls,
             refusal=join_text(self._refusal) or None,
-            reasoning=(Reasoning(PROVIDER, reasoning),) if reasoning["text"] else (),
+            reasoning=self._reasoning.result(has_calls=bool(calls)),
             finish=finish,
             usage=self._usage,
         )
@@ -157,23 +150,16 @@ class ChatMerge:
             self._finish = finish
         return choice
 
-    def _take(self, delta: Frame) -> None:
+    def _take(self, delta: Frame, *, streamed: bool) -> None:
         content = delta.get("content")
         text, thought = (content, "") if isinstance(content, str) else _of_parts(content)
-        self._think(thought)
+        if shown := self._reasoning.add(delta, thought, streamed=streamed):
+            self._on_delta(ReasoningDelta(clean_text(shown)))
         if text:
             self._text.append(text)
             self._on_delta(TextDelta(clean_text(text)))
         if refusal := delta.get("refusal"):
             self._refusal.append(str(refusal))
-        own = delta.get(OPEN_REASONING)
-        self._has_open_reasoning |= bool(own)
-        self._think(own or delta.get("reasoning"))
-
-    def _think(self, thought: Any) -> None:
-        if thought and isinstance(thought, str):
-            self._reasoning.append(thought)
-            self._on_delta(ReasoningDelta(clean_text(thought)))
 
     def _take_calls(self, delta: Frame, *, streamed: bool) -> None:
         entries: Any = delta.get("tool_calls")
