@@ -43,7 +43,7 @@ from runward.store.access import console_sessions, keys
 from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
-from runward.store.live.listener import Feed
+from runward.store.live.feed import Feed
 from runward.store.live.relay import Relay
 from runward.store.postgres.db import (
     Database,

@@ -8,9 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from runward.domain.events.base import AnyEvent
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
-from runward.domain.json import compact
 from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.store.postgres.db import Tx
 
@@ -45,17 +43,6 @@ def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: st
         type_,
         f'{{"id":"{Prefix.EVENT}_{run_id.hex}_{sequence}","type":"{type_}","sequence":{sequence},'
         f'"run_id":"{run}","created_at":"{format_utc(at)}","data":{data}}}',
-    )
-
-
-def encode_committed(
-    run_id: RunId, last_seq: int, at: datetime, events: Sequence[AnyEvent]
-) -> tuple[StoredEvent, ...]:
-    """Return the encoded events of a commit. The last one has the number `last_seq`."""
-    first = last_seq - len(events) + 1
-    return tuple(
-        encode_event(run_id, first + n, event.type, at, compact(event.data))
-        for n, event in enumerate(events)
     )
 
 
