@@ -112,3 +112,19 @@ async def last_sequences(tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]) -> 
     """Return the number of the last event of each run."""
     values = {"projects": [one for one, _ in followed], "ids": [one for _, one in followed]}
     return {row.id: row.last_seq for row in await tx.execute(_LAST, values)}
+
+
+_TIMES: Final = text(
+    "SELECT e.run_id, e.created_at"
+    " FROM unnest(CAST(:ids AS uuid[]), CAST(:numbers AS bigint[])) AS f(id, seq)"
+    " JOIN run_events e ON e.project_id = :project_id AND e.run_id = f.id AND e.seq = f.seq"
+)
+
+
+async def list_times(
+    tx: Tx, project_id: ProjectId, events: Sequence[tuple[RunId, int]]
+) -> dict[RunId, datetime]:
+    """Return the times of these events, which are given by their runs and numbers, by run."""
+    values = {"ids": [run for run, _ in events], "numbers": [number for _, number in events]}
+    rows = await tx.execute(_TIMES, {"project_id": project_id, **values})
+    return {RunId(row.run_id): row.created_at for row in rows}
