@@ -11,6 +11,8 @@ NODE := tests/node/node_modules/.installed
 TSC := tests/node/node_modules/.bin/tsc
 MCP := $(VENV)/mcp-servers
 CLIENTS := $(VENV)/clients
+TESTED := $(VENV)/tested-clients
+TESTED_OLD := $(VENV)/tested-clients-openai-2
 TYPESCRIPT := examples/clients/typescript
 GO := examples/clients/go
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
@@ -22,6 +24,14 @@ define INSTALL_LOCKED
   '/^(Collecting|Processing) / { n++; if (n % 20 == 0) { printf "    %d of %d\n", n, total; fflush() } } \
   /^ *ERROR/ { print > "/dev/stderr" } \
   /^FAILED/ { failed = 1; print "pip failed. See its complete output in $(2)/install.log" > "/dev/stderr" } END { exit failed }'
+endef
+# Install the packages of the lock file $(1) in a new virtual environment $(2). uv needs a fraction of
+# pip's time, but it does not read pip's configuration. Therefore pip is the fallback.
+define INSTALL_WITH_UV
+@$(BIN)/python -m venv --clear --without-pip $(2)
+@$(BIN)/uv --quiet pip install --python $(2)/bin/python --require-hashes --no-deps --requirement $(1) || \
+  $(BIN)/python -m pip --quiet --disable-pip-version-check --python $(2)/bin/python install --no-compile \
+    --require-hashes --no-deps --root-user-action ignore --requirement $(1)
 endef
 COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
@@ -132,6 +142,8 @@ lock: $(VENV)/.dev ## Update the lock files from pyproject.toml (UPGRADE=1 selec
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra providers --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
+	$(COMPILE) tests/clients/requirements.in --output-file tests/clients/requirements.lock
+	$(COMPILE) tests/clients/requirements-openai-2.in --output-file tests/clients/requirements-openai-2.lock
 
 clean: ## Remove the virtual environment and the caches, but keep the data in .runward
 	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules sdks/typescript/dist sdks/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
@@ -175,8 +187,19 @@ $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 	$(call INSTALL_LOCKED,tests/mcp_servers.lock,$(MCP))
 	@touch $@
 
+# Clients of OpenAI's APIs. Some of them do not support the newest version of openai.
+$(TESTED)/.installed: tests/clients/requirements.lock | $(VENV)/.dev
+	@echo "==> Installing the clients that tests use (some seconds, once)"
+	$(call INSTALL_WITH_UV,tests/clients/requirements.lock,$(TESTED))
+	@touch $@
+
+$(TESTED_OLD)/.installed: tests/clients/requirements-openai-2.lock | $(VENV)/.dev
+	@echo "==> Installing the clients that tests use with version 2 of openai (some seconds, once)"
+	$(call INSTALL_WITH_UV,tests/clients/requirements-openai-2.lock,$(TESTED_OLD))
+	@touch $@
+
 # All programs that the tests use. `make help` does not list this target, because `make test` runs it.
-test-programs: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
+test-programs: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(TESTED)/.installed $(TESTED_OLD)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
 
 # The generators of the Python and Go clients, and the packages that the Python client imports. The
 # next target installs the generator and the packages for TypeScript.

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 LOCKS = ["requirements.lock", "requirements-image.lock", "requirements-dev.lock"]
+OTHERS = ["tests/clients/requirements.lock", "tests/clients/requirements-openai-2.lock"]
 PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)( ; [^\\]+)? \\$", re.MULTILINE)
 
 
@@ -29,7 +30,7 @@ def wanted(lock: str) -> list[Requirement]:
     return [Requirement(text) for text in found]
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, *OTHERS])
 def test_a_lock_holds_pins_and_hashes_and_no_address(lock: str) -> None:
     text = Path(lock).read_text()
     assert "://" not in text

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from runward.api.http.models import RequestModel
-from runward.api.runs.input_models import ImageDetail
 from runward.domain.json import JsonObject
 
 MAX_ITEMS: Final = 10_000
@@ -74,8 +73,8 @@ class ResponseInputImage(OpenAIRequestModel):
     type: Literal["input_image"]
     image_url: str
     """URL of the image: `https://…` or `data:image/png;base64,…`."""
-    detail: ImageDetail = "auto"
-    """Level of detail of the image. Accepted but ignored."""
+    detail: Literal["auto"] = "auto"
+    """Level of detail of the image. Runward supports only `auto`."""
 
 
 class ResponseInputFile(OpenAIRequestModel):
