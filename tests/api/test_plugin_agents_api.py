@@ -1,5 +1,6 @@
 """`ctx.run_agent`: child runs that a plugin's function requests."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,14 +96,48 @@ def test_an_approval_inside_the_child_run_is_the_run_s_required_action(project: 
     assert len(children(project, run)) == 2
 
 
-def test_cancelling_the_run_cancels_its_child_run(project: Project) -> None:
+def comparing(project: Project, *names: str) -> Json:
+    """A run that waits for approvals in the child runs of all these agents at once."""
     project.tool("buy", approval="always")
-    agent(project, "buyer", calls(call("p", "buy")), text("80"), tools=["buy"])
-    run = negotiating(project)
+    for name in names:
+        agent(project, name, calls(call(name, "buy")), text(f"{name} did"), tools=["buy"])
+    asked = calls(call(1, "compare", json.dumps({"names": names})))
+    return project.run(asked, text("done"), tools=["compare"])
+
+
+def test_agents_that_are_gathered_run_in_parallel(project: Project) -> None:
+    run = comparing(project, "one", "two", "three")
+    actions = {action["path"][0]: action for action in run["required_actions"]}
+    for name, decision in [("three", "approve"), ("one", "reject")]:
+        project.client.decide(actions[name]["approval_id"], decision)
+    [child] = [one for one in children(project, run) if one["agent"] == "two"]
+    project.client.cancel(child["id"])
+    assert project.end(run)["status"] == "completed"
+    one, two, three = json.loads(answered(project))
+    assert (one, three) == ("one did", "three did")
+    assert two == "The run of agent 'two' ended with status cancelled."
+    assert len(children(project, run)) == 3
+    [made] = project.client.tool_calls(run["id"])
+    assert made["attempt"] == 2
+    counted = of_type(project.client.events(run["id"]), "usage.updated")
+    assert len([one for one in counted if one.get("call_id") == "c1"]) == 3
+
+
+def test_cancelling_the_run_cancels_its_child_runs(project: Project) -> None:
+    run = comparing(project, "one", "two")
     project.client.cancel(run["id"])
     assert project.end(run)["status"] == "cancelled"
-    [buyer] = children(project, run)
-    assert buyer["status"] == "cancelled"
+    assert [one["status"] for one in children(project, run)] == ["cancelled"] * 2
+
+
+def test_a_function_that_is_not_async_runs_agents(project: Project) -> None:
+    agent(project, "buyer", text("80"))
+    agent(project, "judge", text("fair"))
+    asked = calls(call(1, "relay", '{"question": "how much"}'))
+    run = project.run(asked, text("done"), tools=["relay"])
+    assert (run["status"], answered(project)) == ("completed", "fair")
+    [judged] = [one for one in children(project, run) if one["agent"] == "judge"]
+    assert project.client.items(judged["id"])[0]["content"] == "80"
 
 
 def test_a_child_run_that_fails_is_an_error_that_the_function_can_catch(project: Project) -> None:
@@ -126,7 +161,7 @@ def test_a_function_that_asks_something_else_each_time_fails(project: Project) -
     run = project.run(calls(call(1, "waver", "{}")), text("done"), tools=["waver"])
     assert run["status"] == "completed"
     [failed] = of_type(project.client.events(run["id"]), "tool_call.failed")
-    assert "the tool is not deterministic: call 1 of run_agent differs" in failed["detail"]
+    assert "the tool is not deterministic: an earlier attempt ran an agent" in failed["detail"]
     assert len(children(project, run)) == 1
 
 
@@ -136,7 +171,7 @@ def test_a_crash_repeats_no_child_run_and_no_call_of_an_inline_tool(
     """An idempotent function runs again after the crash. The outcome of the inline tool's call is
     unknown, and a person records it."""
     file = tmp_path / "answered"
-    agent(project, "buyer", text("80"))
+    agent(project, "buyer", text("80"), text("80"))
     asked = calls(call(1, "ask_and_hang", f'{{"file": "{file}"}}'))
     run = project.start(asked, text("done"), tools=["ask_and_hang"])
     tool = pay(project, Behaviour(hold=project.tool_key("pay")), on_unknown="ask")
@@ -151,9 +186,9 @@ def test_a_crash_repeats_no_child_run_and_no_call_of_an_inline_tool(
     project.tools.hold(project.tool_key("pay")).release()
     running.service.start_again()
     assert project.end(run)["status"] == "completed"
-    assert answered(project) == "80"
-    assert len(children(project, run)) == 1
-    assert len(project.asked("buyer")) == 1
+    assert answered(project) == '["80","80"]'
+    assert len(children(project, run)) == 2
+    assert len(project.asked("buyer")) == 2
     [action] = project.settle(paying)["required_actions"]
     assert (action["type"], action["tool"]) == ("resolve", "pay")
     resolved: Json = {"resolution": "completed", "output": "It is paid."}

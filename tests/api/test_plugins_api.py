@@ -19,9 +19,9 @@ from tests.unit import plugin_samples
 
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
 TOOLS = [
-    *("ask_and_hang", "ask_apart", "asleep", "count", "end_badly", "environment", "everything"),
-    *("foul", "foul_apart", "leave_daemon", "negotiate", "pay", "picture", "refuse"),
-    *("spawn_and_hang", "waver"),
+    *("ask_and_hang", "ask_apart", "asleep", "compare", "count", "end_badly", "environment"),
+    *("everything", "foul", "foul_apart", "leave_daemon", "negotiate", "pay", "picture", "refuse"),
+    *("relay", "spawn_and_hang", "waver"),
 ]
 STAFF: Json = {"staff": True}
 

@@ -115,13 +115,15 @@ class Twin:
             seconds_left=_seconds_left(row),
         )
 
-    def _children(self, row: RunRow) -> dict[CallId, Child]:
+    def _children(self, row: RunRow) -> dict[RunId, Child]:
         return {
-            one.lineage.call_id: Child(one.id, one.status, one.output)
+            one.id: Child(one.id, one.status, one.output)
             for one in self.rows.values()
             if one.lineage is not None
             and one.lineage.parent == row.id
-            and row.calls[one.lineage.call_id].phase is CallPhase.AWAITING_CHILD
+            and (call := row.calls[one.lineage.call_id]).phase is CallPhase.AWAITING_CHILD
+            and call.child_run_id is not None
+            and call.child_run_id <= one.id
         }
 
     def below(self, run_id: RunId) -> list[RunRow]:

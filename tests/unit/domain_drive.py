@@ -10,6 +10,7 @@ from runward.domain.events.base import AnyEvent
 from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId, RunId
 from runward.domain.run.approvals import decide, expire
+from runward.domain.run.child_runs import start_children
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import (
     Action,
@@ -65,7 +66,6 @@ from runward.domain.run.team import (
     hand_over,
     merge_state,
     read_child_outcome,
-    start_child,
 )
 from runward.domain.run.tools import CompiledTool, make_request_key
 from runward.domain.schema.validator import Validator
@@ -300,7 +300,7 @@ class Drive:
         changes = Changes()
         asked = build_child_input(one.arguments)
         new = ChildRun(RunId(self.mint()), one.id, "helper", HELPER, {}, asked, None, None)
-        self._commit(start_child(self.run, changes, one, new), changes)
+        self._commit(start_children(self.run, changes, one, [new]), changes)
         self.deliveries[one.id] += 1
 
     def _end_child(self, one: Call) -> None:

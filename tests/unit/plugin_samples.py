@@ -122,6 +122,20 @@ async def negotiate(ctx: ToolContext, price: int) -> list[Any]:
 
 
 @tool
+async def compare(ctx: ToolContext, names: list[str]) -> list[Any]:
+    """Asks several agents at the same time."""
+    runs = (ctx.run_agent(name, "Your price?") for name in names)
+    found = await asyncio.gather(*runs, return_exceptions=True)
+    return [str(one) for one in found]
+
+
+@tool
+def relay(ctx: ToolContext, question: str) -> Any:
+    """Asks two agents, without a coroutine."""
+    return ctx.run_agent_sync("judge", ctx.run_agent_sync("buyer", question))
+
+
+@tool
 async def waver(ctx: ToolContext) -> Any:
     """Asks something else in each attempt."""
     return await ctx.run_agent("buyer", f"attempt {ctx.attempt}")
@@ -129,13 +143,13 @@ async def waver(ctx: ToolContext) -> Any:
 
 @tool(idempotent=True, timeout_seconds=60)
 async def ask_and_hang(ctx: ToolContext, file: str) -> Any:
-    """Hangs after the agent has answered, until the file exists at the begin of an attempt."""
+    """Hangs after the agents have answered, until the file exists at the begin of an attempt."""
     hangs = not Path(file).exists()
-    answer = await ctx.run_agent("buyer", "one")
+    answers = await asyncio.gather(*(ctx.run_agent("buyer", text) for text in ("one", "two")))
     Path(file).write_text("answered", "utf-8")
     if hangs:
         await asyncio.sleep(60)
-    return answer
+    return answers
 
 
 @tool(isolation="process", idempotent=True)

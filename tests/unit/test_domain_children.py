@@ -1,5 +1,6 @@
 """Child runs: how one starts, what it hands back, and the state that runs share."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,11 +9,17 @@ from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
+from runward.domain.run.child_runs import (
+    find_ended,
+    read_agent_results,
+    record_result,
+    start_children,
+)
 from runward.domain.run.decide import Finish, Park, RunTools, Wait, next_action
 from runward.domain.run.family import Child, ChildRun
 from runward.domain.run.items import Message
 from runward.domain.run.open_calls import close_open_calls, recover
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.outcomes import AgentRequest, Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import Usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, fits_limit
 from runward.domain.run.settle import StartChild, classify_outcome, conclude
@@ -26,7 +33,6 @@ from runward.domain.run.team import (
     is_success,
     merge_state,
     read_child_outcome,
-    start_child,
 )
 from runward.domain.run.tools import CompiledTool
 from tests.unit.domain_cases import (
@@ -61,7 +67,7 @@ def test_a_call_of_an_agent_waits_for_the_child_run_that_is_started_with_it() ->
     before, changes = state([started]), Changes()
     assert conclude(before, changes, started, verdict) is before
     assert changes.is_empty
-    run = start_child(before, changes, started, opened())
+    run = start_children(before, changes, started, [opened()])
     assert (phase_of(run), run.calls[started.id].child_run_id) == (AT_CHILD, HELPER)
     assert changes.children == [opened()]
     assert changes.updated == {started.id: run.calls[started.id]}
@@ -253,6 +259,35 @@ def test_the_shared_state_has_a_limit_in_bytes() -> None:
     assert not fits_limit({"a": full + "é"})
 
 
+def test_a_function_is_ready_again_when_all_agents_that_it_requested_have_ended() -> None:
+    requests = [AgentRequest("sales", text) for text in ("one", "two")]
+    waits = Waits(on="child", agents=tuple(requests))
+    started = call("c1", CallPhase.STARTED, attempt=1)
+    verdict = classify_outcome(tool(), started, waits, seconds_left=9, jitter=0)
+    assert verdict == StartChild(tuple(requests))
+    mint = Mint()
+    children = [replace(opened(), id=RunId(mint())) for _ in requests]
+    changes = Changes()
+    run = start_children(state([started]), changes, started, children, requests)
+    assert (changes.children, len(changes.events)) == (children, 2)
+    assert run.calls[started.id].child_run_id == children[0].id
+    ended = [replace(child(output=f"{one.id}"), run_id=one.id) for one in children]
+    run = replace(run, children={ended[1].run_id: ended[1]})
+    assert find_ended(run, run.calls[started.id]) == (ended[1],)
+    run = record_result(run, changes, run.calls[started.id], ended[1])
+    waiting = run.calls[started.id]
+    assert (waiting.phase, find_ended(run, waiting)) == (AT_CHILD, ())
+    run = replace(run, children={one.run_id: one for one in ended})
+    assert find_ended(run, waiting) == (ended[0],)
+    run = record_result(run, changes, waiting, ended[0])
+    ready = run.calls[started.id]
+    assert (ready.phase, next_action(run)) == (CallPhase.READY, RunTools((started.id,)))
+    assert [one["digest"] for one in read_agent_results(ready)] == [
+        requests[1].digest,
+        requests[0].digest,
+    ]
+
+
 def test_a_step_that_may_be_refused_leaves_the_changes_before_it_alone() -> None:
     changes = Changes()
     one = call("c1", CallPhase.STARTED)
@@ -260,7 +295,7 @@ def test_a_step_that_may_be_refused_leaves_the_changes_before_it_alone() -> None
     changes.progress = True
     copied = changes.copy()
     assert copied == changes
-    start_child(state([one]), copied, one, opened())
+    start_children(state([one]), copied, one, [opened()])
     merge_state(state([one]), copied, one, {"b": 2})
     copied.approvals.clear()
     assert (changes.children, changes.shared_state, len(changes.events)) == ([], {"a": 1}, 1)

@@ -18,6 +18,7 @@ from runward.domain.registry.tools import Concurrency, ToolSpec
 from runward.domain.run import team
 from runward.domain.run.bounds import bounded_outcome, bounded_progress
 from runward.domain.run.builtins import BUILTINS, visible_tools
+from runward.domain.run.child_runs import read_agent_results
 from runward.domain.run.config import get_inline_tools
 from runward.domain.run.envelopes import check_handoff
 from runward.domain.run.failures import AwaitResolution
@@ -305,7 +306,7 @@ class CallsInFlight:
             report=partial(self._report_progress, call),
             may_send=self._may_send,
             input=call.exchange.input if call.exchange else None,
-            agent_results=team.read_agent_results(call),
+            agent_results=read_agent_results(call),
         )
 
     def _report_progress(self, call: Call, progress: float | None, message: str | None) -> None:

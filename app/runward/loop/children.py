@@ -112,11 +112,11 @@ class Children:
 
 
 def find_ended_child(state: RunState, call: Call) -> Child | None:
-    """Return the child run that the call waits for, if it has ended."""
-    child = state.children.get(call.id)
-    if child is None or child.run_id != call.child_run_id or not child.has_ended:
+    """Return the child run that executes the call, if it has ended."""
+    if call.phase is not CallPhase.AWAITING_CHILD or call.child_run_id is None:
         return None
-    return child if call.phase is CallPhase.AWAITING_CHILD else None
+    child = state.children.get(call.child_run_id)
+    return child if child is not None and child.has_ended else None
 
 
 async def find_late_outcome(

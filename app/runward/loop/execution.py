@@ -11,6 +11,7 @@ import structlog
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
+from runward.domain.run.child_runs import find_ended, record_result, start_children
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -24,6 +25,7 @@ from runward.domain.run.decide import (
 )
 from runward.domain.run.family import ChildRun
 from runward.domain.run.open_calls import recover
+from runward.domain.run.outcomes import AgentRequest, Failed
 from runward.domain.run.output import add_repair
 from runward.domain.run.parsed_calls import ParsedResponse, Turn
 from runward.domain.run.plan import UnusableResponseError, take_response
@@ -34,10 +36,11 @@ from runward.domain.run.run_events import add_progress, add_usage
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
+from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight
 from runward.loop.checks import Checks, check_finish, has_output_to_check
-from runward.loop.children import find_ended_child, find_late_outcome
+from runward.loop.children import find_late_outcome
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
@@ -316,9 +319,8 @@ class Execution:
             if call.id in self._calls:
                 continue
             children, sign = self._engine.children, self._tools.sign
-            if (child := find_ended_child(state, call)) and call.exchange is not None:
-                leased = self.leased
-                leased.state = team.record_agent_result(leased.state, leased.changes, call, child)
+            if call.exchange is not None and call.phase is CallPhase.AWAITING_CHILD:
+                self._record_agents(call)
                 continue
             outcome = await find_late_outcome(children, state, call, sign)
             if outcome is not None:
@@ -343,18 +345,37 @@ class Execution:
     async def _conclude(self, call: Call, end: CallEnd) -> None:
         leased, tool, disposition = self.leased, self._tools.sign(call).tool, end.disposition
         if isinstance(disposition, StartChild):
-            child = await self._engine.children.opened(
-                leased.state, call, tool, leased.seconds_left, disposition.request
-            )
-            if isinstance(child, ChildRun):
-                leased.state = team.start_child(
-                    leased.state, leased.changes, call, child, disposition.request
-                )
+            failed = await self._start_children(call, tool, disposition.requests)
+            if failed is None:
                 return
-            disposition = classify_outcome(tool, call, child, seconds_left=0, jitter=0)
+            disposition = classify_outcome(tool, call, failed, seconds_left=0, jitter=0)
         leased.state = team.conclude_call(
             leased.state, leased.changes, call, tool, disposition, end.state_delta
         )
+
+    async def _start_children(
+        self, call: Call, tool: CompiledTool, requests: tuple[AgentRequest, ...]
+    ) -> Failed | None:
+        """Start the child run of an agent as a tool, or those that a function requests. If one of
+        them cannot be started, none is, and the failure of the call is returned."""
+        leased = self.leased
+        opened: list[ChildRun] = []
+        for request in requests or (None,):
+            child = await self._engine.children.opened(
+                leased.state, call, tool, leased.seconds_left, request
+            )
+            if isinstance(child, Failed):
+                return child
+            opened.append(child)
+        leased.state = start_children(leased.state, leased.changes, call, opened, requests)
+        return None
+
+    def _record_agents(self, call: Call) -> None:
+        """Record the results of ended child runs that the call's function requested."""
+        leased = self.leased
+        for child in find_ended(leased.state, call):
+            call = leased.state.calls[call.id]
+            leased.state = record_result(leased.state, leased.changes, call, child)
 
     # Ending this claim.
 

@@ -10,7 +10,6 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
 from runward.domain.events.values import CallReason
-from runward.domain.ids import CallId
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Stage
 from runward.domain.run.bounds import count_json_bytes
@@ -228,9 +227,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
     ValueError and other errors if the row cannot be parsed."""
     row |= {name: from_json(row[name]) for name in _TEXT_COLUMNS if row[name] is not None}
     calls = [CALL.from_row(call) for call in row["calls"] or ()]
-    children = {
-        CallId(child["parent_call_id"]): _child_from_row(child) for child in row["children"] or ()
-    }
+    children = [_child_from_row(child) for child in row["children"] or ()]
     state = STATE.from_row(
         row,
         tool_versions=row["current_tools"] or {},
@@ -242,7 +239,7 @@ def state_from_row(row: dict[str, Any]) -> RunState:
             for decision in row["remembered"] or ()
         ),
         lineage=lineage_from_row(row),
-        children=children,
+        children={child.run_id: child for child in children},
         place=place_from_row(row),
         shared_state=row["shared_state"] or {},
         cancel_after_turn=row["cancel_requested_at"] is not None,

@@ -7,6 +7,7 @@ assert result.output == 6
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -105,18 +106,19 @@ async def run_tool(  # noqa: PLR0913
 
 
 async def _invoke(host: PluginHost, call: Invocation, agents: Mapping[str, JsonValue]) -> Outcome:
-    """Call the tool until it no longer requests an agent. Each requested agent has run at once."""
+    """Call the tool until it no longer requests agents. Each requested agent has run at once."""
     results: tuple[JsonObject, ...] = ()
-    while True:
-        again = replace(call, attempt=len(results) + 1, agent_results=results)
+    for attempt in count(1):
+        again = replace(call, attempt=attempt, agent_results=results)
         outcome = await host.invoke(again)
-        if not isinstance(outcome, Waits) or outcome.agent is None:
+        if not isinstance(outcome, Waits) or not outcome.agents:
             return outcome
-        name = outcome.agent.agent
-        if name not in agents:
-            told = f"This project has no agent named '{name}'."
-            return Failed(FailureKind.ERROR, told, message=told)
-        results += ({"digest": outcome.agent.digest, "output": agents[name]},)
+        for request in outcome.agents:
+            if request.agent not in agents:
+                told = f"This project has no agent named '{request.agent}'."
+                return Failed(FailureKind.ERROR, told, message=told)
+            results += ({"digest": request.digest, "output": agents[request.agent]},)
+    raise AssertionError("a call runs a limited number of agents")
 
 
 def run_tool_sync(tool: Any, arguments: JsonObject, **options: Any) -> ToolResult:

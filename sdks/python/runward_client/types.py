@@ -5154,7 +5154,8 @@ class ToolCall(TypedDict):
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None
     """ID of the child run that executes the call. If the tool is a plugin's function, ID of its
-    last child run. Null if the call has no child run."""
+    last child run, or of the first child run that it last requested at the same time. Null if
+    the call has no child run."""
     outcome: CallOutcome | None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: CallReason | None

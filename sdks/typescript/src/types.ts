@@ -10370,7 +10370,8 @@ export interface components {
             approval_id: string | null;
             /**
              * @description ID of the child run that executes the call. If the tool is a plugin's function, ID of its
-             *     last child run. Null if the call has no child run.
+             *     last child run, or of the first child run that it last requested at the same time. Null if the
+             *     call has no child run.
              */
             child_run_id: string | null;
             /** @description Outcome of the call. Null until `phase` is `settled`. */

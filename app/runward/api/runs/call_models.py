@@ -182,7 +182,8 @@ class ToolCall(ResponseModel):
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None = None
     """ID of the child run that executes the call. If the tool is a plugin's function, ID of its
-    last child run. Null if the call has no child run."""
+    last child run, or of the first child run that it last requested at the same time. Null if the
+    call has no child run."""
     outcome: CallOutcome | None = None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: CallReason | None = None

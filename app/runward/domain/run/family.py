@@ -24,7 +24,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """The state of an open call's child run at the time when the parent was loaded."""
+    """The state of a child run of an open call, at the time when the parent was loaded."""
 
     run_id: RunId
     status: RunStatus

@@ -78,11 +78,11 @@ class AgentRequest:
 @dataclass(frozen=True, slots=True)
 class Waits:
     """The result arrives later: through the tool's callback, from a child run, or from the client.
-    `agent`: the child run that a plugin function requests. Runward runs the function again after
-    this child run."""
+    `agents`: the child runs that a plugin function requests. Runward runs the function again after
+    all of these child runs."""
 
     on: Literal["callback", "child", "client"] = "callback"
-    agent: AgentRequest | None = None
+    agents: tuple[AgentRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ Outcome: TypeAlias = Done | Failed | Waits | NeedsInput
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """A tool's request for input from the client, or a plugin function's request for a child run.
+    """A tool's request for input from the client, or a plugin function's request for child runs.
     `number` counts the requests of the call. Runward returns `state` to the tool together with the
-    input. If the request is for a child run, `requests` identifies it, and `state` contains the
-    results of the call's ended child runs. `responses`: the input, after the client
+    input. If the request is for child runs, `requests` identifies those that have no result yet,
+    and `state` contains the results of the others. `responses`: the input, after the client
     has submitted it. `attempt`: the attempt that sent the request."""
 
     number: int

@@ -73,10 +73,10 @@ class AwaitResult:
 @dataclass(frozen=True, slots=True)
 class StartChild:
     """A disposition for agents as tools. The loop starts a child run in its next step, and the
-    child run provides the call's result. `request`: the request of a plugin function, which reads
-    the result of the child run in its next attempt."""
+    child run provides the call's result. `requests`: the requests of a plugin function, which reads
+    the results of the child runs in its next attempt."""
 
-    request: AgentRequest | None = None
+    requests: tuple[AgentRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ def classify_outcome(
     match outcome:
         case Done():
             return _classify_output(tool, outcome)
-        case Waits(on="child", agent=request):
-            return StartChild(request)
+        case Waits(on="child", agents=requests):
+            return StartChild(requests)
         case Waits(on="client"):
             return AwaitResult()
         case Waits():
@@ -147,7 +147,7 @@ def make_completed_result(output: JsonValue, max_bytes: int, done: Done | None =
 
 def conclude(state: RunState, changes: Changes, call: Call, disposition: Disposition) -> RunState:
     """Apply a disposition to the run. `TryAgain` and `StartChild` change nothing here. The start of
-    the next attempt and `runward.domain.run.team.start_child` make those changes."""
+    the next attempt and `runward.domain.run.child_runs.start_children` make those changes."""
     match disposition:
         case Result():
             return settle(state, changes, call, disposition)

@@ -121,7 +121,8 @@ class Call:
     timeout_seconds: float | None = None
     result: Result | None = None
     child_run_id: RunId | None = None
-    """The child run that executes the call."""
+    """The child run that executes the call. If the call's function requested several at once, the
+    first of them."""
     received: JsonObject | None = None
     """The result from a callback or the client. Guardrails or hooks may not have checked it yet."""
     exchange: InputRequest | None = None
@@ -195,7 +196,8 @@ class RunState:
     """All agents to which the run can be handed over, by name."""
     created_by: UUID | None = None
     lineage: Lineage | None = None
-    children: Mapping[CallId, Child] = field(default_factory=dict[CallId, Child])
+    children: Mapping[RunId, Child] = field(default_factory=dict[RunId, Child])
+    """The child runs of the calls that wait for child runs."""
     place: Place | None = None
     history: tuple[tuple[Item, ...], ...] = ()
     """The items of the session's earlier runs, oldest run first."""

@@ -11,9 +11,7 @@ from runward.domain.events.base import bounded_field
 from runward.domain.events.kinds import (
     HandoffCompletedEvent,
     StateUpdatedEvent,
-    ToolCallProgressEvent,
 )
-from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, compact, compute_digest, parse
 from runward.domain.registry.tools import (
     TRANSFER_PREFIX,
@@ -22,18 +20,11 @@ from runward.domain.registry.tools import (
     closed_object,
 )
 from runward.domain.run import texts
-from runward.domain.run.bounds import MAX_RUN_BYTES, count_json_bytes
+from runward.domain.run.child_runs import describe_failed_child
 from runward.domain.run.config import AgentConfig, get_inline_tools
-from runward.domain.run.family import Child, ChildRun, Member
+from runward.domain.run.family import Child, Member
 from runward.domain.run.items import Message
-from runward.domain.run.outcomes import (
-    AgentRequest,
-    Done,
-    Failed,
-    FailureKind,
-    InputRequest,
-    Outcome,
-)
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome
 from runward.domain.run.run_events import add_usage
 from runward.domain.run.sessions import MAX_STATE_BYTES, merge_delta
 from runward.domain.run.settle import Disposition, classify_outcome, conclude
@@ -148,79 +139,6 @@ def hand_over(state: RunState, changes: Changes, agent: str) -> RunState:
 # Child runs.
 
 
-def start_child(
-    state: RunState,
-    changes: Changes,
-    call: Call,
-    child: ChildRun,
-    request: AgentRequest | None = None,
-) -> RunState:
-    """Start a child run. `request`: the request of a plugin function, None for an agent as a
-    tool."""
-    waiting = replace(call, phase=CallPhase.AWAITING_CHILD, child_run_id=child.id)
-    if request is not None:
-        results: list[JsonValue] = [*read_agent_results(call)]
-        waiting = replace(
-            waiting,
-            exchange=InputRequest(
-                len(results) + 1,
-                call.attempt,
-                {"agent": request.agent, "digest": request.digest},
-                results,
-            ),
-        )
-    changes.put_call(waiting)
-    changes.children.append(child)
-    changes.progress = True
-    changes.add(
-        ToolCallProgressEvent(
-            {
-                "call_id": call.id,
-                "status": "child_started",
-                "run_id": format_id(Prefix.RUN, child.id),
-                "agent": child.agent,
-            }
-        )
-    )
-    return state.with_call(waiting)
-
-
-def read_agent_results(call: Call) -> tuple[JsonObject, ...]:
-    """Return the results of the child runs that the call's function has requested so far. Each has
-    the `digest` of its request, and an `output` or an `error`."""
-    results = call.exchange.state if call.exchange else None
-    found = results if isinstance(results, list) else ()
-    return tuple(one for one in found if isinstance(one, dict))
-
-
-def record_agent_result(state: RunState, changes: Changes, call: Call, child: Child) -> RunState:
-    """Record the result and the usage of a child run that a plugin function requested. The call is
-    ready again: in its next attempt, the function reads the result."""
-    assert call.exchange is not None
-    assert isinstance(call.exchange.requests, dict)
-    agent, digest = call.exchange.requests["agent"], call.exchange.requests["digest"]
-    result: JsonObject = {"digest": digest}
-    if child.status is RunStatus.COMPLETED:
-        result["output"] = child.output if child.parsed is None else child.parsed
-    else:
-        result["error"] = _describe_failed_child(agent, child)
-    size = count_json_bytes(result)
-    if state.stored_bytes + size > MAX_RUN_BYTES:
-        result = {"digest": digest, "error": texts.INVALID_RESPONSE}
-    exchange = replace(call.exchange, answered=True, state=[*read_agent_results(call), result])
-    ready = replace(call, phase=CallPhase.READY, exchange=exchange)
-    changes.put_call(ready)
-    changes.progress = True
-    state = add_child_usage(state, changes, call, child)
-    return replace(state.with_call(ready), stored_bytes=state.stored_bytes + size)
-
-
-def _describe_failed_child(agent: JsonValue, child: Child) -> str:
-    detail = f"The run of agent '{agent}' ended with status {child.status}"
-    reason = (child.error or {}).get("message")
-    return f"{detail}: {reason}" if isinstance(reason, str) else f"{detail}."
-
-
 def build_child_input(arguments: JsonObject) -> tuple[Message, ...]:
     """Return the child run's input: only the text of `input`, or all arguments as JSON."""
     match arguments:
@@ -234,7 +152,7 @@ def read_child_outcome(tool: CompiledTool, child: Child, tool_output: JsonValue 
     """Return the outcome of the parent's call after a child run has ended. `tool_output`: the
     output of the tool that the call's tool names in `output`."""
     if child.status is not RunStatus.COMPLETED:
-        told = _describe_failed_child(tool.spec.agent, child)
+        told = describe_failed_child(tool.spec.agent, child)
         return Failed(FailureKind.ERROR, told, message=told)
     # In a workflow, an escalation ends the workflow.
     escalate = child.escalated and tool.version == UNREGISTERED and tool.definition is None
@@ -293,7 +211,8 @@ def conclude_call(
     """Record a call's result, its child run's usage, and its changes to the shared state. If these
     changes are too large, the call fails."""
     if call.phase is CallPhase.AWAITING_CHILD:
-        state = add_child_usage(state, changes, call, state.children[call.id])
+        assert call.child_run_id is not None
+        state = add_child_usage(state, changes, call, state.children[call.child_run_id])
     if state_delta and is_success(disposition):
         refused = check_state_size(state, state_delta)
         if refused is None:

@@ -43,7 +43,7 @@ _HEAD: Final = take(
 _CHILD: Final = take(
     "k",
     (
-        *("parent_call_id", "error", "incomplete_details"),
+        *("error", "incomplete_details"),
         *codec.CHILD.columns,
         *codec.USAGE.columns,
     ),
@@ -68,7 +68,7 @@ STATE: Final = f"""
   (SELECT CAST(json_agg(k) AS text) FROM (
     SELECT {select_list(_CHILD)}
     FROM runs k JOIN tool_calls c ON c.project_id = k.project_id AND c.run_id = k.parent_run_id
-      AND c.call_id = k.parent_call_id AND c.child_run_id = k.id
+      AND c.call_id = k.parent_call_id AND c.child_run_id <= k.id
     WHERE k.project_id = r.project_id AND k.parent_run_id = r.id
       AND c.phase = 'awaiting_child') k) AS children,
   coalesce((SELECT CAST(s.state AS text) FROM sessions s

@@ -62,7 +62,7 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if isinstance(outcome, Waits):
-        lines.send({"agent": outcome.agent})
+        lines.send({"agents": outcome.agents})
     else:
         lines.send({"outcome": outcome})
     threading.Event().wait()  # the service ends the whole group

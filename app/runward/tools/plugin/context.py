@@ -185,10 +185,19 @@ class ToolContext:
         does not complete.
 
         The function does not wait: Runward runs it again from its start when the child run has
-        ended. Code before this call runs again, so it must be safe to repeat."""
+        ended. Code before this call runs again, so it must be safe to repeat. Agents that
+        `asyncio.gather` requests at the same time run in parallel."""
         schema, convert = read_output_type(output)
         request = make_request(agent, input, max_turns, schema)
-        return convert(self._wishes.agents.read(request))
+        return convert(await self._wishes.agents.run(request))
+
+    def run_agent_sync(
+        self, agent: str, input: str, *, max_turns: int | None = None, output: Any = None
+    ) -> Any:
+        """Do the same as `run_agent` in a function that is not async."""
+        schema, convert = read_output_type(output)
+        request = make_request(agent, input, max_turns, schema)
+        return convert(self._wishes.agents.run_sync(request))
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> ProgressReport:
         """Report progress from 0 to 1, and a message. Awaiting it is optional."""

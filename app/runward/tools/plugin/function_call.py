@@ -57,26 +57,32 @@ async def run_function(
         return wrong_arguments(error)
     except Exception as error:  # raised by an author's validator
         return failure_of(error, ctx)
+    requests_of(ctx).agents.begin()
     try:
-        value = await run(call)
-        if inspect.isawaitable(value):
-            value = await value
-        return _find_agent_request(ctx) or outcome_of(value, ctx)
+        value = await _await_value(run, call)
+        return _find_agent_requests(ctx) or outcome_of(value, ctx)
     except (asyncio.CancelledError, GeneratorExit):
-        raise
+        if (waits := _find_agent_requests(ctx)) is None:
+            raise
+        return waits
     except LeaseGoneError:
         return LEASE_LOST
     except UnavailableError:
         return DATABASE_UNAVAILABLE
     except BaseException as error:  # a tool's failure never ends the worker
-        return _find_agent_request(ctx) or await _explain_failure(error, ctx, explain)
+        return _find_agent_requests(ctx) or await _explain_failure(error, ctx, explain)
 
 
-def _find_agent_request(ctx: ToolContext) -> Waits | None:
-    """Return the outcome of a function that waits for a child run. This outcome also replaces the
+async def _await_value(run: FunctionRun, call: Callable[[], Any]) -> Any:
+    value = await run(call)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _find_agent_requests(ctx: ToolContext) -> Waits | None:
+    """Return the outcome of a function that waits for child runs. This outcome also replaces the
     result of a function that caught `SuspendedError`."""
-    request = requests_of(ctx).agents.requested
-    return None if request is None else Waits(on="child", agent=request)
+    requests = requests_of(ctx).agents.requested
+    return Waits(on="child", agents=tuple(requests)) if requests else None
 
 
 async def _explain_failure(

@@ -109,8 +109,8 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
         match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
             case {"progress": [fraction, message]}:
                 report(fraction, message)
-            case {"agent": request}:
-                return Waits(on="child", agent=AgentRequest(**request))
+            case {"agents": requests}:
+                return Waits(on="child", agents=tuple(AgentRequest(**one) for one in requests))
             case {"outcome": outcome}:
                 ended = _OUTCOMES.validate_python(outcome)
                 if isinstance(ended, Failed):
