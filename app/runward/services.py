@@ -26,7 +26,9 @@ from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox, ToolSet
 from runward.store.access.vault import Vault
-from runward.store.live.listener import Feed, Follower
+from runward.store.live.carried import CommittedEvents
+from runward.store.live.feed import Feed
+from runward.store.live.followers import Follower
 from runward.store.postgres.db import Database, Tx, open_database
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queue import AcceptedRun, NewRun
@@ -186,7 +188,7 @@ class LocalWorker(Protocol):
 
     def reserve_place(self) -> bool: ...
     def release_place(self) -> None: ...
-    def start_accepted(self, state: RunState) -> None: ...
+    def start_accepted(self, state: RunState, events: CommittedEvents) -> None: ...
     def wake(self) -> None: ...
     def watch_project(self, project_id: UUID) -> None: ...
 
@@ -207,7 +209,7 @@ class NoWorker:
     def release_place(self) -> None:
         pass
 
-    def start_accepted(self, state: RunState) -> None:
+    def start_accepted(self, state: RunState, events: CommittedEvents) -> None:
         raise AssertionError(f"run {state.id} was leased to a process that is not a worker")
 
     def wake(self) -> None:
@@ -230,8 +232,8 @@ class RunQueue:
     def release_place(self) -> None:
         self.worker.release_place()
 
-    def start_accepted(self, state: RunState) -> None:
-        self.worker.start_accepted(state)
+    def start_accepted(self, state: RunState, events: CommittedEvents) -> None:
+        self.worker.start_accepted(state, events)
 
     def wake_worker(self) -> None:
         self.worker.wake()
@@ -259,6 +261,10 @@ class Live:
 
     def is_stopping(self) -> bool:
         return self.stopping.is_set()
+
+    def has_events_after(self, project_id: ProjectId, run_id: RunId, seen: int) -> bool:
+        """Return whether this process executes the run and has its events after `seen`."""
+        return self.feed.read_carried(project_id, run_id, seen) is not None
 
     def catch_up(self, follower: Follower) -> None:
         self.feed.catch_up(follower)

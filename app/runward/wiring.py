@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from typing import Protocol, TypeVar
+from uuid import UUID
 
 from pydantic import SecretStr
 
@@ -42,7 +43,7 @@ from runward.store.access import console_sessions, keys
 from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
-from runward.store.live.listener import Feed
+from runward.store.live.feed import Feed
 from runward.store.live.relay import Relay
 from runward.store.postgres.db import (
     Database,
@@ -55,12 +56,14 @@ from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs.gate import GroupCommit
 from runward.store.runs.quarantine import Quarantine
+from runward.store.runs.views import find_open_calls
 from runward.store.runs.writers import AcceptWriter, StepWriter
 from runward.tools import signing
 from runward.tools.base import AGENT_INVOKER, CLIENT_INVOKER, HOSTED_INVOKER, ToolInvoker
 from runward.tools.guards import GuardClient
 from runward.tools.mcp import sdk
 from runward.tools.mcp.invoker import McpInvoker
+from runward.tools.mcp.open_calls import HeldCall
 from runward.tools.mcp.session import ConnectableServer, ensure_valid_credentials
 from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
@@ -312,11 +315,18 @@ def _build_mcp(settings: Settings, database: Database, vault: Vault, egress: Egr
             key = (server.project_id, server.spec.name, server.id, server.version)
             return await mcp_servers.store_session_list(tx, vault, key, listed, signing.make_secret)
 
+    async def find_open(calls: Sequence[HeldCall]) -> set[UUID]:
+        async with database.pool.connect() as tx:
+            return await find_open_calls(
+                tx, [(one.project_id, one.run_id, one.id) for one in calls]
+            )
+
     return McpInvoker(
         egress,
         commands=settings.mcp_commands,
         load_server=lambda project_id, name: retry_on_outage(lambda: read(project_id, name)),
         store_tools=lambda server, listed: retry_on_outage(lambda: take(server, listed)),
+        find_open_calls=lambda calls: retry_on_outage(lambda: find_open(calls)),
     )
 
 

@@ -289,6 +289,7 @@ def test_a_key_gives_the_same_run_again(project: Project, sdk: OpenAI) -> None:
     assert made[1].choices[0].finish_reason == "tool_calls"
 
 
+AUDIO: Json = {"type": "input_audio", "input_audio": {"data": "aWNvbg==", "format": "mp3"}}
 RESULT: Json = {"role": "tool", "tool_call_id": "x", "content": "y"}
 NO_OBJECT: Json = {
     "type": "function",
@@ -297,7 +298,23 @@ NO_OBJECT: Json = {
 REFUSED: list[tuple[Json, str]] = [
     ({"n": 2}, "n"),
     ({"logprobs": True}, "logprobs"),
+    ({"top_logprobs": 2}, "top_logprobs"),
+    ({"functions": []}, "functions"),
+    ({"function_call": "auto"}, "function_call"),
+    ({"logit_bias": {"1": 1}}, "logit_bias"),
+    ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
+    ({"web_search_options": {}}, "web_search_options"),
+    ({"audio": {"voice": "ash", "format": "mp3"}}, "audio"),
+    ({"modalities": ["text", "audio"]}, "modalities.1"),
+    (
+        {"stream": True, "stream_options": {"include_obfuscation": True}},
+        "stream_options.include_obfuscation",
+    ),
+    ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {}}}, "tool_choice.type"),
     ({"store": False}, "store"),
+    ({"temperature": 9}, "temperature"),
+    ({"max_tokens": 0}, "max_completion_tokens"),
+    ({"messages": [{"role": "user", "content": [AUDIO]}]}, "messages.0.content.0.type"),
     ({"messages": []}, "messages"),
     (
         {"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]},
@@ -332,6 +349,6 @@ def test_an_unknown_model_is_not_found(sdk: OpenAI) -> None:
 def test_a_plain_request_has_no_more_fields_than_its_schema(project: Project) -> None:
     body = {"model": MODEL, "messages": [user("Hi")]}
     made = project.client.request("POST", "/v1/chat/completions", body)
-    assert made.status_code == 200
+    assert made.status_code == 200, made.text
     run = made.headers["runward-run-id"]
     assert types_of(project.client.events(run))[-1] == "run.completed"

@@ -842,7 +842,7 @@ def test_what_is_no_request_is_refused_as_the_protocol_says(project: Project) ->
         assert http.post("/mcp/", json=request("ping")).status_code == 404
         assert http.get("/mcp", headers={"Accept": "text/html"}).status_code == 406
         assert http.delete("/mcp").status_code == 405
-        unknown = http.post("/mcp", json=request("tasks/list"))
+        unknown = http.post("/mcp", json=request("runs/list"))
         assert "Method not found" in unknown.text
 
 

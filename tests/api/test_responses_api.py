@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tests.api.project import Project, call, of_type
+from tests.api.protocols import Speaker, every
 from tests.api.test_open_responses import MODEL, WEATHER, create, message, parsed, stream
 from tests.api.test_tools_api import call_back
 from tests.support.models import responses_shapes as shapes
 from tests.support.models.chat_server import Answer, HttpError, calls, text
+from tests.support.models.spoken import Text, says
 from tests.support.services.client import Json
 from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour
@@ -238,13 +240,70 @@ def test_what_is_asked_reaches_the_model(project: Project) -> None:
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"background_options": {}}, "background_options"),
+        ({"context_management": [{"type": "compaction"}]}, "context_management"),
+        ({"moderation": {"model": "omni"}}, "moderation"),
+        ({"prompt_cache_retention": "24h"}, "prompt_cache_retention"),
+        ({"reasoning": {"generate_summary": "auto"}}, "reasoning.generate_summary"),
+        (
+            {"stream_options": {"include_obfuscation": True}},
+            "stream_options.include_obfuscation",
+        ),
         ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}},
+            "tool_choice.type",
+        ),
+        (
+            {"input": [message("user", [{"type": "input_file", "file_id": "file-1"}])]},
+            "input.0.content.0.file_id",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(fields: Json, param: str, project: Project) -> None:
-    error = refused(project, 400, "unsupported_parameter", input="x", **fields)
+    error = refused(project, 400, "unsupported_parameter", **{"input": "x", **fields})
     assert error["param"] == param
     assert error["type"] == "invalid_request_error"
+    assert error["message"].endswith((".", "omitted")), error["message"]
+    assert param not in error["message"].split()[:1], error["message"]
+
+
+HINTS: Json = {
+    "user": "u1",
+    "safety_identifier": "s1",
+    "prompt_cache_key": "k1",
+    "service_tier": "auto",
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+}
+
+
+@every
+def test_settings_that_change_nothing_are_accepted_for_every_provider(speaker: Speaker) -> None:
+    model = speaker.script(says(Text("Hi.")), says(Text("Hi.")))
+    reasoning: Json = {"reasoning": {"summary": "auto"}, "text": {"verbosity": "low"}}
+    made = create(speaker.project, message("user", "x"), model=model, **HINTS, **reasoning)
+    messages = [{"role": "user", "content": "x"}]
+    body = {"model": model, "messages": messages, **HINTS, "verbosity": "low", "top_logprobs": 0}
+    other = speaker.project.client.call("POST", "/v1/chat/completions", body)
+    assert (said(made), other["choices"][0]["message"]["content"]) == ("Hi.", "Hi.")
+
+
+def test_a_setting_that_the_provider_does_not_know_is_left_out(project: Project) -> None:
+    model = project.script(text("Hi."))
+    made = create(
+        project, message("user", "x"), model=model, user="u1", reasoning={"summary": "auto"}
+    )
+    [asked] = project.asked()
+    assert asked.body["user"] == "u1"
+    [dropped] = of_type(project.client.events(run_of(made)), "model.setting_dropped")
+    assert dropped["setting"] == "model_settings.reasoning.summary"
+    other = {"model": f"anthropic:{project.suffix}", "input": "x", "presence_penalty": 1}
+    assert refused(project, 400, "invalid_value", **other)["param"] == "presence_penalty"
+
+
+def test_the_detail_of_images_has_no_effect(project: Project) -> None:
+    picture = {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"}
+    assert create(project, message("user", [picture]))["status"] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +313,9 @@ def test_what_cannot_be_done_is_refused_by_name(fields: Json, param: str, projec
         ({"input": "x", "surprise": 1}, "unknown_parameter", "surprise"),
         ({"input": "x", "temperature": "hot"}, "invalid_value", "temperature"),
         ({"input": "x", "include": ["surprise"]}, "invalid_value", "include.0"),
-        ({"input": "x", "temperature": 9}, "invalid_value", "model_settings"),
+        ({"input": "x", "temperature": 9}, "invalid_value", "temperature"),
+        ({"input": "x", "user": ""}, "invalid_value", "user"),
+        ({"input": "x", "text": {"verbosity": "loud"}}, "invalid_value", "text.verbosity"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "invalid_value", "input.0.id"),
         ({"input": [output_of("c", "x")]}, "invalid_value", "input"),
         ({"input": "x", "tools": [PAY]}, "unknown_tool", "tools.0"),

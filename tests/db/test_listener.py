@@ -11,11 +11,14 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.domain.events.kinds import RunStartedEvent
-from runward.domain.ids import RunId
+from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move
+from runward.store.live.carried import MAX_EVENTS, CarriedRun, CommittedEvents
 from runward.store.live.drafts import Delta
-from runward.store.live.events import StoredEvent, encode_committed
-from runward.store.live.listener import MAX_PUSHED, Feed, Follower, Listener
+from runward.store.live.events import StoredEvent
+from runward.store.live.feed import Feed
+from runward.store.live.followers import MAX_PUSHED, Follower
+from runward.store.live.listener import Listener
 from runward.store.live.relay import Relay
 from runward.store.runs.gate import Ending
 from tests.db.proxy import Break, Proxy
@@ -255,7 +258,7 @@ def feeding() -> Feed:
 
 def publish(feed: Feed, run_id: RunId, *sequences: int) -> None:
     for sequence in sequences:
-        feed.publish(run_id, encode_committed(run_id, sequence, AT, [RunStartedEvent({})]))
+        feed.publish(run_id, CommittedEvents(run_id, sequence, AT, [RunStartedEvent({})]))
 
 
 def pushed(follower: Follower) -> list[int]:
@@ -347,8 +350,81 @@ async def test_a_reader_who_has_left_is_forgotten() -> None:
     with feed.follow(PROJECT, run):
         with feed.follow(PROJECT, run) as left:
             assert feed.followed_runs == [(PROJECT, run)]
-        assert feed.is_followed(run)
+        assert feed.followed_runs == [(PROJECT, run)]
         publish(feed, run, 1)
         assert pushed(left) == []
-    assert not feed.is_followed(run)
     assert feed.followed_runs == []
+
+
+# The events of the runs that this process executes.
+
+
+def remembered(feed: Feed, run_id: RunId, seen: int, project: ProjectId = PROJECT) -> list[int]:
+    found = feed.read_carried(project, run_id, seen)
+    return [-1] if found is None else [one.sequence for one in found]
+
+
+DATABASE = [-1]
+
+
+def carrying(*sequences: int, begin: int = 0) -> tuple[Feed, RunId]:
+    feed, run = feeding(), RunId(uuid4())
+    feed.carry(CarriedRun(PROJECT, run, begin))
+    publish(feed, run, *sequences)
+    return feed, run
+
+
+def test_a_reader_gets_the_events_of_a_run_that_this_process_executes_from_memory() -> None:
+    feed, run = carrying(1, 2, 3)
+    assert remembered(feed, run, 0) == [1, 2, 3]
+    assert remembered(feed, run, 2) == [3]
+    assert remembered(feed, run, 9) == []
+
+
+def test_another_project_does_not() -> None:
+    feed, run = carrying(1)
+    assert remembered(feed, run, 0, ProjectId(uuid4())) == DATABASE
+
+
+def test_events_from_before_the_claim_are_in_the_database() -> None:
+    feed, run = carrying(5, 6, begin=4)
+    assert remembered(feed, run, 4) == [5, 6]
+    assert remembered(feed, run, 3) == DATABASE
+
+
+def test_only_the_last_events_are_kept() -> None:
+    feed, run = carrying(*range(1, MAX_EVENTS + 3))
+    assert remembered(feed, run, 1) == DATABASE
+    assert len(remembered(feed, run, 2)) == MAX_EVENTS
+
+
+def test_a_gap_sends_readers_to_the_database() -> None:
+    feed, run = carrying(1, 3)
+    assert remembered(feed, run, 0) == remembered(feed, run, 3) == DATABASE
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_event_of_another_process_sends_readers_to_the_database(*, named: bool) -> None:
+    feed, run = carrying(1, 2)
+    feed.notify_changed(run if named else None)
+    publish(feed, run, 3)
+    assert remembered(feed, run, 0) == remembered(feed, run, 3) == DATABASE
+
+
+def test_so_does_a_poll_that_finds_more_events() -> None:
+    feed, run = carrying(1, 2)
+    feed.wake_outdated({run: 2})
+    assert remembered(feed, run, 1) == [2]
+    feed.wake_outdated({run: 3})
+    assert remembered(feed, run, 1) == DATABASE
+
+
+def test_a_run_that_is_no_longer_executed_is_in_the_database() -> None:
+    feed, run = feeding(), RunId(uuid4())
+    first, second = (CarriedRun(PROJECT, run, begin) for begin in (0, 1))
+    feed.carry(first)
+    feed.carry(second)
+    feed.release(first)
+    assert remembered(feed, run, 1) == []
+    feed.release(second)
+    assert remembered(feed, run, 1) == DATABASE

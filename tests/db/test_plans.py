@@ -209,6 +209,8 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     sent.by = "calls"
     await views.list_calls(tx, PROJECT, run)
     await views.list_calls(tx, PROJECT, run, phases=(CallPhase.READY,))
+    sent.by = "open calls"
+    await views.find_open_calls(tx, [(PROJECT, one, mint()) for one in several])
     sent.by = "required actions"
     await views.list_waiting_calls(tx, PROJECT, several)
     sent.by = "figures of a tool"

@@ -240,6 +240,17 @@ async def test_a_run_that_cannot_be_read_can_be_cancelled(store: Store) -> None:
     assert (await store.log(state.id))[-2:] == ["tool_call.cancelled", "run.cancelled"]
 
 
+async def test_a_cancelled_run_has_no_open_calls(store: Store) -> None:
+    run, other = await store.waiting(pay("c1")), await store.waiting(pay("c1"))
+    ids = {state.id: [call.uuid for call in state.calls.values()] for state in (run, other)}
+    settings = Settings.model_validate({"secret_key": "k" * 32})
+    async with open_services(settings, store.url) as services:
+        await cancel(services.storage, services.queue, PROJECT, other.id)
+    asked = [(PROJECT, run_id, call_id) for run_id in ids for call_id in ids[run_id]]
+    async with store.pool.connect() as tx:
+        assert await views.find_open_calls(tx, asked) == set(ids[run.id])
+
+
 async def test_a_result_that_cannot_be_read_leaves_the_other_calls_readable(store: Store) -> None:
     state = await store.waiting(pay("c1"), pay("c2"))
     await store.sql(

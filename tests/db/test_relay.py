@@ -10,8 +10,11 @@ from sqlalchemy.engine import make_url
 
 from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
+from runward.store.live.carried import CarriedRun
 from runward.store.live.drafts import Delta
-from runward.store.live.listener import Feed, Follower, Listener
+from runward.store.live.feed import Feed
+from runward.store.live.followers import Follower
+from runward.store.live.listener import Listener
 from runward.store.live.relay import MAX_DELTA_CHARACTERS, Relay
 from runward.store.postgres.db import open_database
 from tests.db.store import PROJECT, Store, until
@@ -86,8 +89,8 @@ async def test_a_reader_elsewhere_gets_what_was_said_and_what_follows(
     store: Store, run_id: RunId
 ) -> None:
     async with process(store) as here, process(store) as there:
+        here.carry(CarriedRun(PROJECT, run_id, 0))
         with (
-            here.carry(run_id),
             here.open_draft(run_id, turn=1, fence=1, agent=None) as draft,
             there.follow(PROJECT, run_id) as follower,
         ):

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from runward.domain.run.status import Move
 from runward.loop.unreadable_secrets import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
 from runward.services import Services
 from runward.settings import Settings
+from runward.store.live.carried import CommittedEvents
 from runward.store.postgres.db import open_database
 from runward.store.runs import sweep
 from runward.store.runs.gate import Ending
@@ -478,7 +479,7 @@ async def test_a_run_that_is_just_being_accepted_is_handed_back_too(bench: Bench
         await asyncio.sleep(0)
         run = await bench.accept("pay(amount=7)", tools=["pay"], lease=True)
         assert not worker.reserve_place()
-        worker.start_accepted(run)
+        worker.start_accepted(run, CommittedEvents(run.id, 0, datetime.now(UTC), []))
     head = await bench.store.head(run.id)
     assert (head.status, head.claims) == ("queued", 0)
 

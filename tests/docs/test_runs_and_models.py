@@ -11,6 +11,7 @@ from runward.domain.run.response import Usage
 from runward.llm.prices import Price, Prices
 from runward.settings import Settings
 from tests.api.project import ALL_SCOPES, Project
+from tests.api.test_mcp_tasks_api import start_task
 from tests.docs.shell import answers
 from tests.docs.story import Story
 from tests.docs.test_tools_and_guards import ASK, REFUND
@@ -148,6 +149,9 @@ async def test_mcp_server(project: Project, tmp_path: Path) -> None:
         async with mcp_client(project.client.url, project.client.key) as client:
             result = await client.call_tool(**page.json())
         assert "refund" in said(result)
+        asked = page.json()
+        created = start_task(project.client, **asked["params"])["result"]
+        assert created["task"]["taskId"].startswith("run_")
 
 
 def test_responses(project: Project, tmp_path: Path) -> None:

@@ -139,7 +139,8 @@ async def test_a_call_whose_api_process_is_killed_is_asked_for_at_another(
 
 
 async def test_any_api_process_serves_any_request(start: Processes, tools: ToolServer) -> None:
-    """One lists, another is called, a third is told to cancel: of one client's session."""
+    """One lists, another is called, a third is told to cancel: of one client's session. The result
+    of a task comes from another process than the killed one that started it."""
     first, second = start("api"), start("api")
     start("worker")
     client = start.client(first)
@@ -163,9 +164,19 @@ async def test_any_api_process_serves_any_request(start: Processes, tools: ToolS
         )
         assert told.status_code == 202
         answer = await calling
+        assert tools.hits("pay") == []
+        asked = message("tools/call", 4, name="pay", arguments={"x": "2"}, task={})
+        created = await http.post(f"{second.url}/mcp", json=asked)
+        second.kill()
+        waiting = await asyncio.to_thread(eventually, client.approvals)
+        assert waiting["run_id"] in created.text
+        client.decide(waiting["id"], "approve")
+        result = message("tasks/result", 5, taskId=waiting["run_id"])
+        done = await http.post(f"{first.url}/mcp", json=result)
     assert client.get_run(approval["run_id"])["status"] == "cancelled"
     assert "The run ended with status cancelled" in answer.text
-    assert tools.hits("pay") == []
+    assert "pay(2)" in done.text
+    assert len(tools.hits("pay")) == 1
 
 
 INITIALIZE: Json = {

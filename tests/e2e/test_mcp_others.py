@@ -156,12 +156,57 @@ def test_every_kind_of_answer_of_the_reference_server(project: Project, everythi
 def test_the_reference_server_is_told_what_runward_does_not_do(
     project: Project, everything: Json
 ) -> None:
-    """It offers sampling, elicitation and roots only to clients that say that they do them."""
+    """It offers sampling and roots only to clients that say that they do them."""
     assert [one["tool"] for one in everything["skipped"]] == ["simulate-research-query"]
     assert [name for name in everything["tool_names"] if "trigger" in name] == [
-        "x_trigger-long-running-operation"
+        "x_trigger-long-running-operation",
+        "x_trigger-elicitation-request",
+        "x_trigger-url-elicitation",
     ]
     assert project.client.call("GET", "/v1/mcp_servers/x")["skipped"] == everything["skipped"]
+
+
+def asked(project: Project, tool: str, arguments: str) -> tuple[Json, Json]:
+    """A run whose approved call waits for input, and what it waits for."""
+    run = project.run(calls(call(1, tool, arguments)), text("fine"), tools=[tool])
+    project.client.decide_call(run["id"], "c1", "approve")
+    run = project.settle(run)
+    [action] = run["required_actions"]
+    assert (run["status"], action["type"]) == ("requires_action", "tool_result")
+    return run, action["requests"]["elicitations"]["1"]
+
+
+def answer(project: Project, run: Json, output: Json) -> Json:
+    project.client.call("POST", f"/v1/runs/{run['id']}/tool_calls/c1/result", {"output": output})
+    return project.settle(run)
+
+
+def test_a_form_of_the_reference_server_is_answered_while_its_call_is_open(
+    project: Project, everything: Json
+) -> None:
+    run, question = asked(project, "x_trigger-elicitation-request", "{}")
+    assert question["message"] == "Please provide inputs for the following fields:"
+    assert question["requestedSchema"]["required"] == ["name"]
+    assert answer(project, run, {"name": "Ada", "integer": 7})["status"] == "completed"
+    [done] = results(project, run)
+    assert "- Name: Ada" in done["output"]
+    assert "- Favorite Integer: 7" in done["output"]
+    assert "- Favorite Number: 3.14" in done["output"], "with the form's default"
+
+
+def test_the_urls_of_the_reference_server_are_opened_before_and_during_its_call(
+    project: Project, everything: Json
+) -> None:
+    """At first it refuses the call with URLElicitationRequiredError (MCP 2025-11-25)."""
+    arguments = '{"url": "https://example.com/pay", "errorPath": true}'
+    run, before = asked(project, "x_trigger-url-elicitation", arguments)
+    assert before["url"] == "https://modelcontextprotocol.io"
+    waiting = answer(project, run, {"action": "accept"})
+    [action] = waiting["required_actions"]
+    assert action["requests"]["elicitations"]["1"]["url"] == "https://example.com/pay"
+    assert answer(project, run, {"action": "accept"})["status"] == "completed"
+    [done] = results(project, run)
+    assert "User completed the URL elicitation flow." in done["output"]
 
 
 def test_progress_of_the_reference_server_is_seen(project: Project, everything: Json) -> None:

@@ -53,8 +53,11 @@ def engine_of(
 
 
 class _Stub:
-    def is_followed(self, _: Any) -> bool:
-        return False
+    def publish(self, _run_id: Any, _events: Any) -> None: ...
+
+    def notify_changed(self, _: Any) -> None: ...
+
+    def close_carried(self, _: Any) -> None: ...
 
     def enqueue(self, _: Any) -> None: ...
 

@@ -38,6 +38,11 @@ def node_package(name: str) -> Path:
     return found
 
 
+def node_script(name: str) -> str:
+    """The path of a script of our own in tests/node, which finds the packages there."""
+    return str(NODE_BINARIES.parents[1] / name)
+
+
 def mcp_program(name: str) -> str:
     """The path of a program of tests/mcp_servers.lock."""
     found = MCP_BINARIES / name
@@ -48,9 +53,8 @@ def mcp_program(name: str) -> str:
 
 def conformance(*args: str, seconds: float, **env: str) -> subprocess.CompletedProcess[str]:
     """The MCP project's own conformance suite; it names a function of Node 22."""
-    hook = NODE_BINARIES.parents[1] / "fs_glob.mjs"
     return subprocess.run(
-        ["node", "--import", str(hook), node_program("conformance"), *args],
+        ["node", "--import", node_script("fs_glob.mjs"), node_program("conformance"), *args],
         cwd=ROOT,
         env=os.environ | env,
         capture_output=True,

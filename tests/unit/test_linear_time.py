@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx2
@@ -18,6 +19,7 @@ from runward.domain import json as json_value
 from runward.domain.json import MAX_VALUES, JsonObject
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered_tools
 from runward.domain.run.conversation import build_conversation
+from runward.domain.run.state import CallOutcome, CallPhase, Result
 from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
 from runward.domain.schema.subschemas import Effort, Subschemas
 from runward.domain.schema.validator import Validator, check_schema, parse_arguments
@@ -251,6 +253,20 @@ def test_equal_calls_of_one_response_are_not_printed_for_each_pair() -> None:
             build_conversation(state)
         printed.append(prints[0])
     assert printed[1] <= ALLOWED * printed[0]
+
+
+def test_a_conversation_of_four_times_the_calls_takes_four_times_the_work() -> None:
+    work: list[int] = []
+    for count in (25, 100):
+        calls = [wants("lookup", f'{{"a": {at}}}', f"c{at}") for at in range(count)]
+        state, _ = taken(*calls, tools=[tool()])
+        for call in state.calls.values():
+            result = Result(CallOutcome.COMPLETED, "found")
+            state = state.with_call(replace(call, phase=CallPhase.SETTLED, result=result))
+        with counted_operations() as operations:
+            assert len(build_conversation(state)) == 2 * count
+        work.append(operations.lines)
+    assert work[1] <= ALLOWED * work[0]
 
 
 def test_a_chain_of_references_has_a_limit() -> None:

@@ -12,7 +12,7 @@ from pydantic_ai import PartStartEvent, TextPart, ThinkingPart, ToolCallPart
 
 from runward.domain.ids import CallId
 from runward.domain.json import compact
-from runward.domain.run.items import Message, Native, Reasoning, ToolResult
+from runward.domain.run.items import Message, Native, Reasoning, ToolCall, ToolResult
 from runward.domain.run.response import Loss, RequestedCall, Usage
 from runward.llm.base import ArgumentsDelta, ModelError, ReasoningDelta, TextDelta
 from runward.llm.failures import MAX_CALLS, MAX_OUTPUT_ITEMS
@@ -285,6 +285,33 @@ async def test_ids_that_a_provider_lacks_are_made_and_go_back(providers: AllProv
         await provider.ask(user(), *kept(first), *results)
         assert [one for one, _ in provider.server.requests(provider.model_name)[-1].results] == ids
         assert provider.server.violations == []
+
+
+FOREIGN_IDS = [
+    "functions.add:0",
+    "functions.add:1",
+    "call_1|fc_" + "a" * 80,
+    "call_1|fc_" + "a" * 81,
+    "aufruf 1 für é",
+    "fine-1_a",
+]
+
+
+async def test_ids_of_other_providers_are_replaced_where_they_are_not_accepted(
+    provider: Provider,
+) -> None:
+    script(provider, says("ok"), says("ok"))
+    calls = [ToolCall(CallId(one), "add", '{"x": 1}') for one in FOREIGN_IDS]
+    results = [ToolResult(call.call_id, call.call_id) for call in reversed(calls)]
+    for _ in range(2):
+        await provider.ask(user(), *calls, *results)
+    first, second = (one.results for one in provider.server.requests(provider.model_name)[-2:])
+    ids = [call_id for call_id, _ in first]
+    assert ids == [call_id for call_id, _ in second]
+    assert len(set(ids)) == len(FOREIGN_IDS)
+    assert ids[-1] == "fine-1_a"
+    assert (ids == FOREIGN_IDS) is (provider.name == "gemini")
+    assert provider.server.violations == []
 
 
 async def test_a_signature_is_given_back_to_its_own_provider_alone(providers: AllProviders) -> None:

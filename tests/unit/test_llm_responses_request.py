@@ -306,6 +306,15 @@ def test_results_stand_in_the_order_of_their_calls() -> None:
     assert outputs == [("c1", "null"), ("c2", '{"n":2}')]
 
 
+def test_ids_that_are_too_long_for_openai_are_replaced_in_calls_and_results() -> None:
+    ids = ["call_1", "a" * 64, "call_1|fc_" + "a" * 80, "call_1|fc_" + "a" * 81]
+    said: Any = body_of(*(call(one) for one in ids), *(result(one) for one in reversed(ids)))
+    calls = [one["call_id"] for one in said["input"][:4]]
+    assert calls[:2] == ids[:2]
+    assert len(set(calls)) == 4
+    assert [one["call_id"] for one in said["input"][4:]] == calls
+
+
 def test_images_and_files_stand_in_results_and_messages() -> None:
     far = MediaPart("image", url="https://e.example/a.png")
     pdf = MediaPart("file", data="aaaa", media_type="application/pdf", filename="a.pdf")

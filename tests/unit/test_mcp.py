@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_network
 from itertools import pairwise
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from aiohttp import web
@@ -25,6 +25,7 @@ from runward.egress.client import Egress
 from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.mcp import http
 from runward.tools.mcp.invoker import RELIST_PAUSE_SECONDS, McpInvoker
+from runward.tools.mcp.open_calls import HeldCall
 from runward.tools.mcp.outcome import error_outcome
 from runward.tools.mcp.session import MAX_CALLS, ConnectableServer
 from tests.hostile.mcp_peer import RESULTS, McpPeer, rpc
@@ -179,8 +180,14 @@ class Host:
     def __init__(self, url: str, egress: Egress, **options: Any) -> None:
         self.server = ConnectableServer(PROJECT, uuid4(), 1, spec(url=url), {})
         self.taken: asyncio.Queue[list[str]] = asyncio.Queue()
+        self.settled: set[UUID] = set()
         self.mcp = McpInvoker(
-            egress, commands=(), load_server=self._load, store_tools=self._take, **options
+            egress,
+            commands=(),
+            load_server=self._load,
+            store_tools=self._take,
+            find_open_calls=self._find_open,
+            **options,
         )
 
     async def _load(self, project_id: ProjectId, name: str) -> ConnectableServer | None:
@@ -189,6 +196,9 @@ class Host:
     async def _take(self, server: ConnectableServer, tools: Sequence[ListedTool]) -> int:
         self.taken.put_nowait([tool.name for tool in tools])
         return 0
+
+    async def _find_open(self, calls: Sequence[HeldCall]) -> set[UUID]:
+        return {one.id for one in calls} - self.settled
 
     async def call(self, tool: str, seconds: float = 20.0, **arguments: Any) -> Outcome:
         return await self.mcp.invoke(invocation(tool, seconds, arguments))

@@ -28,7 +28,7 @@ class Watch:
 async def main():
     spec = McpServerSpec(name="box", url="http://127.0.0.1:9/mcp")
     egress = Egress(allow_private=[ip_network("127.0.0.0/8")])
-    mcp = McpInvoker(egress, commands=(), load_server=None, store_tools=None)
+    mcp = McpInvoker(egress, commands=(), load_server=None, store_tools=None, find_open_calls=None)
     sys.meta_path.insert(0, Watch())
     try:
         await mcp.list_tools(ConnectableServer(uuid4(), uuid4(), 1, spec, {}))

@@ -77,7 +77,13 @@ def test_no_public_type_has_the_name_of_another() -> None:
 
 SERVICE_PARTS = {"access", "limits", "live", "queue", "registry", "services", "storage"}
 """Names under which functions of the API take a part of `runward.services`."""
-WHOLE_SERVICES = {"app.py", "http/dependencies.py", "mcp/calls.py", "mcp/endpoint.py"}
+WHOLE_SERVICES = {
+    "app.py",
+    "http/dependencies.py",
+    "mcp/calls.py",
+    "mcp/endpoint.py",
+    "mcp/tasks.py",
+}
 """Modules of the API that hold all parts: two hand them out, and /mcp is one route."""
 
 

@@ -18,7 +18,7 @@ from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox
-from runward.store.live.listener import Feed
+from runward.store.live.feed import Feed
 from runward.store.postgres.db import retry_on_outage
 from runward.store.runs import queries, session_items, sweep
 from runward.store.runs.gate import Step, StepOutcome

@@ -18,7 +18,7 @@ from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes
 from runward.loop.signals import RunSignals
-from runward.store.live.events import encode_committed
+from runward.store.live.carried import CommittedEvents
 from runward.store.runs.gate import Committed, Ending, Step, VersionChanged
 from runward.store.runs.queue import HeldLease
 
@@ -183,6 +183,8 @@ class LeasedRun(RunSignals):
             self._leased_until = began + self._storage.lease_length.total_seconds()
             self.notify_abandoned(find_abandoned(state, changes))
             self._publish(written, changes)
+            if ending is not None:
+                self._storage.feed.close_carried(state.id)
         return written
 
     def notify_abandoned(self, calls: Iterable[AbandonedCall]) -> None:
@@ -192,11 +194,9 @@ class LeasedRun(RunSignals):
     def _publish(self, written: Committed, changes: Changes) -> None:
         """Pass the step's events to the readers of the run in this process."""
         feed, run_id = self._storage.feed, self.state.id
-        if not feed.is_followed(run_id):
-            return
         if written.last_seq:
-            events = encode_committed(run_id, written.last_seq, written.at, changes.events)
-            feed.publish(run_id, events)
+            at, events = written.at, changes.events
+            feed.publish(run_id, CommittedEvents(run_id, written.last_seq, at, events))
         else:  # a lost connection hid the commit and the sequence numbers of the events
             feed.notify_changed(run_id)
 

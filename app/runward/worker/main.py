@@ -13,6 +13,7 @@ from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import RunState
 from runward.loop.execution import Execution
 from runward.services import Services
+from runward.store.live.carried import CarriedRun, CommittedEvents
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.runs import failed_claims, queue
 from runward.worker.executions import Executions
@@ -66,18 +67,21 @@ class Worker:
     def _room(self) -> int:
         return self.concurrency - len(self.executions) - self.reserved
 
-    def start_accepted(self, state: RunState) -> None:
-        """Execute a run that was accepted into a reserved place."""
+    def start_accepted(self, state: RunState, events: CommittedEvents) -> None:
+        """Execute a run that was accepted into a reserved place. `events`: its first events."""
         self.reserved -= 1
-        self._start(state)
+        carried = CarriedRun(state.project_id, state.id, 0)
+        carried.add(events)
+        self._start(state, carried)
 
-    def _start(self, state: RunState, claimed_at: float | None = None) -> None:
+    def _start(self, state: RunState, carried: CarriedRun, claimed_at: float | None = None) -> None:
         self.watch.carry(state.project_id)
+        self.services.live.feed.carry(carried)
         execution = Execution(self.services.engine, state, claimed_at)
         if self.draining:
             execution.leased.drain()
         self.executions.add(execution)
-        task = asyncio.create_task(self._execute(execution), name=f"run {state.id}")
+        task = asyncio.create_task(self._execute(execution, carried), name=f"run {state.id}")
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -107,11 +111,10 @@ class Worker:
         self.services.registry.forget(project_id, tell=tell)
         self.executions.notify_tools_changed(project_id)
 
-    async def _execute(self, execution: Execution) -> None:
+    async def _execute(self, execution: Execution, carried: CarriedRun) -> None:
         run_id, fence = execution.leased.lease.run_id, execution.leased.lease.fence
         try:
-            with self.services.live.feed.carry(run_id):
-                await execution.run()
+            await execution.run()
         except RunUnreadableError as error:
             await self._quarantine(error)
         except Exception:
@@ -119,6 +122,7 @@ class Worker:
             # quarantined.
             log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
         finally:
+            self.services.live.feed.release(carried)
             self.executions.remove(execution)
             if self._room == 1 or self.draining:
                 self._wake.set()
@@ -166,8 +170,8 @@ class Worker:
             self.failed_claims.add(mark)
             raise
         for state in claimed.states:
-            self._start(state, began)
             services.live.feed.notify_changed(state.id)
+            self._start(state, CarriedRun(state.project_id, state.id, state.last_seq), began)
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)

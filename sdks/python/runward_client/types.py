@@ -922,6 +922,8 @@ class CreateChatCompletion(TypedDict):
     """Number of choices. Runward supports only 1. Null: 1."""
     logprobs: NotRequired[Literal[False] | None]
     """Whether to return log probabilities. Runward supports only false. Null: false."""
+    top_logprobs: NotRequired[Literal[0] | None]
+    """Number of log probabilities. Runward supports only 0. Null: 0."""
     modalities: NotRequired[list[Literal['text']] | None]
     """Kinds of output. Runward supports only text. Null: text."""
     store: NotRequired[Literal[True] | None]
@@ -3543,8 +3545,8 @@ class ResponseInputImage(TypedDict):
     """Always `input_image`."""
     image_url: str
     """URL of the image: `https://…` or `data:image/png;base64,…`."""
-    detail: NotRequired[Literal['auto']]
-    """Level of detail of the image. Runward supports only `auto`."""
+    detail: NotRequired[ImageDetail]
+    """Level of detail of the image. Accepted but ignored. Default: `auto`."""
 
 
 class ResponseInputItemList(TypedDict):

@@ -3269,6 +3269,8 @@ export interface components {
             n?: 1 | null;
             /** @description Whether to return log probabilities. Runward supports only false. Null: false. */
             logprobs?: false | null;
+            /** @description Number of log probabilities. Runward supports only 0. Null: 0. */
+            top_logprobs?: 0 | null;
             /** @description Kinds of output. Runward supports only text. Null: text. */
             modalities?: "text"[] | null;
             /**
@@ -7791,11 +7793,10 @@ export interface components {
             /** @description URL of the image: `https://…` or `data:image/png;base64,…`. */
             image_url: string;
             /**
-             * @description Level of detail of the image. Runward supports only `auto`.
+             * @description Level of detail of the image. Accepted but ignored. Default: `auto`.
              * @default auto
-             * @constant
              */
-            detail?: "auto";
+            detail?: components["schemas"]["ImageDetail"];
         };
         /** @description An item of a conversation, in OpenAI's format. */
         ResponseInputItem: components["schemas"]["ResponseInputMessage"] | components["schemas"]["ResponseInputFunctionCall"] | components["schemas"]["ResponseInputFunctionCallOutput"] | components["schemas"]["ResponseInputReasoning"] | components["schemas"]["ResponseInputMcpCall"] | components["schemas"]["ResponseInputMcpApprovalRequest"] | components["schemas"]["ResponseInputMcpApprovalResponse"] | components["schemas"]["ResponseInputCompaction"] | components["schemas"]["ResponseInputItemReference"];

@@ -1,11 +1,12 @@
 """The MCP SDK's own client against Runward's /mcp, in either of the protocol's generations."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, TypeAlias
 
 import httpx2
 from mcp import Client
+from mcp.client.extension import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, ElicitResult, Implementation
 
@@ -24,6 +25,7 @@ async def mcp_client(
     *,
     heard: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
     elicited: Callable[[Any, Any], Coroutine[Any, Any, ElicitResult]] | None = None,
+    extensions: Sequence[ClientExtension] = (),
 ) -> AsyncGenerator[Client]:
     """`url`: of the service. `heard` gets what the server says unasked, and `elicited` answers in
     place of the client's user. That the newer generation
@@ -38,6 +40,7 @@ async def mcp_client(
             mode="legacy" if generation == "2025" else "auto",
             client_info=CLIENT,
             elicitation_callback=elicited,  # pyright: ignore[reportArgumentType]
+            extensions=extensions,
             message_handler=heard,  # pyright: ignore[reportArgumentType]
             cache=None,
         )

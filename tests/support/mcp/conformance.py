@@ -79,6 +79,9 @@ def called(client: Client, text: str, tools: list[str]) -> list[Json]:
     client.settle(run["id"])
     for one in client.approvals(run_id=run["id"]):
         client.decide(one["id"], "approve")
+    for action in client.settle(run["id"])["required_actions"]:
+        path = f"/v1/runs/{run['id']}/tool_calls/{action['call_id']}/result"
+        client.call("POST", path, {"output": {"action": "accept"}})
     client.settle(run["id"], TERMINAL)
     return client.tool_calls(run["id"])
 

@@ -15,6 +15,7 @@ from tests.support.models.chat_rules import Body, check_format, check_strict, nu
 SCREENSHOT = "computer_screenshot"
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 MAX_TOOLS = 128
+MAX_CALL_ID = 64
 MIN_OUTPUT_TOKENS = 16
 FIELDS = frozenset(
     {
@@ -277,6 +278,8 @@ def _item(item: Any) -> list[str]:
     kind = body.get("type", "message")
     if kind == "message":
         return _message(body)
+    if len(str(body.get("call_id"))) > MAX_CALL_ID:
+        return [f"Invalid 'call_id': string too long. Expected a maximum length of {MAX_CALL_ID}."]
     if kind in HOSTED_ITEMS:
         return _fields(body, HOSTED_ITEMS[kind])
     if kind not in ITEMS:

@@ -149,6 +149,8 @@ class CreateChatCompletion(RequestModel):
     """Number of choices. Runward supports only 1. Null: 1."""
     logprobs: Literal[False] | None = None
     """Whether to return log probabilities. Runward supports only false. Null: false."""
+    top_logprobs: Literal[0] | None = None
+    """Number of log probabilities. Runward supports only 0. Null: 0."""
     modalities: list[Literal["text"]] | None = None
     """Kinds of output. Runward supports only text. Null: text."""
     store: Literal[True] | None = None

@@ -11,6 +11,7 @@ from runward.api.completions.request_models import (
 )
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.responses import run_request
+from runward.api.responses.model_settings import PARAMETERS
 from runward.api.responses.models import (
     CreateResponse,
     ReasoningConfig,
@@ -19,11 +20,12 @@ from runward.api.responses.models import (
     ResponseTextConfig,
     ResponseToolChoice,
 )
-from runward.api.responses.run_request import SCHEMA_PLACE, rename_paths
+from runward.api.responses.run_request import SCHEMA_PLACE
 from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.input_models import build_items
 from runward.api.runs.resolution import ResolvedAgent
 from runward.api.runs.start import accept_immediately, build_new_run
+from runward.domain.errors import FieldError
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.services import Registry, RunQueue, Storage
@@ -31,21 +33,17 @@ from runward.services import Registry, RunQueue, Storage
 DEADLINE_SECONDS: Final = 86_400.0
 """The deadline in seconds of a run with functions that the client runs. If the client disconnects,
 it never receives the calls of the run."""
-_SETTINGS: Final = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "service_tier",
-)
-"""Model settings that are also parameters of a response."""
 _OTHER_SETTINGS: Final = ("stop", "seed")
-_FUNCTION: Final = re.compile(r"^(tools\.[0-9]+)\.(?=name|parameters)")
-_SCHEMA: Final = re.compile(rf"^{re.escape(SCHEMA_PLACE)}\b")
-_FORMAT: Final = re.compile(r"^text\.format\b")
+"""Model settings that are not parameters of a response."""
+_PLACES: Final = (
+    (re.compile(r"^(tools\.[0-9]+)\.(?=name|parameters)"), r"\1.function."),
+    (re.compile(rf"^{re.escape(SCHEMA_PLACE)}\b"), "response_format.json_schema.schema"),
+    (re.compile(r"^text\.format\b"), "response_format"),
+    (re.compile(r"^text\.verbosity$"), "verbosity"),
+    (re.compile(r"^reasoning$"), "reasoning_effort"),
+    (re.compile(r"^max_output_tokens$"), "max_completion_tokens"),
+)
+"""The places of parameters of a response, and their places in a completion."""
 
 
 async def start(
@@ -60,14 +58,9 @@ async def start(
     AppErrors."""
     items = build_items(body.messages, "messages")
     response = _build_response_request(body)
-    with (
-        rename_paths(_FORMAT, "response_format"),
-        rename_paths(_SCHEMA, "response_format.json_schema.schema"),
-        rename_paths(_FUNCTION, r"\1.function."),
-    ):
-        request = run_request.build_start_request(response, _list_other_settings(body))
-        resolved = await run_request.resolve(
-            storage, registry, principal.project_id, response, request
+    with run_request.locate_errors(_locate):
+        request, resolved = await run_request.resolve(
+            storage, registry, principal.project_id, response, _list_other_settings(body)
         )
         resolved = run_request.add_run_settings(response, _limit_waiting(response, resolved))
     new = build_new_run(principal, request, resolved, items)
@@ -76,12 +69,19 @@ async def start(
     )
 
 
+def _locate(error: FieldError) -> FieldError:
+    path = error.path
+    for pattern, place in _PLACES:
+        path = pattern.sub(place, path)
+    return FieldError(path, error.message)
+
+
 def _build_response_request(body: CreateChatCompletion) -> CreateResponse:
     """Return the request for a response with the same model, tools and settings."""
-    fields: dict[str, Any] = {name: getattr(body, name) for name in _SETTINGS}
+    names = (*PARAMETERS, "service_tier", "parallel_tool_calls")
+    fields: dict[str, Any] = {name: getattr(body, name, None) for name in names}
     most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     fields["max_output_tokens"] = most
-    fields["parallel_tool_calls"] = body.parallel_tool_calls
     if body.reasoning_effort is not None:
         fields["reasoning"] = ReasoningConfig(effort=body.reasoning_effort)
     fields["tools"] = body.tools and [

@@ -20,7 +20,8 @@ from runward.domain.events.kinds import RunWaitingEvent, ToolCallProgressEvent
 from runward.domain.ids import ProjectId, RunId
 from runward.store.live.events import StoredEvent
 from runward.store.live.family_events import FamilyPage, read_family_after
-from runward.store.live.listener import FamilyFollower, Feed
+from runward.store.live.feed import Feed
+from runward.store.live.followers import FamilyFollower
 from runward.store.postgres.db import Tx
 
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -133,6 +134,10 @@ class FamilyLog:
             self._position = found[-1][1]
         follower.add_runs({id_: one.last_seq for id_, one in page.runs.items()})
         return Batch([Entry(*item) for item in found], page.status, page.more)
+
+    def read_carried(self, feed: Feed, follower: FamilyFollower) -> Batch | None:
+        """Return None, because other processes may execute child runs."""
+        return None
 
     def append(self, event: StoredEvent, follower: FamilyFollower) -> Entry:
         self._position = self._position.advance_to(event)

@@ -21,7 +21,8 @@ from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.drafts import Delta
 from runward.store.live.events import StoredEvent
-from runward.store.live.listener import Feed, Follower
+from runward.store.live.feed import Feed
+from runward.store.live.followers import Follower
 from runward.store.postgres.db import Tx
 
 RETRY_MS: Final = 1000
@@ -82,6 +83,11 @@ class EventLog(Protocol[F]):
         """Return the next `count` entries. Raises RunNotFoundError."""
         ...
 
+    def read_carried(self, feed: Feed, follower: F) -> Batch | None:
+        """Return all further entries if this process has them in memory. They can lack what others
+        wrote at this moment, and for which a notification follows."""
+        ...
+
     def append(self, event: StoredEvent, follower: F) -> Entry: ...
 
     def missing(self, event: StoredEvent) -> int:
@@ -114,6 +120,13 @@ class RunLog:
         follower.seen = min(self.seen, page.last_seq)
         return Batch(entries, page.status, more=self.seen < page.last_seq)
 
+    def read_carried(self, feed: Feed, follower: Follower) -> Batch | None:
+        found = feed.read_carried(self.project_id, self.run_id, self.seen)
+        if found is None:
+            return None
+        entries = [self.append(event, follower) for event in found]
+        return Batch(entries, RunStatus.IN_PROGRESS)
+
     def append(self, event: StoredEvent, follower: Follower) -> Entry:
         self.seen = follower.seen = event.sequence
         return Entry(event, event.sequence)
@@ -139,18 +152,20 @@ async def follow(
 ) -> AsyncGenerator[Batch]:
     """Yield stored entries and then new ones. Stop when the run has a status of `until` and all its
     entries were yielded, after `seconds`, or when the process stops. Yield an idle batch if nothing
-    arrived for `heartbeat` seconds. `deltas`: also yield drafts. Raises RunNotFoundError."""
+    arrived for `heartbeat` seconds. `deltas`: yield drafts too, and begin with the entries that
+    this process has in memory. Raises RunNotFoundError."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     with log_.open(live.feed) as follower:
+        page = log_.read_carried(live.feed, follower) if deltas else None
         while not live.is_stopping():
             follower.hinted = False
-            async with storage.connect() as tx:
-                page = await log_.read(tx, follower, count)
+            page = page or await _read(storage, log_, follower, count)
             yield page
             if _is_end(page, log_.run_id) or (page.status in until and not page.more):
                 return
-            if page.more:
+            has_more, page = page.more, None
+            if has_more:
                 continue
             if deltas and follower.needs_catch_up:
                 live.catch_up(follower)
@@ -160,6 +175,11 @@ async def follow(
                     return
             if loop.time() >= end:
                 return
+
+
+async def _read(storage: Storage, log_: EventLog[F], follower: F, count: int) -> Batch:
+    async with storage.connect() as tx:
+        return await log_.read(tx, follower, count)
 
 
 async def _follow_live(
@@ -203,13 +223,14 @@ async def encode_log(
 ) -> AsyncGenerator[str]:
     """Yield the log as server-sent events (WHATWG HTML), and comments while there are no events.
     Stored events have their number as `id:`. Transient events have no `id:`."""
-    yield f"retry: {RETRY_MS}\n\n"
+    head = f"retry: {RETRY_MS}\n\n"
     async with aclosing(follow(storage, live, log, until=until, deltas=True)) as batches:
         async for batch in batches:
             if batch.is_idle:
                 yield ": still here\n\n"
-            elif batch.items:
-                yield "".join(map(_encode_frame, batch.items))
+            elif batch.items or head:
+                yield head + "".join(map(_encode_frame, batch.items))
+                head = ""
 
 
 def _encode_frame(item: Entry | Delta) -> str:

@@ -44,13 +44,14 @@ async def stream_events(
     """Return the stream of a run's events. If the run has ended and the client has its last event,
     return 204, so that EventSource stops reconnecting. Raises RunNotFoundError and
     TooManyRequestsError before anything is sent."""
-    async with storage.connect() as tx:
-        found = await views.get_status(tx, log.project_id, log.run_id)
-    if found is None:
-        raise e.RunNotFoundError
-    status, last = found
-    if status in TERMINAL and log.seen >= last:
-        return Response(status_code=204)
+    if not live.has_events_after(log.project_id, log.run_id, log.seen):
+        async with storage.connect() as tx:
+            found = await views.get_status(tx, log.project_id, log.run_id)
+        if found is None:
+            raise e.RunNotFoundError
+        status, last = found
+        if status in TERMINAL and log.seen >= last:
+            return Response(status_code=204)
     return respond_with_stream(storage, live, principal, encode_log(storage, live, log, until))
 
 

@@ -7,7 +7,7 @@ import structlog
 
 from runward.services import Storage
 from runward.store.live import events
-from runward.store.live.listener import Feed
+from runward.store.live.feed import Feed
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 
 log = structlog.get_logger()

@@ -20,20 +20,58 @@ OPENAI_PATH: Final = re.compile(r"/v1/(?:chat/completions|conversations|models|r
 STATUSES: Final[Mapping[int, int]] = {422: 400}
 _TYPES: Final[Mapping[int, str]] = {401: "authentication_error", 403: "permission_error"}
 _CODES: Final[Mapping[str, str]] = {"unauthenticated": "invalid_api_key"}
-_UNSUPPORTED_PARAMETERS: Final = frozenset(
-    {
-        "access_programs",
-        "background_options",
-        "context_management",
-        "image",
-        "moderation",
-        "prompt",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-    }
-)
-"""Parameters of OpenAI's API that Runward does not support."""
-_TOOL_TYPE: Final = re.compile(r"tools\.[0-9]+\.type")
+_UNKNOWN_TO_PROVIDERS: Final = "Runward does not send this parameter to providers."
+_NO_PROBABILITIES: Final = "Runward does not return log probabilities."
+_OLD_FORMAT: Final = "Runward does not support this older format. Use `tools` and `tool_choice`."
+_UNSUPPORTED: Final = [
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (
+            "access_programs|background_options|image",
+            _UNKNOWN_TO_PROVIDERS,
+        ),
+        (
+            "logit_bias|prediction|prompt_cache_options|prompt_cache_retention",
+            f"{_UNKNOWN_TO_PROVIDERS} Set it in `model_settings.extra_body` of an agent.",
+        ),
+        (
+            "prompt",
+            "Runward cannot use prompts that OpenAI stores. Register an agent with the "
+            "instructions, and send its name as `model`.",
+        ),
+        (
+            "context_management",
+            "Runward does not compact conversations by itself. Use `truncation` or POST "
+            "/v1/responses/compact.",
+        ),
+        ("moderation", "Runward does not use OpenAI's moderation. Set guardrails instead."),
+        ("top_logprobs|logprobs", _NO_PROBABILITIES),
+        ("n", "Runward creates one choice for each request. Send several requests instead."),
+        ("functions|function_call", _OLD_FORMAT),
+        (r"audio|modalities\.[0-9]+", "Runward supports only text output."),
+        (
+            r"web_search_options",
+            "Register a tool of the type `hosted` for web search, and add it to an agent.",
+        ),
+        (
+            r"(?:stream_options\.)?include_obfuscation",
+            "Runward does not add padding to streams. Omit `include_obfuscation`.",
+        ),
+        (
+            r"tools\.[0-9]+\.type",
+            "A request can define tools of the types `function` and `mcp`. Register tools of "
+            "other types, and add them to an agent.",
+        ),
+        (
+            r"tool_choice\.type",
+            "Runward supports the choice of one function or registered tool. To limit the "
+            "tools, send only the tools that the model may call.",
+        ),
+        (r".*\.file_id", "Runward does not store files. Send the file itself as a data URL."),
+        (r"reasoning\.generate_summary", "Use `reasoning.summary`."),
+    )
+]
+"""Parameters and values of OpenAI's API that Runward does not support, with the reasons."""
 _BY_MESSAGE: Final[Mapping[str, str]] = {
     "unknown field": "unknown_parameter",
     "unknown query parameter": "unknown_parameter",
@@ -67,9 +105,10 @@ def build_openai_error(
         param = found[0]["path"].removeprefix("query.").removeprefix("header.") or None
         if code == "invalid_request":
             code = _BY_MESSAGE.get(found[0]["message"].partition(";")[0], "invalid_value")
-            if param in _UNSUPPORTED_PARAMETERS or _TOOL_TYPE.fullmatch(param or ""):
-                code = "unsupported_parameter"
-            if detail == InvalidRequestError.text:
+            reason = _find_reason(param or "")
+            if reason is not None:
+                code, detail = "unsupported_parameter", reason
+            elif detail == InvalidRequestError.text:
                 detail = "; ".join(f"{one['path']} {one['message']}".strip() for one in found)
     status = STATUSES.get(status, status)
     if status >= 500:
@@ -85,3 +124,8 @@ def build_openai_error(
         "code": _CODES.get(code, code),
     }
     return {"error": error}
+
+
+def _find_reason(param: str) -> str | None:
+    """Return why Runward does not support the parameter, or None if its value is wrong."""
+    return next((reason for known, reason in _UNSUPPORTED if known.fullmatch(param)), None)

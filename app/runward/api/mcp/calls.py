@@ -15,7 +15,8 @@ from runward.api.mcp import results
 from runward.api.mcp.elicitation import ClientQuestions, apply_answer
 from runward.api.mcp.listing import McpTarget
 from runward.api.mcp.results import McpRequestError
-from runward.api.mcp.wait import ProgressReport, wait_for_result
+from runward.api.mcp.tasks import McpTasks
+from runward.api.mcp.wait import ProgressReport, wait_for_result, wait_for_run
 from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
@@ -41,6 +42,10 @@ MAX_CLIENT: Final = 128
 """Maximum number of characters of a client's name and version."""
 _ELICITS: Final = "e"
 _KEY_PATTERN: Final = re.compile(r"[\x21-\x7e]{1,255}")
+TASK_AFTER_SECONDS: Final = 1.0
+"""Seconds that a call waits before it becomes a task, if a client of the protocol of 2026 supports
+tasks."""
+_METHOD_NOT_FOUND: Final = -32_601
 _SKEW_MS: Final = 3_600_000
 """Maximum difference between the clocks of two processes, in milliseconds."""
 
@@ -109,6 +114,7 @@ class McpToolCall:
     params: JsonObject
     client: str | None
     request: str | None
+    tasks: McpTasks
     questions: ClientQuestions | None = None
     """None: the client cannot ask its user."""
     disconnected: bool = False
@@ -119,7 +125,7 @@ class McpToolCall:
         """Return a CallToolResult. Raises McpRequestError for mistakes of the client, and
         UnavailableError."""
         if self.target is None:
-            raise McpRequestError(f"Unknown tool: {clean_text(str(self.params.get('name')))[:128]}")
+            raise McpRequestError(self._describe_unknown())
         given = self.params.get("arguments")
         arguments: JsonObject = given if isinstance(given, dict) else {}
         try:
@@ -132,8 +138,38 @@ class McpToolCall:
         except e.UnavailableError:
             raise
         except e.AppError as error:
-            lines = [error.detail, *(f"- {path}: {text}" for path, text in error.errors)]
-            return results.build_error("\n".join(lines))
+            return results.build_error(_format_error(error))
+
+    @property
+    def is_task(self) -> bool:
+        """Return whether a client of the protocol of 2025 requests a task."""
+        return not self.tasks.modern and self.params.get("task") is not None
+
+    async def create_task(self) -> JsonObject:
+        """Start the run, and return a CreateTaskResult of the protocol of 2025. Raises
+        McpRequestError if no run can be started, and UnavailableError."""
+        target, given = self.target, self.params.get("arguments")
+        if target is None:
+            raise McpRequestError(self._describe_unknown())
+        if not target.is_executable:
+            raise McpRequestError("This tool cannot run as a task.", _METHOD_NOT_FOUND)
+        arguments: JsonObject = given if isinstance(given, dict) else {}
+        if (wrong := await self._explain_invalid(target, arguments)) is not None:
+            raise McpRequestError(wrong)
+        try:
+            run_id = await self._start(target, arguments)
+        except e.UnavailableError:
+            raise
+        except e.AppError as error:
+            raise McpRequestError(_format_error(error)) from None
+        return {"task": await self.tasks.get(run_id)}
+
+    async def _start(self, target: McpTarget, arguments: JsonObject) -> RunId:
+        accepting = self._accept(
+            self._build_request(target, arguments), self._idempotent_request(arguments)
+        )
+        self._accepting = asyncio.create_task(accepting)
+        return (await asyncio.shield(self._accepting)).run.id
 
     async def _result(
         self, target: McpTarget, arguments: JsonObject, report: ProgressReport
@@ -143,18 +179,16 @@ class McpToolCall:
         services, limits = self.services, self.services.limits
         seconds = limits.mcp_seconds
         declared = False
-        if target.tool is None and target.agent is None:
+        if not target.is_executable:
             run_id = parse_id(Prefix.RUN, str(arguments["run_id"]))
             if run_id is None:
                 raise e.RunNotFoundError
             seconds = float(cast(float, arguments.get("wait_seconds", seconds)))
         else:
             declared = "outputSchema" in target.definition
-            accepting = self._accept(
-                self._build_request(target, arguments), self._idempotent_request(arguments)
-            )
-            self._accepting = asyncio.create_task(accepting)
-            run_id = (await asyncio.shield(self._accepting)).run.id
+            run_id = await self._start(target, arguments)
+            if self.tasks.modern and self.tasks.declared:
+                return await self._result_or_task(run_id, report)
         return await wait_for_result(
             services.storage,
             services.live,
@@ -190,6 +224,20 @@ class McpToolCall:
             declared="outputSchema" in self.target.definition,
             questions=self.questions,
         )
+
+    async def _result_or_task(self, run_id: RunId, report: ProgressReport) -> JsonObject:
+        """Return the result if the run ends soon, and otherwise a CreateTaskResult of the protocol
+        of 2026."""
+        services, project_id = self.services, self.principal.project_id
+        await wait_for_run(
+            services.storage,
+            services.live,
+            project_id,
+            run_id,
+            seconds=TASK_AFTER_SECONDS,
+            report=report,
+        )
+        return await self.tasks.find_result(run_id)
 
     async def withdraw(self) -> None:
         """Cancel the run, if it was started."""
@@ -245,6 +293,9 @@ class McpToolCall:
             raise McpRequestError(f"_meta: {CONTEXT} must be an object.")
         return context
 
+    def _describe_unknown(self) -> str:
+        return f"Unknown tool: {clean_text(str(self.params.get('name')))[:128]}"
+
     def _metadata(self) -> JsonObject:
         about = {CLIENT: self.client, REQUEST: self.request}
         return {name: value for name, value in about.items() if value is not None}
@@ -253,6 +304,10 @@ class McpToolCall:
     def _meta(self) -> JsonObject:
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
+
+
+def _format_error(error: e.AppError) -> str:
+    return "\n".join([error.detail, *(f"- {path}: {text}" for path, text in error.errors)])
 
 
 async def cancel_request(

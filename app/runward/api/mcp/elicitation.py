@@ -28,6 +28,7 @@ from runward.store.runs.approvals import Approval
 from runward.store.runs.views import WaitingCall
 
 PREFIX: Final = "runward:"
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 DECLINED: Final = "The user declined to answer."
 MAX_MESSAGE: Final = 4096
 _VALUE: Final = "value"
@@ -54,15 +55,24 @@ _DECISION: Final[JsonObject] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One elicitation. `id` names the call or the approval."""
+    """One elicitation. `id` names the approval, or the call and the number of its request for
+    input, because a tool can request input several times."""
 
     id: str
     message: str
     schema: JsonObject
+    task_id: str | None = None
+    """ID of the task of the protocol of 2025 whose result the client waits for."""
 
     @property
     def params(self) -> JsonObject:
-        return {"message": self.message[:MAX_MESSAGE], "requestedSchema": self.schema}
+        related: JsonObject = {} if self.task_id is None else relate_to_task(self.task_id)
+        return {"message": self.message[:MAX_MESSAGE], "requestedSchema": self.schema, **related}
+
+
+def relate_to_task(task_id: str) -> JsonObject:
+    """Return the `_meta` of a message that belongs to a task (MCP 2025-11-25, tasks)."""
+    return {"_meta": {RELATED_TASK: {"taskId": task_id}}}
 
 
 SendQuestion: TypeAlias = Callable[[Question], Awaitable[None]]
@@ -85,17 +95,23 @@ class ClientQuestions:
         self._principal = principal
         self._send = send
         self._asked = set(answered)
+        self.task_id: str | None = None
+        """As in `Question`."""
 
     async def ask(self, waiting: Sequence[WaitingCall]) -> list[Question]:
         """Ask what has not been asked yet. Return the questions that the result must contain."""
-        pending = [one for one in waiting if (id_ := self._name(one)) and id_ not in self._asked]
-        questions = [await self._build(one) for one in pending]
+        questions = await self.list_open(waiting)
         self._asked.update(one.id for one in questions)
         if self._send is None:
             return questions
         for one in questions:
             await self._send(one)
         return []
+
+    async def list_open(self, waiting: Sequence[WaitingCall]) -> list[Question]:
+        """Return the questions that have not been asked yet."""
+        pending = [one for one in waiting if (id_ := self._name(one)) and id_ not in self._asked]
+        return [await self._build(one) for one in pending]
 
     def covers(self, waiting: WaitingCall) -> bool:
         """Return whether the client has the question and can still answer it."""
@@ -109,7 +125,8 @@ class ClientQuestions:
             return f"{PREFIX}approval:{format_id(Prefix.APPROVAL, subject.id)}"
         if subject.call.phase not in CLIENT_PHASES:
             return None
-        return f"{PREFIX}call:{format_id(Prefix.RUN, waiting.run_id)}:{subject.call.id}"
+        number = subject.call.exchange.number if subject.call.exchange else 0
+        return f"{PREFIX}call:{format_id(Prefix.RUN, waiting.run_id)}:{number}:{subject.call.id}"
 
     async def _build(self, waiting: WaitingCall) -> Question:
         name, subject = self._name(waiting), waiting.subject
@@ -117,14 +134,15 @@ class ClientQuestions:
         if isinstance(subject, Approval):
             arguments = compact(subject.arguments)
             text = f"Do you approve the call of the tool '{subject.tool}'?\n\n{arguments}"
-            return Question(name, text, _DECISION)
+            return Question(name, text, _DECISION, self.task_id)
         call = subject.call
         if call.phase is CallPhase.AWAITING_INPUT:
             asked = call.exchange.requests if call.exchange else None
-            return Question(name, as_text(asked), _ANY_RESULT)
+            return Question(name, as_text(asked), _ANY_RESULT, self.task_id)
         spec = await self._find_spec(self._principal.project_id, call)
         text = f"{spec.description if spec else call.tool}\n\n{compact(call.arguments)}"
-        return Question(name, text, _make_form(spec.output_schema if spec else None))
+        form = _make_form(spec.output_schema if spec else None)
+        return Question(name, text, form, self.task_id)
 
     async def _find_spec(self, project_id: ProjectId, call: Call) -> ToolSpec | None:
         if call.version is None or call.version == UNREGISTERED:
@@ -140,13 +158,13 @@ async def apply_answer(
     """Apply the client's answer (an `ElicitResult`, or None for an error). An answer that is not
     valid or comes too late changes nothing. Raises InsufficientScopeError."""
     given: JsonObject = result if isinstance(result, dict) else {}
-    match question.removeprefix(PREFIX).split(":", 2):
+    match question.removeprefix(PREFIX).split(":", 3):
         case ["approval", shown]:
             approval_id = parse_id(Prefix.APPROVAL, shown)
             decision = _read_decision(given)
             if approval_id is not None and decision is not None:
                 await _decide(storage, principal, ApprovalId(approval_id), decision)
-        case ["call", shown, call_id]:
+        case ["call", shown, _, call_id]:
             run_id = parse_id(Prefix.RUN, shown)
             if run_id is not None:
                 await _submit(storage, principal, RunId(run_id), CallId(call_id), given)

@@ -32,6 +32,7 @@ from runward.api.mcp.calls import (
 )
 from runward.api.mcp.elicitation import PREFIX, ClientQuestions, Question, apply_answer
 from runward.api.mcp.listing import find_target, list_page
+from runward.api.mcp.tasks import EXTENSION, RESULT, UPDATE, McpTasks
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
 from runward.domain import strict_json
@@ -55,8 +56,8 @@ _CHANGED: Final = (
     'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
 )
 _PARSE_ERROR: Final = -32_700
-_WRITES: Final = frozenset({"tools/call", "notifications/cancelled"})
-_LONG_METHODS: Final = frozenset({"tools/call", "subscriptions/listen"})
+_WRITES: Final = frozenset({"tools/call", "tasks/cancel", "notifications/cancelled"})
+_LONG_METHODS: Final = frozenset({"tools/call", RESULT, "subscriptions/listen"})
 """Methods that can take long. Each of their requests counts as a stream of the key."""
 
 
@@ -130,11 +131,19 @@ class McpExchange:
     services: Services
     principal: Principal
     method: str
+    tasks: McpTasks
     call: McpToolCall | None
     new_session: McpRunSession | None
-    modern: bool
     elicits: bool
     """Whether the client can ask its user."""
+
+    @property
+    def modern(self) -> bool:
+        return self.tasks.modern
+
+    @property
+    def creates_task(self) -> bool:
+        return self.call is not None and self.call.is_task
 
     @property
     def input_schema(self) -> JsonObject | None:
@@ -154,6 +163,15 @@ class McpExchange:
         assert self.call is not None
         return await self.call.result(report)
 
+    async def create_task(self) -> JsonObject:
+        assert self.call is not None
+        return await self.call.create_task()
+
+    async def answer_task(
+        self, method: str, params: JsonObject, report: ProgressReport
+    ) -> JsonObject:
+        return await self.tasks.answer(method, params, report)
+
     def follow_changes(self) -> AsyncIterator[bool]:
         services, changes = self.services, _follow_changes(self.services, self.principal)
         return check_key(services.storage, self.principal, changes, bool)
@@ -169,9 +187,12 @@ class McpExchange:
             await protocol.serve_request(scope, receive, sending, self, max_bytes=limit)
             return
         stream = EventInjector(send)
-        if self.call is not None and self.elicits:
+        if self.elicits:
             asking = None if self.modern else stream.send_question
-            self.call.questions = ClientQuestions(services.registry, self.principal, send=asking)
+            questions = ClientQuestions(services.registry, self.principal, send=asking)
+            self.tasks.questions = questions
+            if self.call is not None and not self.call.is_task:
+                self.call.questions = questions
         with count_stream(live, self.principal):
             await protocol.serve_request(scope, receive, stream, self, max_bytes=limit)
         left = self.call is not None and self.call.disconnected and self.modern
@@ -188,12 +209,17 @@ async def _read_exchange(
     said: JsonObject = message if isinstance(message, dict) else {}
     method, given = str(said.get("method")), said.get("params")
     params: JsonObject = given if isinstance(given, dict) else {}
+    extensions = _read_capability(params, "extensions") if modern else None
+    declared = isinstance(extensions, dict) and EXTENSION in extensions
+    tasks = McpTasks(services, principal, modern, declared)
     call: McpToolCall | None = None
     begins: McpRunSession | None = None
     session = None if modern else McpRunSession.parse(request.headers.get(SESSION_HEADER))
     elicits = (
         session.elicits if session else modern and can_elicit(_read_meta(params, _CAPABILITIES))
     )
+    if elicits or method == UPDATE:
+        tasks.questions = ClientQuestions(services.registry, principal)
     if method in _WRITES and not principal.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":
@@ -209,6 +235,7 @@ async def _read_exchange(
             params=params,
             client=session.client if session else format_client(info),
             request=session.name_request(said.get("id")) if session else None,
+            tasks=tasks,
         )
     elif method == "notifications/cancelled" and session is not None:
         with suppress(e.AppError):  # A notification has no response that could contain the error.
@@ -219,12 +246,17 @@ async def _read_exchange(
         )
     elif "method" not in said and str(said.get("id")).startswith(PREFIX):
         await apply_answer(storage, queue, principal, str(said.get("id")), said.get("result"))
-    return McpExchange(services, principal, method, call, begins, modern, elicits)
+    return McpExchange(services, principal, method, tasks, call, begins, elicits)
 
 
 def _read_meta(params: JsonObject, name: str) -> JsonValue:
     meta = params.get("_meta")
     return meta.get(name) if isinstance(meta, dict) else None
+
+
+def _read_capability(params: JsonObject, name: str) -> JsonValue:
+    capabilities = _read_meta(params, _CAPABILITIES)
+    return capabilities.get(name) if isinstance(capabilities, dict) else None
 
 
 class EventInjector:

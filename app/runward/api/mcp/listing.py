@@ -25,6 +25,7 @@ _RUNNABLE: Final = frozenset({"webhook", "plugin", "mcp", "agent"})
 """Types of tools that run without the client or a model provider."""
 _OF_CLIENTS: Final = frozenset({"client"})
 """Types of tools whose results the user of the client gives."""
+_EXECUTION: Final[JsonObject] = {"taskSupport": "optional"}
 _HINTS: Final = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 
 _AGENT_INPUT: Final = closed_object(
@@ -50,6 +51,11 @@ class McpTarget:
     @property
     def is_agent(self) -> bool:
         return self.agent is not None or (self.tool is not None and self.tool.spec.type == "agent")
+
+    @property
+    def is_executable(self) -> bool:
+        """Return whether a call starts a run."""
+        return self.tool is not None or self.agent is not None
 
     @property
     def schema(self) -> JsonObject:
@@ -185,6 +191,7 @@ def _describe_tool(tool: RegisteredTool) -> JsonObject:
         "inputSchema": spec.parameters,
         **({"outputSchema": schema} if schema else {}),
         **({"annotations": hints} if hints else {}),
+        "execution": _EXECUTION,
         "_meta": {"runward/type": spec.type, "runward/approval": asks},
     }
 
@@ -210,6 +217,7 @@ def _describe_agent(agent: RegisteredAgent) -> JsonObject:
         "description": agent.description or f"Runs the agent '{agent.name}'.",
         "inputSchema": _AGENT_INPUT,
         **({"outputSchema": schema} if schema else {}),
+        "execution": _EXECUTION,
         "_meta": {"runward/type": "agent", "runward/agent": agent.name},
     }
 

@@ -8,7 +8,6 @@ it on a thread.
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,6 +15,7 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from runward.api.mcp.results import McpRequestError
+from runward.api.mcp.tasks import EXTENSION, METHODS_2025, METHODS_2026
 from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError, UnavailableError
@@ -25,6 +25,7 @@ from runward.store.postgres.db import is_outage
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
+    from mcp.server.models import InitializationOptions
     from mcp_types import (
         CallToolRequestParams,
         CallToolResult,
@@ -57,6 +58,16 @@ class McpHandlers(Protocol):
     AppErrors."""
 
     @property
+    def modern(self) -> bool:
+        """Return whether the request belongs to a protocol version without a handshake."""
+        ...
+
+    @property
+    def creates_task(self) -> bool:
+        """Return whether the request is a tool call of the protocol of 2025 that starts a task."""
+        ...
+
+    @property
     def input_schema(self) -> JsonObject | None:
         """Return the input schema of the tool that the request calls."""
         ...
@@ -64,6 +75,12 @@ class McpHandlers(Protocol):
     async def list_tools(self, cursor: str | None) -> JsonObject: ...
 
     async def call_tool(self, report: ProgressReport) -> JsonObject: ...
+
+    async def create_task(self) -> JsonObject: ...
+
+    async def answer_task(
+        self, method: str, params: JsonObject, report: ProgressReport
+    ) -> JsonObject: ...
 
     async def read(self, method: str, params: JsonObject) -> JsonObject:
         """Answer a method of `_reads`."""
@@ -123,11 +140,10 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
 
     async def call_tool(
         ctx: "ServerRequestContext[Any, Any]", _: "CallToolRequestParams"
-    ) -> "CallToolResult | InputRequiredResult":
-        async def report(count: float, message: str) -> None:
-            await ctx.session.report_progress(count, message=message)
-
-        result = await _translate_errors(handlers.call_tool(report))
+    ) -> "CallToolResult | InputRequiredResult | JsonObject":
+        result = await _translate_errors(handlers.call_tool(_reporter(ctx)))
+        if result.get("resultType") == "task":
+            return result
         if "inputRequests" in result:
             return InputRequiredResult.model_validate(result)
         return CallToolResult.model_validate(result)
@@ -149,10 +165,49 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
-    changes = NotificationOptions(tools_changed=True)
-    initial = partial(server.create_initialization_options, changes)
-    server.create_initialization_options = initial  # pyright: ignore[reportAttributeAccessIssue]
+    _add_tasks(server, handlers)
+    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+    if not handlers.modern:
+        options = _declare_tasks(options)
+    server.create_initialization_options = lambda: options  # pyright: ignore[reportAttributeAccessIssue]
     return server
+
+
+def _add_tasks(server: "Server[Any]", handlers: McpHandlers) -> None:
+    from mcp_types import RequestParams  # noqa: PLC0415
+
+    async def answer(ctx: "ServerRequestContext[Any, Any]", _: Any) -> JsonObject:
+        given = handlers.answer_task(ctx.method, dict(ctx.params or {}), _reporter(ctx))
+        return await _translate_errors(given)
+
+    async def call_as_task(ctx: "ServerRequestContext[Any, Any]", call_next: Any) -> Any:
+        """Bypass the SDK's check of the result, which allows no CreateTaskResult."""
+        if ctx.method == "tools/call" and handlers.creates_task:
+            return await _translate_errors(handlers.create_task())
+        return await call_next(ctx)
+
+    for method in METHODS_2026 if handlers.modern else METHODS_2025:
+        server.add_request_handler(method, RequestParams, answer)
+    if handlers.modern:
+        server.extensions = {EXTENSION: {}}
+    server.middleware.append(call_as_task)
+
+
+def _declare_tasks(options: "InitializationOptions") -> "InitializationOptions":
+    """Declare the tasks of MCP 2025-11-25, which the SDK does not declare itself."""
+    from mcp_types import ServerTasksCapability  # noqa: PLC0415
+
+    about: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+    tasks = {"tasks": ServerTasksCapability.model_validate(about)}
+    capabilities = options.capabilities.model_copy(update=tasks)
+    return options.model_copy(update={"capabilities": capabilities})
+
+
+def _reporter(ctx: "ServerRequestContext[Any, Any]") -> ProgressReport:
+    async def report(count: float, message: str) -> None:
+        await ctx.session.report_progress(count, message=message)
+
+    return report
 
 
 def _reads() -> dict[str, tuple[Any, Any]]:
@@ -215,7 +270,7 @@ async def _translate_errors(answer: Any) -> JsonObject:
     try:
         return await answer
     except McpRequestError as error:
-        raise MCPError(error.code, error.message) from None
+        raise MCPError(error.code, error.message, error.data) from None
     except AppError as error:
         raise MCPError(INTERNAL_ERROR, error.detail, {"code": error.code}) from None
     except Exception as error:

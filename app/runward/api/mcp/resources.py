@@ -35,22 +35,31 @@ _TEMPLATES: Final = (
 
 async def list_resources(storage: Storage, project_id: ProjectId, params: JsonObject) -> JsonObject:
     """Return a page of the runs, newest first. Raises McpRequestError if the cursor is invalid."""
+    async with storage.connect() as tx:
+        runs, more = await list_newest(tx, project_id, params)
+    listed: list[JsonValue] = [_describe_run(run) for run in runs]
+    return {"resources": listed, **more}
+
+
+async def list_newest(
+    tx: Tx, project_id: ProjectId, params: JsonObject
+) -> tuple[list[RunView], JsonObject]:
+    """Return a page of the runs, newest first, and the cursor of the next page. Raises
+    McpRequestError if the cursor is invalid."""
     cursor = params.get("cursor")
     after = None if cursor is None else parse_id(Prefix.RUN, str(cursor))
     if cursor is not None and after is None:
         raise McpRequestError(
             "The cursor does not belong to this list. Request the first page again."
         )
-    async with storage.connect() as tx:
-        page = await search.search_runs(
-            tx, project_id, RunFilter(), after=after, limit=PAGE + 1, descending=True
-        )
+    page = await search.search_runs(
+        tx, project_id, RunFilter(), after=after, limit=PAGE + 1, descending=True
+    )
     shown = page.runs[:PAGE]
     more: JsonObject = {}
     if len(page.runs) > PAGE:
         more = {"nextCursor": format_id(Prefix.RUN, shown[-1].id)}
-    listed: list[JsonValue] = [_describe_run(run) for run in shown]
-    return {"resources": listed, **more}
+    return shown, more
 
 
 async def list_templates(storage: Storage, project_id: ProjectId, params: JsonObject) -> JsonObject:

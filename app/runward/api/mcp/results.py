@@ -25,10 +25,13 @@ INVALID_PARAMS: Final = -32_602
 class McpRequestError(Exception):
     """An error that the response returns as a protocol error."""
 
-    def __init__(self, message: str, code: int = INVALID_PARAMS) -> None:
+    def __init__(
+        self, message: str, code: int = INVALID_PARAMS, data: JsonObject | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.data = data
 
 
 RUN_ID: Final = "runward/run_id"
@@ -99,11 +102,13 @@ def build_waiting_result(
 
 def build_input_required(run_id: RunId, questions: Sequence[Question]) -> JsonObject:
     """Return an InputRequiredResult of the protocol of 2026. Its state names the run."""
-    requests: JsonObject = {
-        one.id: {"method": "elicitation/create", "params": one.params} for one in questions
-    }
     shown = format_id(Prefix.RUN, run_id)
+    requests = build_input_requests(questions)
     return {"inputRequests": requests, "requestState": shown, "_meta": {RUN_ID: shown}}
+
+
+def build_input_requests(questions: Sequence[Question]) -> JsonObject:
+    return {one.id: {"method": "elicitation/create", "params": one.params} for one in questions}
 
 
 def build_error(text: str) -> JsonObject:
@@ -179,11 +184,16 @@ def _build_result(
     return {"content": content, **said, "isError": is_error, "_meta": meta}
 
 
-def _explain_end(run: RunView) -> str:
-    """Describe why a run has no result, and quote its last text."""
+def describe_end(run: RunView) -> str:
+    """Describe why a run has no result."""
     about: dict[str, Any] = run.error or run.incomplete_details or {}
     reason = about.get("message") or about.get("code") or about.get("reason")
-    lines = [f"The run ended with status {run.status}{f': {reason}' if reason else '.'}"]
+    return f"The run ended with status {run.status}{f': {reason}' if reason else '.'}"
+
+
+def _explain_end(run: RunView) -> str:
+    """Describe why a run has no result, and quote its last text."""
+    lines = [describe_end(run)]
     if run.output not in (None, ""):
         lines.append(as_text(run.output))
     return "\n".join(lines)

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from math import inf
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json
 
 from runward.api.events.follow import RunLog, follow
 from runward.api.mcp import results
-from runward.api.mcp.elicitation import ClientQuestions
+from runward.api.mcp.elicitation import ClientQuestions, Question
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
@@ -45,7 +46,34 @@ async def wait_for_result(
 ) -> JsonObject:
     """Return the result of the call. If the run continues, return a description of it: after
     `seconds`, when it needs something that MCP clients cannot provide, or when the process stops.
-    Holds no database connection while it waits. Raises RunNotFoundError."""
+    Raises RunNotFoundError."""
+    asked = await wait_for_run(
+        storage, live, project_id, run_id, seconds=seconds, report=report, questions=questions
+    )
+    if asked:
+        return results.build_input_required(run_id, asked)
+    async with storage.connect() as tx:
+        status, waiting = await _read_status(tx, project_id, run_id)
+        if status in TERMINAL:
+            return await load_result(tx, project_id, run_id, declared=declared)
+    return results.build_waiting_result(run_id, status, waiting)
+
+
+async def wait_for_run(
+    storage: Storage,
+    live: Live,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    seconds: float = inf,
+    report: ProgressReport,
+    questions: ClientQuestions | None = None,
+    leaves_stuck: bool = True,
+) -> list[Question]:
+    """Wait until the run ends, until the client must answer the returned questions, for `seconds`,
+    or until the process stops. `leaves_stuck`: also stop when the run needs something that MCP
+    clients cannot provide. Holds no database connection while it waits. Raises
+    RunNotFoundError."""
     reporter = _ProgressReporter(report, format_id(Prefix.RUN, run_id))
     await reporter.report(f"Run {reporter.run} was accepted.")
     found = follow(
@@ -58,14 +86,10 @@ async def wait_for_result(
             await reporter.report_news([entry.event for entry in batch.entries], waiting)
             await reporter.report_status(status)
             if questions is not None and (asked := await questions.ask(waiting)):
-                return results.build_input_required(run_id, asked)
-            if _is_stuck(status, waiting, questions):
+                return asked
+            if leaves_stuck and _is_stuck(status, waiting, questions):
                 break
-    async with storage.connect() as tx:
-        status, waiting = await _read_status(tx, project_id, run_id)
-        if status in TERMINAL:
-            return await _load_result(tx, project_id, run_id, declared=declared)
-    return results.build_waiting_result(run_id, status, waiting)
+    return []
 
 
 async def _read_status(
@@ -79,9 +103,11 @@ async def _read_status(
     return found[0], (await views.list_waiting_calls(tx, project_id, [run_id]))[run_id]
 
 
-async def _load_result(
+async def load_result(
     tx: Tx, project_id: ProjectId, run_id: RunId, *, declared: bool
 ) -> JsonObject:
+    """Return the result of a run that has ended. `declared`: as in `build_run_result`. Raises
+    RunNotFoundError."""
     run = await views.get_run(tx, project_id, run_id)
     if run is None:
         raise e.RunNotFoundError

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from runward.api.http.models import RequestModel
+from runward.api.runs.input_models import ImageDetail
 from runward.domain.json import JsonObject
 
 MAX_ITEMS: Final = 10_000
@@ -73,8 +74,8 @@ class ResponseInputImage(OpenAIRequestModel):
     type: Literal["input_image"]
     image_url: str
     """URL of the image: `https://…` or `data:image/png;base64,…`."""
-    detail: Literal["auto"] = "auto"
-    """Level of detail of the image. Runward supports only `auto`."""
+    detail: ImageDetail = "auto"
+    """Level of detail of the image. Accepted but ignored."""
 
 
 class ResponseInputFile(OpenAIRequestModel):

@@ -1,7 +1,7 @@
 """Convert a request for a response to a run."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.registry.agent_checks import check_agent, list_names
 from runward.api.responses.conversation import parameter_error
+from runward.api.responses.model_settings import list_settings, locate_setting, select_hints
 from runward.api.responses.models import (
     CreateResponse,
     ResponseConversation,
@@ -40,22 +41,13 @@ from runward.domain.run.family import Member
 from runward.domain.run.items import Item
 from runward.domain.run.team import format_transfer_name
 from runward.domain.schema.validator import check_schema
+from runward.llm.settings import check_settings
 from runward.services import Registry, RunQueue, Storage
 
 DEADLINE_SECONDS: Final = 30 * 86_400.0
 """The deadline in seconds of a run with functions that the client runs. The client may never submit
 their results."""
 
-_SETTINGS: Final = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "max_output_tokens",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-)
 SCHEMA_PLACE: Final = "text.format.schema"
 """The place of the output schema in a request."""
 _SCHEMA_PATH: Final = re.compile(r"^output_schema\b")
@@ -93,8 +85,7 @@ async def start(
     """Start the run. When this returns, the run and its first event are committed. Raises
     AppErrors."""
     session_id = parse_session(body)
-    request = build_start_request(body)
-    resolved = await resolve(storage, registry, principal.project_id, body, request)
+    request, resolved = await resolve(storage, registry, principal.project_id, body)
     resolved = add_run_settings(body, resolved)
     new = build_new_run(principal, request, resolved, items, continued_from)
     new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
@@ -108,29 +99,40 @@ async def resolve(
     registry: Registry,
     project_id: ProjectId,
     body: CreateResponse,
-    request: StartRun,
-) -> ResolvedAgent:
-    """Return the configuration of the run, without the client's functions. `request`: the result of
-    `build_start_request`. Raises AppErrors."""
-    with rename_paths(_SCHEMA_PATH, SCHEMA_PLACE):
+    settings: JsonObject | None = None,
+) -> tuple[StartRun, ResolvedAgent]:
+    """Return the request of the run, without its input, and the configuration, without the client's
+    functions. `settings`: model settings that are not parameters of a response. Raises
+    AppErrors."""
+    given = list_settings(body) | (settings or {})
+    hints = select_hints(given)
+    request = _build_start_request(body, {name: given[name] for name in given.keys() - hints})
+    with locate_errors(_locate):
         resolved = await resolve_model(storage, registry, project_id, request)
+        config = resolved.config
         if request.agent is not None:
-            config = _override_agent(body, request, resolved.config)
+            config = _override_agent(body, request, config)
             check_agent(await registry.get_models(project_id), config)
-            resolved = replace(resolved, config=config)
-    return resolved
+        if wrong := check_settings(hints):
+            raise e.InvalidRequestError(errors=[FieldError("model_settings", one) for one in wrong])
+    merged = {**config.model_settings, **hints}
+    return request, replace(resolved, config=config.model_copy(update={"model_settings": merged}))
 
 
 @contextmanager
-def rename_paths(pattern: re.Pattern[str], place: str) -> Generator[None]:
-    """Replace the places of parameters in the errors that the block raises."""
+def locate_errors(locate: Callable[[FieldError], FieldError]) -> Generator[None]:
+    """Replace the errors of parameters that the block raises, because the parameters have other
+    places in this API."""
     try:
         yield
     except e.InvalidRequestError as error:
-        error.errors = tuple(
-            FieldError(pattern.sub(place, one.path), one.message) for one in error.errors
-        )
+        error.errors = tuple(locate(one) for one in error.errors)
         raise
+
+
+def _locate(error: FieldError) -> FieldError:
+    place = _SCHEMA_PATH.sub(SCHEMA_PLACE, error.path)
+    return locate_setting(FieldError(place, error.message))
 
 
 def _override_agent(body: CreateResponse, request: StartRun, config: AgentConfig) -> AgentConfig:
@@ -189,13 +191,12 @@ def build_model_request(model: str) -> StartRun:
     return StartRun.model_construct(None, input="", **{named: model})
 
 
-def build_start_request(body: CreateResponse, settings: JsonObject | None = None) -> StartRun:
-    """Return the request of the run, without its input and its functions. `settings`: model
-    settings that are not parameters of a response."""
+def _build_start_request(body: CreateResponse, settings: JsonObject) -> StartRun:
+    """Return the request of the run, without its input and its functions."""
     fields: dict[str, Any] = {"input": ""}
     if body.max_tool_calls is not None:
         fields["limits"] = Limits.model_construct(None, max_tool_calls=body.max_tool_calls)
-    if settings := _list_settings(body) | (settings or {}):
+    if settings:
         fields["model_settings"] = settings
     if (schema := _schema(body)) is not None:
         fields["output_schema"] = schema
@@ -231,15 +232,6 @@ def _schema(body: CreateResponse) -> JsonObject | None:
             return _ANY_OBJECT
         case _:
             return None
-
-
-def _list_settings(body: CreateResponse) -> JsonObject:
-    given: JsonObject = {name: getattr(body, name) for name in _SETTINGS}
-    given["reasoning"] = (body.reasoning and body.reasoning.model_dump(exclude_none=True)) or None
-    given["verbosity"] = body.text.verbosity if body.text else None
-    tier = body.service_tier
-    given["service_tier"] = None if tier in ("auto", "default") else tier
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def parse_functions(body: CreateResponse) -> tuple[InlineToolSpec, ...]:

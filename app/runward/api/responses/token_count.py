@@ -52,8 +52,8 @@ async def count_input_tokens(
     run_request.check_supported(request)
     config, functions = AgentConfig(), run_request.parse_functions(request)
     if body.model:
-        start = run_request.build_start_request(request)
-        config = (await run_request.resolve(storage, registry, project_id, request, start)).config
+        _, resolved = await run_request.resolve(storage, registry, project_id, request)
+        config = resolved.config
     items = await _load_items(storage, project_id, request, config)
     async with storage.connect() as tx:
         tools = await tool_registry.find_tools(tx, project_id, config.tools)

@@ -31,6 +31,7 @@ from runward.domain.run.run_events import add_run_created
 from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
+from runward.store.live.carried import CommittedEvents
 from runward.store.postgres.db import mint
 from runward.store.runs.queue import AcceptedRun, NewRun
 
@@ -170,7 +171,8 @@ async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
             queue.release_place()
         raise
     if lease:
-        queue.start_accepted(_build_state(new, accepted))
+        state, events = _build_state(new, accepted), new.changes.events
+        queue.start_accepted(state, CommittedEvents(new.id, len(events), accepted.at, events))
     else:
         queue.wake_worker()
     return AcceptResult(build_view(new, accepted), replayed=False)

@@ -9,7 +9,7 @@ from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
 from runward.domain.run import texts
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
-from runward.domain.run.repeated_calls import WARN_AT, count_identical_before
+from runward.domain.run.repeated_calls import WARN_AT, count_repetitions
 from runward.domain.run.state import (
     Call,
     CallOutcome,
@@ -30,13 +30,15 @@ def build_conversation(state: RunState) -> tuple[Item, ...]:
 def attribute_items(state: RunState) -> Iterator[tuple[Item, Segment]]:
     """Return each item with its segment."""
     answered: set[CallId] = set()
+    repetitions = count_repetitions(state.calls.values())
     for segment in state.segments:
         for item in segment.items:
             yield item, segment
         for asked in list_requested_calls(segment):
             call = state.calls[asked.call_id]
             if call.result is not None:
-                yield _result(state, call, again=call.id in answered), segment
+                warn = repetitions[call.id] + 1 == WARN_AT
+                yield _result(call, again=call.id in answered, warn=warn), segment
                 answered.add(call.id)
 
 
@@ -72,7 +74,7 @@ def _without_answer(state: RunState, last: Segment) -> RunState:
     return state
 
 
-def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
+def _result(call: Call, *, again: bool, warn: bool) -> ToolResult:
     assert call.result is not None
     result = ToolResult(
         call.id, call.result.output, is_error=call.result.is_error, parts=call.result.parts
@@ -82,7 +84,7 @@ def _result(state: RunState, call: Call, *, again: bool) -> ToolResult:
         notes.append(texts.STORED)
     if call.original is not None:
         notes.append(texts.edited(compact(call.arguments)))
-    if count_identical_before(state, call) + 1 == WARN_AT:
+    if warn:
         notes.append(texts.REPEATED_WARNING)
     if call.result.full is not None:
         notes.append(texts.cut_result(call.id))

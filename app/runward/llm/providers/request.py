@@ -2,12 +2,14 @@
 people, tools and the system) and of its responses (from the model).
 
 A provider's data is sent back to this provider unchanged and at the same position. IDs of calls are
-the IDs of the items. A system message after the beginning is sent as a system message if the model
-supports this. Otherwise, it becomes a user message in `<system>` tags. Adjacent parts of the same
-side are joined to one message. Images and files are never downloaded. A URL that the provider does
-not download, and a file of a type that it does not accept, become text.
+the IDs of the items, unless the provider does not accept them. A system message after the beginning
+is sent as a system message if the model supports this. Otherwise, it becomes a user message in
+`<system>` tags. Adjacent parts of the same side are joined to one message. Images and files are
+never downloaded. A URL that the provider does not download, and a file of a type that it does not
+accept, become text.
 """
 
+import re
 from base64 import b64decode
 from collections.abc import Iterable
 from mimetypes import guess_type
@@ -48,6 +50,7 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.items import TextPart as Text
 from runward.llm.base import ModelError
+from runward.llm.call_ids import with_accepted_ids
 from runward.llm.providers.access import ProviderName
 from runward.llm.providers.parts import hosted_parts, provider_details_of, text_part, thinking_part
 
@@ -75,6 +78,12 @@ _ACCEPTED_TYPES: Final[dict[ProviderName, frozenset[str] | None]] = {
 }
 """Accepted media types by provider. None: the provider itself reports the types that it does not
 accept."""
+_ACCEPTED_IDS: Final[dict[ProviderName, re.Pattern[str]]] = {
+    "anthropic": re.compile(r"[a-zA-Z0-9_-]+"),
+    "bedrock": re.compile(r"[a-zA-Z0-9_-]{1,64}"),
+}
+"""The call IDs that a provider accepts. Bedrock's API also accepts periods and colons, but Claude
+does not."""
 _PLAIN: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
 
@@ -135,7 +144,8 @@ def messages(
     """Return the messages, and the system messages at the beginning, which these providers receive
     as instructions."""
     writer = _Writer(model, provider)
-    for item in items:
+    accepted = _ACCEPTED_IDS.get(provider)
+    for item in items if accepted is None else with_accepted_ids(items, accepted):
         writer.add(item)
     return writer.finished(), writer.standing
 

@@ -8,9 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from runward.domain.events.base import AnyEvent
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
-from runward.domain.json import compact
 from runward.domain.run.status import RUN_ENDINGS, RunStatus
 from runward.store.postgres.db import Tx
 
@@ -45,17 +43,6 @@ def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: st
         type_,
         f'{{"id":"{Prefix.EVENT}_{run_id.hex}_{sequence}","type":"{type_}","sequence":{sequence},'
         f'"run_id":"{run}","created_at":"{format_utc(at)}","data":{data}}}',
-    )
-
-
-def encode_committed(
-    run_id: RunId, last_seq: int, at: datetime, events: Sequence[AnyEvent]
-) -> tuple[StoredEvent, ...]:
-    """Return the encoded events of a commit. The last one has the number `last_seq`."""
-    first = last_seq - len(events) + 1
-    return tuple(
-        encode_event(run_id, first + n, event.type, at, compact(event.data))
-        for n, event in enumerate(events)
     )
 
 
@@ -125,3 +112,19 @@ async def last_sequences(tx: Tx, followed: Sequence[tuple[ProjectId, UUID]]) -> 
     """Return the number of the last event of each run."""
     values = {"projects": [one for one, _ in followed], "ids": [one for _, one in followed]}
     return {row.id: row.last_seq for row in await tx.execute(_LAST, values)}
+
+
+_TIMES: Final = text(
+    "SELECT e.run_id, e.created_at"
+    " FROM unnest(CAST(:ids AS uuid[]), CAST(:numbers AS bigint[])) AS f(id, seq)"
+    " JOIN run_events e ON e.project_id = :project_id AND e.run_id = f.id AND e.seq = f.seq"
+)
+
+
+async def list_times(
+    tx: Tx, project_id: ProjectId, events: Sequence[tuple[RunId, int]]
+) -> dict[RunId, datetime]:
+    """Return the times of these events, which are given by their runs and numbers, by run."""
+    values = {"ids": [run for run, _ in events], "numbers": [number for _, number in events]}
+    rows = await tx.execute(_TIMES, {"project_id": project_id, **values})
+    return {RunId(row.run_id): row.created_at for row in rows}

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text
+from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text, tuple_
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId, ProjectId, RunId, SessionId
@@ -155,6 +155,15 @@ async def list_calls(
         query = query.where(tool_calls.c.call_id == call_id)
     rows = await tx.execute(query.order_by(tool_calls.c.turn, tool_calls.c.position))
     return [_call_from_row(row) for row in rows]
+
+
+async def find_open_calls(tx: Tx, calls: Sequence[tuple[ProjectId, RunId, UUID]]) -> set[UUID]:
+    """Return the IDs of those calls that have no result yet."""
+    t = tool_calls.c
+    query = select(t.id).where(
+        tuple_(t.project_id, t.run_id, t.id).in_(calls), t.phase != CallPhase.SETTLED
+    )
+    return set((await tx.execute(query)).scalars())
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,31 @@ the first call."""
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import structlog
+from pydantic import JsonValue
 
 from runward.domain.errors import AppError, McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
-from runward.domain.json import clean_text
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
-from runward.domain.run.outcomes import Failed, FailureKind, Outcome
+from runward.domain.run.outcomes import Failed, FailureKind, NeedsInput, Outcome
 from runward.egress.client import Egress
 from runward.tools.base import DATABASE_UNAVAILABLE, LEASE_LOST, Invocation
 from runward.tools.mcp import sdk
-from runward.tools.mcp.elicitation import call_outcome, read_input
-from runward.tools.mcp.outcome import MAX_MESSAGE, error_outcome
+from runward.tools.mcp.elicitation import (
+    URL_REQUIRED,
+    answers_open_call,
+    call_outcome,
+    read_answered,
+    read_input,
+    required_urls,
+)
+from runward.tools.mcp.open_calls import MAX_HELD, FindOpenCalls, HeldCall, HeldCalls, OpenCall
+from runward.tools.mcp.outcome import error_outcome
 from runward.tools.mcp.session import ConnectableServer, McpSession
 
 log = structlog.get_logger()
@@ -34,6 +43,16 @@ MAX_SESSIONS: Final = 256
 """Maximum number of open sessions of one process."""
 SLACK_SECONDS: Final = 0.5
 """Seconds for the notification that the call was cancelled."""
+
+CONNECTION_NOT_HELD: Final = Failed(
+    FailureKind.UNKNOWN,
+    "The MCP server asked for input while the call was open. This process does not have the open "
+    "call, so it could not send the answer.",
+)
+TOO_MANY_HELD: Final = Failed(
+    FailureKind.UNKNOWN,
+    f"The MCP server asked for input, but the process already keeps {MAX_HELD} calls open.",
+)
 
 LoadServer: TypeAlias = Callable[[ProjectId, str], Awaitable[ConnectableServer | None]]
 """Loads a registered server. Raises McpUnreachableError if a secret of the server does not
@@ -54,6 +73,7 @@ class McpInvoker:
         commands: Collection[str],
         load_server: LoadServer,
         store_tools: StoreTools,
+        find_open_calls: FindOpenCalls,
         idle_seconds: float = IDLE_SECONDS,
         list_again_seconds: float = LIST_MAX_AGE_SECONDS,
     ) -> None:
@@ -63,6 +83,7 @@ class McpInvoker:
         self._store_tools = store_tools
         self._idle_seconds = idle_seconds
         self._list_again_seconds = list_again_seconds
+        self._held = HeldCalls(find_open_calls)
         self._servers: dict[tuple[UUID, str], ConnectableServer] = {}
         self._sessions: dict[tuple[UUID, str], McpSession] = {}
         self._open: set[McpSession] = set()
@@ -86,12 +107,16 @@ class McpInvoker:
         deadline = monotonic() + call.seconds
         try:
             async with asyncio.timeout(call.seconds + SLACK_SECONDS):
+                if answers_open_call(call.input) and (
+                    resumed := await self._resume(call, deadline)
+                ):
+                    return resumed
                 session = await self._session(call.project_id, about.server)
                 if isinstance(session, Failed):
                     return session
                 if session.is_open and monotonic() - session.listed_at > self._list_again_seconds:
                     self._relist(session)
-                return await _call(session, call, about.tool, deadline)
+                return await self._call(session, call, about.tool, deadline)
         except TimeoutError:
             return Failed(
                 FailureKind.TIMEOUT,
@@ -127,7 +152,46 @@ class McpInvoker:
         for task in [*self._tasks.values(), *self._checks]:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), *self._checks, return_exceptions=True)
+        await self._held.aclose()
         await asyncio.gather(*(session.aclose() for session in list(self._open)))
+
+    async def _call(
+        self, session: McpSession, call: Invocation, tool: str, deadline: float
+    ) -> Outcome:
+        answered: list[JsonValue] = []
+        if call.input is not None and answers_open_call(call.input):
+            answered = read_answered(call.input)
+        open_call = OpenCall(call.report, answered)
+        open_call.send(partial(_send, session, call, tool))
+        return await self._wait(open_call, call, deadline)
+
+    async def _resume(self, call: Invocation, deadline: float) -> Outcome | None:
+        """Continue the open call with the answers. If this process has no such call, the outcome is
+        unknown. None: the tool is idempotent, so the call can be sent again."""
+        assert call.input is not None
+        open_call = self._held.take(_held_key(call))
+        if open_call is None:
+            return None if call.tool.idempotent else CONNECTION_NOT_HELD
+        open_call.report = call.report
+        open_call.answer(call.input)
+        return await self._wait(open_call, call, deadline)
+
+    async def _wait(self, open_call: OpenCall, call: Invocation, deadline: float) -> Outcome:
+        """Wait for the outcome of an open call until the deadline. If the server asks for input,
+        keep the call open, and return the questions."""
+        keep = False
+        try:
+            async with asyncio.timeout(deadline - monotonic()):
+                outcome = await open_call.wait()
+            keep = isinstance(outcome, NeedsInput) and not open_call.task.done()
+            if keep and self._held.full:
+                keep, outcome = False, TOO_MANY_HELD
+            if keep:
+                self._held.put(_held_key(call), open_call)
+            return outcome
+        finally:
+            if not keep:
+                await open_call.close()
 
     async def _session(self, project_id: ProjectId, name: str) -> McpSession | Failed:
         try:
@@ -246,23 +310,27 @@ class McpInvoker:
                 log.info("mcp_tools_changed", server=name, changed=changed)
 
 
-async def _call(session: McpSession, call: Invocation, tool: str, deadline: float) -> Outcome:
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        share = min(max(progress / total, 0.0), 1.0) if total else None
-        call.report(share, None if message is None else clean_text(message)[:MAX_MESSAGE])
+def _held_key(call: Invocation) -> HeldCall:
+    return HeldCall(call.project_id, call.run_id, call.call_uuid)
 
+
+async def _send(session: McpSession, call: Invocation, tool: str, open_call: OpenCall) -> Outcome:
+    """Send the call, and return its outcome."""
+    given = read_input(call.input)
+    if isinstance(given, Failed):
+        return given
     try:
         async with session.use_client() as client:
             if not await call.may_send():
                 return LEASE_LOST
-            result = await client.session.call_tool(
-                tool,
-                call.arguments,
-                read_timeout_seconds=max(0.01, deadline - monotonic()),
-                progress_callback=heard,
-                **read_input(call.input),
-                allow_input_required=True,
-            )
+            async with session.asking.include(open_call):
+                result = await client.session.call_tool(
+                    tool,
+                    call.arguments,
+                    progress_callback=open_call.report_progress,
+                    **given,
+                    allow_input_required=True,
+                )
     except McpUnreachableError as error:
         return Failed(FailureKind.NOT_SENT, error.detail, permanent=error.permanent)
     except TimeoutError:
@@ -276,7 +344,9 @@ async def _call(session: McpSession, call: Invocation, tool: str, deadline: floa
     return call_outcome(result)
 
 
-def _failed(session: McpSession, code: int, message: str, data: Any) -> Failed:
+def _failed(session: McpSession, code: int, message: str, data: Any) -> Outcome:
+    if code == URL_REQUIRED and (asked := required_urls(data)) is not None:
+        return asked
     outcome = error_outcome(code, message, data)
     if outcome.reason in (FailureKind.NOT_SENT, FailureKind.UNKNOWN):
         session.retire()

@@ -48,10 +48,7 @@ def error_outcome(code: int, message: str, data: Any) -> Failed:
     if code in (CONNECTION_LOST, _CONNECTION_CLOSED):
         return Failed(FailureKind.UNKNOWN, said)
     if code == _REQUEST_TIMEOUT:
-        return Failed(
-            FailureKind.TIMEOUT,
-            "The server did not answer in time. Runward sent it a cancellation of the call.",
-        )
+        return Failed(FailureKind.TIMEOUT, "The server reported that the request timed out.")
     if code in (UNREADABLE, _PARSE_ERROR):
         return Failed(FailureKind.INVALID_RESPONSE, said)
     if code == ERROR_STATUS and about.get("expired") is True:

@@ -2,7 +2,7 @@
 connection to a server. The extra `mcp` installs the SDK."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ from runward.tools.mcp.process import LongLineError, StandardError, process_stre
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult, Tool
+    from mcp.types import CallToolResult, ElicitResult, Tool
 
     from runward.tools.mcp.oauth import AccessTokens
 
@@ -80,18 +80,25 @@ async def connect(
     *,
     on_list_change: Callable[[], None],
     on_end: Callable[[str], None],
+    on_question: Callable[[JsonObject], Awaitable["ElicitResult | None"]],
     errors: StandardError,
 ) -> "AsyncGenerator[Client]":
     """Open a session. The task that enters the block must leave it.
 
     `on_list_change` is called when the list of tools changed. `on_end` is called when the server's
-    stream ends, with the reason or "". `errors` takes the standard error of a command. Raises the
-    errors of connecting."""
+    stream ends, with the reason or "". `on_question` returns the answer to an elicitation, or None
+    if nobody can answer. `errors` takes the standard error of a command. Raises the errors of
+    connecting."""
     from mcp import Client  # noqa: PLC0415
+    from mcp.types import ElicitResult  # noqa: PLC0415
 
     async def heard(message: Any) -> None:
         if getattr(message, "method", None) == _LIST_CHANGED:
             on_list_change()
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        question = params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return await on_question(question) or ElicitResult(action="cancel")
 
     async with AsyncExitStack() as stack:
         if spec.command is not None:
@@ -99,27 +106,15 @@ async def connect(
         else:
             http = await stack.enter_async_context(_http(headers, egress, tokens))
             transport = _streams(spec, http)
-        client = Client(_watch(transport, on_end), message_handler=heard, cache=None)
+        client = Client(
+            _watch(transport, on_end),
+            message_handler=heard,
+            elicitation_callback=answer,
+            cache=None,
+        )
         session = await stack.enter_async_context(client)
         session.session.validate_tool_result = _skip_result_check
-        _declare_elicitation(session)
         yield session
-
-
-def _declare_elicitation(client: "Client") -> None:
-    """Declare that Runward can ask a person, but only to servers of the protocol of 2026. A server
-    of 2025 asks while the call is open, and a person can answer after days."""
-    session = client.session
-    if session.discover_result is not None:
-        session._elicitation_callback = _reject_elicitation  # pyright: ignore[reportPrivateUsage]
-        session.adopt(session.discover_result)
-
-
-async def _reject_elicitation(context: Any, params: Any) -> Any:
-    """Reject a request over an open connection. Servers of 2026 send none."""
-    from mcp.types import INVALID_REQUEST, ErrorData  # noqa: PLC0415
-
-    return ErrorData(code=INVALID_REQUEST, message="Elicitation not supported")
 
 
 async def _skip_result_check(name: str, result: "CallToolResult") -> None:

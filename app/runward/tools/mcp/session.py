@@ -26,6 +26,7 @@ from runward.domain.registry.mcp_auth import (
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.egress.client import Egress
 from runward.tools.mcp import sdk
+from runward.tools.mcp.open_calls import AskingCalls
 from runward.tools.mcp.process import StandardError
 from runward.tools.webhook.headers import check_headers
 
@@ -81,6 +82,7 @@ class McpSession:
         self._idle_seconds = idle_seconds
         self._on_open = on_open
         self._on_change = on_change
+        self.asking = AskingCalls(on_unmatched=self.retire)
         self._calls = 0
         self.used_at = monotonic()
         self._over = False
@@ -195,6 +197,7 @@ class McpSession:
             tokens,
             on_list_change=lambda: self._on_change(self),
             on_end=self._end,
+            on_question=self.asking.ask,
             errors=self._errors,
         )
 

@@ -5,6 +5,7 @@ other rules are those of its documentation and error messages. It is stricter in
 stand in the order of their calls, before anything else.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
@@ -13,6 +14,7 @@ from tests.support.models.chat_rules import Body
 from tests.support.models.providers.call_pairs import Signed, Turn, check_pairs
 from tests.support.models.providers.request_schemas import Shape, of_aws
 
+CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 UNANSWERED = "Expected toolResult blocks at messages.{at}.content for the following Ids: {ids}"
 UNASKED = (
     "The number of toolResult blocks at messages.{at}.content exceeds the number of toolUse blocks "
@@ -83,6 +85,9 @@ def _check_content(messages: list[Body]) -> Iterator[str]:
                 f"The text field in the ContentBlock object at messages.{at}.content is blank. "
                 "Add text to the text field, and try again."
             )
+        ids = [str(call["toolUseId"]) for call in _blocks(message, "toolUse")]
+        if not all(map(CALL_ID.fullmatch, ids)):
+            yield f"messages.{at}: tool_use.id: String should match pattern '{CALL_ID.pattern}'"
         if any(not isinstance(call["input"], dict) for call in _blocks(message, "toolUse")):
             yield (
                 f"The format of the value at messages.{at}.content.toolUse.input is invalid. "

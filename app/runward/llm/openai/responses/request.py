@@ -5,6 +5,7 @@ rejects a reasoning item without the item that followed it, and an item without 
 the two are always sent or dropped together.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ from runward.domain.run.items import (
     join_text,
 )
 from runward.llm.base import ModelRequest
+from runward.llm.call_ids import with_accepted_ids
 from runward.llm.openai.request_parts import OutputFormat, data_url, output_and_instructions
 from runward.llm.openai.responses.hosted import hosted_items
 from runward.llm.openai.responses.native import native_call, native_output, text_in
@@ -36,6 +38,8 @@ from runward.llm.openai.responses.tools import PROVIDER, DeclaredTools
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 LEADS_TO: Final = "leads_to"
 """Runward's own field in a stored reasoning item: the ID of the item that directly followed it."""
+ACCEPTED_IDS: Final = re.compile(r".{1,64}", re.DOTALL)
+"""The call IDs that OpenAI accepts. Some of its own models send longer ones."""
 HANDLED_SETTINGS: Final = frozenset({"stream", "store", "verbosity", "extra_body"})
 """Settings that the adapter does not send unchanged."""
 
@@ -75,7 +79,7 @@ def request_body(request: ModelRequest, tools: DeclaredTools, *, encrypted: bool
 
 def build_input(items: Iterable[Item], *, stored: bool) -> list[JsonValue]:
     writer = _Writer()
-    for item in items:
+    for item in with_accepted_ids(items, ACCEPTED_IDS):
         writer.add(item)
     return writer.finished(stored=stored)
 

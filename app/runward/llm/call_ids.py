@@ -1,0 +1,33 @@
+"""Call IDs in requests. A conversation can contain IDs of clients and of other providers, and some
+providers reject their characters or their length. Only the request contains the replaced IDs."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final
+
+from runward.domain.ids import CallId
+from runward.domain.run.items import Item, ToolCall, ToolResult
+
+MAX_REPLACED: Final = 64
+"""Number of characters of a replaced ID."""
+_DIGITS: Final = 16
+_NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def with_accepted_ids(items: Iterable[Item], accepted: re.Pattern[str]) -> Iterator[Item]:
+    """Yield the items. The IDs of calls and results that do not match are replaced."""
+    for item in items:
+        if isinstance(item, ToolCall | ToolResult) and not accepted.fullmatch(item.call_id):
+            yield replace(item, call_id=replaced_id(item.call_id))
+        else:
+            yield item
+
+
+def replaced_id(call_id: str) -> CallId:
+    """Return the beginning of the ID and a digest, so that different IDs stay different. The same
+    ID is always replaced by the same ID."""
+    digest = sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    readable = _NOT_ALLOWED.sub("_", call_id)[: MAX_REPLACED - _DIGITS - 1]
+    return CallId(f"{readable}_{digest}")
