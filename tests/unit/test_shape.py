@@ -82,6 +82,8 @@ WHOLE_SERVICES = {
     "http/dependencies.py",
     "mcp/calls.py",
     "mcp/endpoint.py",
+    "mcp/resume.py",
+    "mcp/streams.py",
     "mcp/tasks.py",
 }
 """Modules of the API that hold all parts: two hand them out, and /mcp is one route."""

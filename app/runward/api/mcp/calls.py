@@ -3,6 +3,7 @@
 import asyncio
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -41,6 +42,9 @@ CLIENT: Final = "mcp_client"
 MAX_CLIENT: Final = 128
 """Maximum number of characters of a client's name and version."""
 _ELICITS: Final = "e"
+_RESUMES: Final = "r"
+_FIRST_WITH_EMPTY_EVENTS: Final = "2025-11-25"
+"""The first protocol version whose clients accept events without data."""
 _KEY_PATTERN: Final = re.compile(r"[\x21-\x7e]{1,255}")
 TASK_AFTER_SECONDS: Final = 1.0
 """Seconds that a call waits before it becomes a task, if a client of the protocol of 2026 supports
@@ -59,10 +63,18 @@ class McpRunSession:
     client: str | None
     elicits: bool = False
     """Whether the client can ask its user."""
+    resumes: bool = False
+    """Whether the client can continue a stream from an event without data (MCP 2025-11-25)."""
 
     @classmethod
-    def begin(cls, client: str | None, capabilities: JsonValue) -> "McpRunSession":
-        return cls(mint(), client, can_elicit(capabilities))
+    def begin(cls, params: JsonObject) -> "McpRunSession":
+        """Return a new session. `params`: those of `initialize`."""
+        return cls(
+            mint(),
+            format_client(params.get("clientInfo")),
+            can_elicit(params.get("capabilities")),
+            str(params.get("protocolVersion")) >= _FIRST_WITH_EMPTY_EVENTS,
+        )
 
     @classmethod
     def parse(cls, text: str | None) -> "McpRunSession | None":
@@ -72,13 +84,14 @@ class McpRunSession:
         try:
             shown = urlsafe_b64decode(client.encode()).decode()
             name = clean_text(shown)[:MAX_CLIENT] or None
-            return cls(UUID(hex=hexadecimal), name, flags == _ELICITS)
+            return cls(UUID(hex=hexadecimal), name, _ELICITS in flags, _RESUMES in flags)
         except ValueError:
             return None
 
     def __str__(self) -> str:
         client = urlsafe_b64encode((self.client or "").encode()).decode()
-        return f"{self.id.hex}.{client}{f'.{_ELICITS}' if self.elicits else ''}"
+        flags = _ELICITS * self.elicits + _RESUMES * self.resumes
+        return f"{self.id.hex}.{client}{f'.{flags}' if flags else ''}"
 
     def name_request(self, request_id: JsonValue) -> str:
         """Return a name for one request of the session."""
@@ -118,6 +131,8 @@ class McpToolCall:
     questions: ClientQuestions | None = None
     """None: the client cannot ask its user."""
     disconnected: bool = False
+    on_accept: Callable[[RunId], Awaitable[None]] | None = None
+    """Called after Runward has accepted the call."""
     _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
     _resumed: RunId | None = field(default=None, init=False)
 
@@ -169,7 +184,10 @@ class McpToolCall:
             self._build_request(target, arguments), self._idempotent_request(arguments)
         )
         self._accepting = asyncio.create_task(accepting)
-        return (await asyncio.shield(self._accepting)).run.id
+        run_id = (await asyncio.shield(self._accepting)).run.id
+        if self.on_accept is not None:
+            await self.on_accept(run_id)
+        return run_id
 
     async def _result(
         self, target: McpTarget, arguments: JsonObject, report: ProgressReport

@@ -1,8 +1,7 @@
 """/mcp: the tools and agents of a project for MCP clients, over streamable HTTP. Each call starts a
 run."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -17,7 +16,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from runward.api.events.follow import HEARTBEAT_SECONDS
 from runward.api.events.open_streams import check_key, count_stream, respond_with_stream
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
@@ -30,8 +28,10 @@ from runward.api.mcp.calls import (
     cancel_request,
     format_client,
 )
-from runward.api.mcp.elicitation import PREFIX, ClientQuestions, Question, apply_answer
+from runward.api.mcp.elicitation import PREFIX, ClientQuestions, apply_answer
 from runward.api.mcp.listing import find_target, list_page
+from runward.api.mcp.resume import ContinuedStream, StreamPosition
+from runward.api.mcp.streams import EventInjector, encode_changes, follow_tools
 from runward.api.mcp.tasks import EXTENSION, RESULT, UPDATE, McpTasks
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
@@ -52,9 +52,6 @@ _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 Reader: TypeAlias = Callable[[Storage, ProjectId, JsonObject], Awaitable[JsonObject]]
 """Answers one method that only reads. Raises McpRequestError."""
-_CHANGED: Final = (
-    'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
-)
 _PARSE_ERROR: Final = -32_700
 _WRITES: Final = frozenset({"tools/call", "tasks/cancel", "notifications/cancelled"})
 _LONG_METHODS: Final = frozenset({"tools/call", RESULT, "subscriptions/listen"})
@@ -90,7 +87,7 @@ class Endpoint:
             raise e.InsufficientScopeError(READ_RUNS)
         modern = await protocol.is_modern(request.headers.get(VERSION_HEADER))
         if request.method == "GET" and not modern:
-            await _stream_changes(request, services, principal)(scope, receive, send)
+            await _open_stream(request, services, principal)(scope, receive, send)
             return
         raw = await read_bytes(request, limits.max_body_bytes)
         try:
@@ -136,6 +133,8 @@ class McpExchange:
     new_session: McpRunSession | None
     elicits: bool
     """Whether the client can ask its user."""
+    position: StreamPosition | None = None
+    """The start of the response stream, if the client can continue it."""
 
     @property
     def modern(self) -> bool:
@@ -173,7 +172,7 @@ class McpExchange:
         return await self.tasks.answer(method, params, report)
 
     def follow_changes(self) -> AsyncIterator[bool]:
-        services, changes = self.services, _follow_changes(self.services, self.principal)
+        services, changes = self.services, follow_tools(self.services, self.principal)
         return check_key(services.storage, self.principal, changes, bool)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -186,13 +185,15 @@ class McpExchange:
             )
             await protocol.serve_request(scope, receive, sending, self, max_bytes=limit)
             return
-        stream = EventInjector(send)
+        stream = EventInjector(send, self.position)
         if self.elicits:
             asking = None if self.modern else stream.send_question
             questions = ClientQuestions(services.registry, self.principal, send=asking)
             self.tasks.questions = questions
             if self.call is not None and not self.call.is_task:
                 self.call.questions = questions
+        if self.call is not None and self.position is not None:
+            self.call.on_accept = stream.send_run
         with count_stream(live, self.principal):
             await protocol.serve_request(scope, receive, stream, self, max_bytes=limit)
         left = self.call is not None and self.call.disconnected and self.modern
@@ -214,6 +215,7 @@ async def _read_exchange(
     tasks = McpTasks(services, principal, modern, declared)
     call: McpToolCall | None = None
     begins: McpRunSession | None = None
+    position: StreamPosition | None = None
     session = None if modern else McpRunSession.parse(request.headers.get(SESSION_HEADER))
     elicits = (
         session.elicits if session else modern and can_elicit(_read_meta(params, _CAPABILITIES))
@@ -237,16 +239,17 @@ async def _read_exchange(
             request=session.name_request(said.get("id")) if session else None,
             tasks=tasks,
         )
+        if session and session.resumes and found and found.is_executable and not call.is_task:
+            declared = "outputSchema" in found.definition
+            position = StreamPosition(said.get("id"), _read_meta(params, "progressToken"), declared)
     elif method == "notifications/cancelled" and session is not None:
         with suppress(e.AppError):  # A notification has no response that could contain the error.
             await cancel_request(storage, queue, principal, session, params.get("requestId"))
     elif method == "initialize" and not modern:
-        begins = McpRunSession.begin(
-            format_client(params.get("clientInfo")), params.get("capabilities")
-        )
+        begins = McpRunSession.begin(params)
     elif "method" not in said and str(said.get("id")).startswith(PREFIX):
         await apply_answer(storage, queue, principal, str(said.get("id")), said.get("result"))
-    return McpExchange(services, principal, method, tasks, call, begins, elicits)
+    return McpExchange(services, principal, method, tasks, call, begins, elicits, position)
 
 
 def _read_meta(params: JsonObject, name: str) -> JsonValue:
@@ -257,36 +260,6 @@ def _read_meta(params: JsonObject, name: str) -> JsonValue:
 def _read_capability(params: JsonObject, name: str) -> JsonValue:
     capabilities = _read_meta(params, _CAPABILITIES)
     return capabilities.get(name) if isinstance(capabilities, dict) else None
-
-
-class EventInjector:
-    """Sends a response, and adds messages between the events of its stream."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._lock = asyncio.Lock()
-        self._started = asyncio.Event()
-        self._open = False
-
-    async def __call__(self, message: Message) -> None:
-        async with self._lock:
-            if message["type"] == "http.response.start":
-                kind = dict(message.get("headers", ())).get(b"content-type", b"")
-                self._open = kind.startswith(b"text/event-stream")
-                self._started.set()
-            elif not message.get("more_body", False):
-                self._open = False
-            await self._send(message)
-
-    async def send_question(self, question: Question) -> None:
-        """Send a request of the server. Its answer comes as a request of its own."""
-        about = {"id": question.id, "method": "elicitation/create", "params": question.params}
-        data = to_json({"jsonrpc": "2.0", **about})
-        await self._started.wait()
-        async with self._lock:
-            if self._open:
-                body = b"event: message\r\ndata: " + data + b"\r\n\r\n"
-                await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def check_origin(request: Request, public_url: str) -> None:
@@ -321,35 +294,19 @@ def _is_no_name(host: str) -> bool:
     return True
 
 
-def _stream_changes(request: Request, services: Services, principal: Principal) -> Response:
-    """Return the stream of changes for a client of the protocol of 2025. Raises
-    TooManyRequestsError."""
+def _open_stream(request: Request, services: Services, principal: Principal) -> Response:
+    """Return the rest of a tool call's stream, or the stream of changes, for a client of the
+    protocol of 2025. Raises TooManyRequestsError."""
     if "text/event-stream" not in request.headers.get("accept", ""):
         raise HTTPException(406)
-    frames = _frames(services, principal)
+    session = McpRunSession.parse(request.headers.get(SESSION_HEADER))
+    position = StreamPosition.parse(request.headers.get("last-event-id"))
+    if session is None or position is None:
+        frames = encode_changes(services, principal)
+    else:
+        rest = ContinuedStream(services, principal, position, elicits=session.elicits)
+        frames = rest.encode()
     return respond_with_stream(services.storage, services.live, principal, frames)
-
-
-async def _frames(services: Services, principal: Principal) -> AsyncIterator[str]:
-    yield ": listening\n\n"
-    async for changed in _follow_changes(services, principal):
-        yield _CHANGED if changed else ": still here\n\n"
-
-
-async def _follow_changes(services: Services, principal: Principal) -> AsyncGenerator[bool]:
-    registry, queue, live = services.registry, services.queue, services.live
-    with registry.watch_tools(principal.project_id) as watched:
-        while not live.is_stopping():
-            queue.watch_project(principal.project_id)
-            try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await watched.wait()
-            except TimeoutError:
-                yield False
-                continue
-            watched.clear()
-            if not live.is_stopping():
-                yield True
 
 
 def _refuse_body(error: e.AppError) -> Response:

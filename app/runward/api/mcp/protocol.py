@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from runward.api.mcp.results import McpRequestError
+from runward.api.mcp.results import INTERNAL_ERROR, McpRequestError
 from runward.api.mcp.tasks import EXTENSION, METHODS_2025, METHODS_2026
 from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-INTERNAL_ERROR: Final = -32_603
 NAME: Final = "runward"
 INSTRUCTIONS: Final = (
     "Each call starts a run in Runward. The run is recorded, and it continues if "

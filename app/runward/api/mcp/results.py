@@ -20,6 +20,7 @@ from runward.store.runs.approvals import Approval
 from runward.store.runs.views import CallView, RunView, WaitingCall
 
 INVALID_PARAMS: Final = -32_602
+INTERNAL_ERROR: Final = -32_603
 
 
 class McpRequestError(Exception):

@@ -35,7 +35,6 @@ POLL_MS: Final = 1000
 """The interval in milliseconds at which clients are asked to poll."""
 _MISSING_CAPABILITY: Final = -32_021
 """The code if the client does not declare the extension (MCP 2026-07-28, tasks)."""
-_INTERNAL_ERROR: Final = -32_603
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ class McpTasks:
             task = await self._load(run_id)
         if task.run.status not in TERMINAL:
             raise McpRequestError(
-                "The server is stopping. Request the result again.", _INTERNAL_ERROR
+                "The server is stopping. Request the result again.", results.INTERNAL_ERROR
             )
         result = await self._load_result(task.run)
         related = relate_to_task(format_id(Prefix.RUN, run_id))["_meta"]
