@@ -2,6 +2,7 @@
 results, for a model of every protocol."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -59,6 +60,22 @@ def test_a_history_reaches_the_model_in_its_own_format(speaker: Speaker) -> None
         *("system", "user", "assistant", "tool_call", "tool_call", "tool_result", "tool_result"),
         *("assistant", "user", "assistant"),
     ]
+
+
+PDF = b64encode(b"%PDF-1.4 tiny").decode()
+FILES: list[Json] = [
+    {"type": "file", "data": PDF, "media_type": "application/pdf", "filename": "a.pdf"},
+    {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}"}},
+    {"type": "input_file", "file_data": f"data:application/pdf;base64,{PDF}", "filename": "a.pdf"},
+]
+
+
+@every
+def test_a_file_reaches_the_model_in_every_format_that_clients_send(speaker: Speaker) -> None:
+    run = run_of(speaker, says("Tiny."), input=[{"role": "user", "content": FILES}])
+    assert outcome(run) == ("completed", "Tiny.")
+    [request] = speaker.asked
+    assert request.whole.count(PDF) == 3
 
 
 def test_calls_of_a_history_are_not_run_and_not_in_the_tool_call_log(project: Project) -> None:
@@ -182,6 +199,18 @@ REFUSED: list[tuple[list[Json], str, str]] = [
     (
         [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "ftp://x"}}]}],
         *("input.0.content.0.image_url.url", "must be an http or https URL"),
+    ),
+    (
+        [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}],
+        *("input.0.content.0.file_id", "Runward does not support file IDs"),
+    ),
+    (
+        [{"role": "user", "content": [FILES[1] | {"url": "https://a.test/b"}]}],
+        *("input.0.content.0.file", "must have no other fields"),
+    ),
+    (
+        [{"role": "user", "content": [{"type": "file", "file": {"file_data": PDF}}]}],
+        *("input.0.content.0.file.file_data", "must be a base64 data URL"),
     ),
 ]
 

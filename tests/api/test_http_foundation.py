@@ -230,7 +230,8 @@ TABLE: dict[str, Bad] = {
         "invalid_request",
         "input.0.content.0.type",
         body=run(input=[{"role": "user", "content": [{"type": "video"}]}]),
-        message="must be one of 'text', 'input_text', 'image', 'file', 'image_url', 'input_image'",
+        message="must be one of 'text', 'input_text', 'image', 'file', 'image_url', 'input_image', "
+        "'input_file'",
     ),
     "image without source": Bad(
         422,

@@ -1769,7 +1769,7 @@ class InputAssistantMessage(TypedDict):
 
 
 class InputFile(TypedDict):
-    """A file, as a URL or as base64 data."""
+    """A file, as a URL or as base64 data, or in the format of OpenAI's Chat Completions API."""
     url: NotRequired[str | None]
     """URL of the content. The model's provider loads the content from this URL. Set either `url`
     or `data`."""
@@ -1779,8 +1779,37 @@ class InputFile(TypedDict):
     """Media type of the content, such as `image/png`."""
     type: Literal['file']
     """Always `file`."""
+    file: NotRequired[InputFileContent | None]
+    """Content and name in OpenAI's format. If it is set, the other fields must not be set."""
     filename: NotRequired[str | None]
     """File name that the model sees."""
+
+
+class InputFileContent(TypedDict):
+    """The content of a file, in the format of OpenAI's Chat Completions API."""
+    file_data: str
+    """Content of the file: a data URL such as `data:application/pdf;base64,…`."""
+    filename: NotRequired[str | None]
+    """File name that the model sees."""
+    file_id: NotRequired[None]
+    """Always null. Runward does not support file IDs. Send the content in `file_data`."""
+
+
+class InputFilePart(TypedDict):
+    """A file, in the format of OpenAI's Responses API."""
+    type: Literal['input_file']
+    """Always `input_file`."""
+    file_url: NotRequired[str | None]
+    """URL of the file. The model's provider loads the file from this URL. Set either `file_url`
+    or `file_data`."""
+    file_data: NotRequired[str | None]
+    """Content of the file: a data URL such as `data:application/pdf;base64,…`."""
+    filename: NotRequired[str | None]
+    """File name that the model sees."""
+    file_id: NotRequired[None]
+    """Always null. Runward does not support file IDs. Send the content in `file_data`."""
+    detail: NotRequired[ImageDetail | None]
+    """Level of detail of the file. Accepted but ignored."""
 
 
 class InputFunction(TypedDict):
@@ -6468,13 +6497,13 @@ ImageDetail: TypeAlias = "Literal['auto', 'low', 'high']"
 Input: TypeAlias = 'str | list[InputMessage]'
 """A string, or the messages of a conversation."""
 
-InputAssistantPart: TypeAlias = 'InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart | InputRefusal'
+InputAssistantPart: TypeAlias = 'InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart | InputFilePart | InputRefusal'
 """A part of a message of the assistant: text, an image, a file, or a refusal."""
 
 InputMessage: TypeAlias = 'InputUserMessage | InputAssistantMessage | InputToolMessage'
 """A message of a conversation, in the format of OpenAI's Chat Completions API."""
 
-InputPart: TypeAlias = 'InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart'
+InputPart: TypeAlias = 'InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart | InputFilePart'
 """A part of a message: text, an image, or a file."""
 
 InputTextType: TypeAlias = "Literal['text', 'input_text']"

@@ -4826,8 +4826,8 @@ export interface components {
             function_call?: null;
         };
         /** @description A part of a message of the assistant: text, an image, a file, or a refusal. */
-        InputAssistantPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"] | components["schemas"]["InputImageUrlPart"] | components["schemas"]["InputImagePart"] | components["schemas"]["InputRefusal"];
-        /** @description A file, as a URL or as base64 data. */
+        InputAssistantPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"] | components["schemas"]["InputImageUrlPart"] | components["schemas"]["InputImagePart"] | components["schemas"]["InputFilePart"] | components["schemas"]["InputRefusal"];
+        /** @description A file, as a URL or as base64 data, or in the format of OpenAI's Chat Completions API. */
         InputFile: {
             /**
              * @description URL of the content. The model's provider loads the content from this URL. Set either `url` or
@@ -4843,8 +4843,40 @@ export interface components {
              * @enum {string}
              */
             type: "file";
+            /** @description Content and name in OpenAI's format. If it is set, the other fields must not be set. */
+            file?: components["schemas"]["InputFileContent"] | null;
             /** @description File name that the model sees. */
             filename?: string | null;
+        };
+        /** @description The content of a file, in the format of OpenAI's Chat Completions API. */
+        InputFileContent: {
+            /** @description Content of the file: a data URL such as `data:application/pdf;base64,…`. */
+            file_data: string;
+            /** @description File name that the model sees. */
+            filename?: string | null;
+            /** @description Always null. Runward does not support file IDs. Send the content in `file_data`. */
+            file_id?: null;
+        };
+        /** @description A file, in the format of OpenAI's Responses API. */
+        InputFilePart: {
+            /**
+             * @description Always `input_file`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "input_file";
+            /**
+             * @description URL of the file. The model's provider loads the file from this URL. Set either `file_url` or
+             *     `file_data`.
+             */
+            file_url?: string | null;
+            /** @description Content of the file: a data URL such as `data:application/pdf;base64,…`. */
+            file_data?: string | null;
+            /** @description File name that the model sees. */
+            filename?: string | null;
+            /** @description Always null. Runward does not support file IDs. Send the content in `file_data`. */
+            file_id?: null;
+            /** @description Level of detail of the file. Accepted but ignored. */
+            detail?: components["schemas"]["ImageDetail"] | null;
         };
         /** @description The function of an earlier tool call, in OpenAI's format. */
         InputFunction: {
@@ -4904,7 +4936,7 @@ export interface components {
         /** @description A message of a conversation, in the format of OpenAI's Chat Completions API. */
         InputMessage: components["schemas"]["InputUserMessage"] | components["schemas"]["InputAssistantMessage"] | components["schemas"]["InputToolMessage"];
         /** @description A part of a message: text, an image, or a file. */
-        InputPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"] | components["schemas"]["InputImageUrlPart"] | components["schemas"]["InputImagePart"];
+        InputPart: components["schemas"]["InputText"] | components["schemas"]["InputImage"] | components["schemas"]["InputFile"] | components["schemas"]["InputImageUrlPart"] | components["schemas"]["InputImagePart"] | components["schemas"]["InputFilePart"];
         /** @description Data of an `input.received` event. */
         InputReceivedData: {
             /** @description Number of turns that the run has had so far. */
@@ -12157,6 +12189,8 @@ export type Input = components['schemas']['Input'];
 export type InputAssistantMessage = components['schemas']['InputAssistantMessage'];
 export type InputAssistantPart = components['schemas']['InputAssistantPart'];
 export type InputFile = components['schemas']['InputFile'];
+export type InputFileContent = components['schemas']['InputFileContent'];
+export type InputFilePart = components['schemas']['InputFilePart'];
 export type InputFunction = components['schemas']['InputFunction'];
 export type InputImage = components['schemas']['InputImage'];
 export type InputImagePart = components['schemas']['InputImagePart'];

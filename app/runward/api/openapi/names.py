@@ -21,14 +21,12 @@ from runward.api.responses.models import (
 )
 from runward.api.responses.output_types import ItemStatus, ResponseOutputItem, ResponseOutputPart
 from runward.api.runs.call_models import RequiredAction
-from runward.api.runs.input_models import (
+from runward.api.runs.input_models import Input, InputMessage, UserRole
+from runward.api.runs.input_parts import (
     ImageDetail,
-    Input,
     InputAssistantPart,
-    InputMessage,
     InputPart,
     InputTextType,
-    UserRole,
 )
 from runward.api.runs.item_types import Item, ItemPart
 from runward.domain.events.values import CallProgress, DecisionKind

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from runward.api.http.models import RequestModel
-from runward.api.runs.input_models import ImageDetail
+from runward.api.runs.input_parts import ImageDetail
 from runward.domain.json import JsonObject
 
 MAX_ITEMS: Final = 10_000

@@ -1,22 +1,21 @@
 """The input of a run in requests: a text, or messages in the format of OpenAI's chat histories."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from runward.api.http.models import RequestModel
+from runward.api.runs.input_parts import AssistantInput, InputRefusal, MessageInput
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.ids import CallId
 from runward.domain.json import compact
-from runward.domain.run.bounds import MAX_CALL_ID, MAX_PARTS
+from runward.domain.run.bounds import MAX_CALL_ID
 from runward.domain.run.items import (
     Item,
     MediaPart,
     Message,
     Part,
-    TextPart,
     ToolCall,
     ToolResult,
     join_text,
@@ -26,137 +25,7 @@ from runward.domain.schema.validator import parse_arguments
 
 MAX_ITEMS: Final = 1000
 MAX_CALLS: Final = 128
-_URL: Final = re.compile(r"https?://\S{1,2040}")
-_DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.ASCII)
 
-Url = Annotated[str, Field(max_length=2048, pattern=r"^https?://\S+$")]
-InputTextType: TypeAlias = Literal["text", "input_text"]
-ImageDetail: TypeAlias = Literal["auto", "low", "high"]
-
-
-def _check_image_url(value: str) -> str:
-    if not (_URL.fullmatch(value) or _DATA_URL.fullmatch(value)):
-        raise ValueError("must be an http or https URL, or a base64 data URL with a media type")
-    return value
-
-
-ImageUrl = Annotated[str, AfterValidator(_check_image_url)]
-
-
-class InputText(RequestModel):
-    """A text part of a message."""
-
-    type: InputTextType
-    """Kind of the part. `input_text` has the same meaning as `text`."""
-    text: str
-    """Text of the part."""
-
-    def to_part(self) -> Part:
-        return TextPart(self.text)
-
-
-class _MediaInput(RequestModel):
-    url: Url | None = None
-    """URL of the content. The model's provider loads the content from this URL. Set either `url` or
-    `data`."""
-    data: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9+/]+={0,2}$")] | None = None
-    """Content in base64. It needs a `media_type`. Set either `url` or `data`."""
-    media_type: Annotated[str, Field(max_length=128, pattern=r"^[\w.+-]+/[\w.+-]+$")] | None = None
-    """Media type of the content, such as `image/png`."""
-
-    @model_validator(mode="after")
-    def _check_source(self) -> Self:
-        if (self.url is None) == (self.data is None):
-            raise ValueError("must have either url or data")
-        if self.data is not None and self.media_type is None:
-            raise ValueError("must have media_type if data is set")
-        return self
-
-
-class InputImage(_MediaInput):
-    """An image, as a URL or as base64 data."""
-
-    type: Literal["image"]
-
-    def to_part(self) -> Part:
-        return MediaPart("image", self.url, self.data, self.media_type)
-
-
-class InputFile(_MediaInput):
-    """A file, as a URL or as base64 data."""
-
-    type: Literal["file"]
-    filename: Annotated[str, Field(max_length=255)] | None = None
-    """File name that the model sees."""
-
-    def to_part(self) -> Part:
-        return MediaPart("file", self.url, self.data, self.media_type, self.filename)
-
-
-class InputImageUrl(RequestModel):
-    """The address of an image, in OpenAI's format."""
-
-    url: ImageUrl
-    """URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`."""
-    detail: ImageDetail | None = None
-    """Level of detail of the image. Accepted but ignored."""
-
-
-class InputImageUrlPart(RequestModel):
-    """An image, in the format of OpenAI's Chat Completions API."""
-
-    type: Literal["image_url"]
-    image_url: InputImageUrl
-    """Address of the image."""
-
-    def to_part(self) -> Part:
-        return _build_image(self.image_url.url)
-
-
-class InputImagePart(RequestModel):
-    """An image, in the format of OpenAI's Responses API."""
-
-    type: Literal["input_image"]
-    image_url: ImageUrl
-    """URL of the image: an HTTPS URL, or a data URL such as `data:image/png;base64,…`."""
-    detail: ImageDetail | None = None
-    """Level of detail of the image. Accepted but ignored."""
-
-    def to_part(self) -> Part:
-        return _build_image(self.image_url)
-
-
-def _build_image(url: str) -> Part:
-    if found := _DATA_URL.fullmatch(url):
-        return MediaPart("image", data=found[2], media_type=found[1])
-    return MediaPart("image", url)
-
-
-class InputRefusal(RequestModel):
-    """A refusal of the model, in OpenAI's format."""
-
-    type: Literal["refusal"]
-    refusal: str
-    """Text of the refusal."""
-
-    def to_part(self) -> Part:
-        return TextPart(self.refusal)
-
-
-InputPart: TypeAlias = Annotated[
-    InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart,
-    Field(discriminator="type"),
-]
-InputAssistantPart: TypeAlias = Annotated[
-    InputText | InputImage | InputFile | InputImageUrlPart | InputImagePart | InputRefusal,
-    Field(discriminator="type"),
-]
-MessageInput: TypeAlias = (
-    str | Annotated[tuple[InputPart, ...], Field(min_length=1, max_length=MAX_PARTS)]
-)
-AssistantInput: TypeAlias = (
-    str | Annotated[tuple[InputAssistantPart, ...], Field(min_length=1, max_length=MAX_PARTS)]
-)
 UserRole: TypeAlias = Literal["user", "system", "developer"]
 AuthorName = Annotated[str, Field(max_length=256)]
 
