@@ -311,7 +311,6 @@ REFUSED: list[tuple[Json, str]] = [
         "stream_options.include_obfuscation",
     ),
     ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {}}}, "tool_choice.type"),
-    ({"store": False}, "store"),
     ({"temperature": 9}, "temperature"),
     ({"max_tokens": 0}, "max_completion_tokens"),
     ({"messages": [{"role": "user", "content": [AUDIO]}]}, "messages.0.content.0.type"),

@@ -236,7 +236,6 @@ def test_what_is_asked_reaches_the_model(project: Project) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"store": False}, "store"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"background_options": {}}, "background_options"),

@@ -47,6 +47,10 @@ def a_run_ends_late(lines: Lines) -> None:
     lines.events(REJECTED, delay)
 
 
+def an_erased_run_keeps_content(lines: Lines) -> None:
+    lines.set("tables/runs.jsonl", of(id=REJECTED), erased_at=at(LATER))
+
+
 def a_run_is_forgotten(lines: Lines) -> None:
     lines.ask("/v1/runs", 202, {"id": shown("run", uuid("1", 99))})
 
@@ -275,6 +279,7 @@ def a_child_is_counted_twice(lines: Lines) -> None:
 PLANTED: list[tuple[str, Breach]] = [
     ("every_run_ends_once", a_run_is_left),
     ("every_run_ends_in_time", a_run_ends_late),
+    ("an_erased_run_has_no_content", an_erased_run_keeps_content),
     ("every_accepted_run_is_kept", a_run_is_forgotten),
     ("a_crash_loop_has_lost_workers", a_sound_run_is_quarantined),
     ("a_child_ends_with_its_parent", a_child_is_not_that_of_its_call),

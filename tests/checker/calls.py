@@ -47,7 +47,8 @@ def a_call_is_sent_as_it_was_started(evidence: Evidence) -> Found:
             arguments = event["data"].get("arguments", arguments)
             if event["type"] in ("tool_call.approval_decided", "tool_call.started"):
                 digests |= {event["data"]["digest"]} if event["data"].get("digest") else set()
-        if isinstance(arguments, dict) and arguments != hit.arguments:
+        erased = hit.run_id in evidence.erased
+        if isinstance(arguments, dict) and arguments != hit.arguments and not erased:
             yield name_of(hit), f"sent {hit.arguments}, decided on {arguments}"
         if len(digests) > 1:
             yield name_of(hit), f"decided and started under different digests: {sorted(digests)}"

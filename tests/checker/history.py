@@ -113,6 +113,12 @@ class Evidence:
         return {row["id"]: row for row in self.rows("runs")}
 
     @cached_property
+    def erased(self) -> set[str]:
+        """The runs whose content was erased."""
+        rows = [*self.runs.items(), *self.run_rows.items()]
+        return {run_id for run_id, row in rows if row.get("erased_at")}
+
+    @cached_property
     def calls(self) -> dict[CallKey, Json]:
         """The rows of the tool-call log."""
         return {(row["run_id"], row["call_id"]): row for row in self.rows("tool_calls")}

@@ -25,6 +25,7 @@ LEASES_OF_AN_END = 1.5
 EDGE_SECONDS = 0.3
 """A worker may be lost before it hears that it has claimed a run."""
 CLAIMED = {"run.started", "run.resumed"}
+CONTENT = ("arguments", "changes", "context", "detail", "message", "metadata", "output", "text")
 OUTSIDE = {"tool_call.approval_decided", "input.received"}
 
 
@@ -54,6 +55,17 @@ def every_run_ends_in_time(evidence: Evidence) -> Found:
         late = time_of(log[-1]) - begun
         if late > ENDS_WITHIN_SECONDS:
             yield run_id, f"ended {late:.0f} s after the last fault or word of a client"
+
+
+def an_erased_run_has_no_content(evidence: Evidence) -> Found:
+    """Of an erased run, no text and no value of a client, model, tool or approver is left."""
+    for run_id in evidence.erased:
+        for row in (evidence.runs.get(run_id, {}), evidence.run_rows.get(run_id, {})):
+            if found := [name for name in CONTENT if row.get(name)]:
+                yield run_id, f"is erased, and has {found}"
+        for event in evidence.logs.get(run_id, []):
+            if found := [name for name in CONTENT if event["data"].get(name)]:
+                yield run_id, f"is erased, and its event {event['sequence']} has {found}"
 
 
 def every_accepted_run_is_kept(evidence: Evidence) -> Found:

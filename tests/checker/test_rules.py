@@ -82,11 +82,19 @@ def reader_of(event: Event) -> Evidence:
     return replace(sound(), readers=[Reader(RUN, "sse", [event])])
 
 
+ENDED: dict[str, Any] = {"status": "completed"}
+ERASED = {"erased_at": "2027-01-15T08:00:00Z"}
+
 PLANTED: list[tuple[str, Evidence]] = [
     ("every_run_ends_once", edited(lambda log: log.pop())),
     ("every_run_ends_once", edited(lambda log: log.append(event(8, "run.failed")))),
     ("every_run_ends_once", edited(lambda log: log.append(event(8, "model.retried")))),
     ("every_run_ends_once", replace(sound(), runs={RUN: {"status": "failed"}})),
+    ("an_erased_run_has_no_content", replace(sound(), runs={RUN: ENDED | ERASED})),
+    (
+        "an_erased_run_has_no_content",
+        replace(sound(), logs={}, runs={RUN: ENDED | ERASED | {"output": "left"}}),
+    ),
     ("events_have_no_gap", edited(lambda log: log.pop(2))),
     ("events_have_no_gap", edited(lambda log: log.insert(2, log[2]))),
     ("events_have_no_gap", edited(lambda log: log.reverse())),

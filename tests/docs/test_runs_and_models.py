@@ -154,6 +154,13 @@ async def test_mcp_server(project: Project, tmp_path: Path) -> None:
         assert created["task"]["taskId"].startswith("run_")
 
 
+def test_erase(project: Project, tmp_path: Path) -> None:
+    with Story("docs/how-to/erase.md", project.client, tmp_path) as page:
+        page.http()
+        [run] = project.client.call("GET", "/v1/runs")["data"]
+        page.shows(run)
+
+
 def test_responses(project: Project, tmp_path: Path) -> None:
     project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
     project.tool("refund", **REFUND, approval="always")
@@ -163,6 +170,7 @@ def test_responses(project: Project, tmp_path: Path) -> None:
             assert "A-1017" in names["response"].output_text
             assert "sunny" in page.python()["response"].output_text
             assert "refund" in page.python()["response"].output_text
+            assert page.python()["response"].store is False
     assert [hit.arguments["amount"] for hit in project.hits("refund")] == [500]
 
 

@@ -92,6 +92,11 @@ class RunNotFoundError(NotFoundError):
     text = "This project has no run with this ID."
 
 
+class RunErasedError(RunNotFoundError):
+    code = "run_erased"
+    text = "The content of this run has been erased."
+
+
 class CallNotFoundError(NotFoundError):
     code = "call_not_found"
     text = "This run has no tool call with this ID."

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from runward.domain.errors import AppError, RunUnreadableError
-from runward.domain.ids import Prefix, format_id
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import (
@@ -21,14 +21,16 @@ from runward.store.postgres.db import (
     is_statement_timeout,
     log_fields,
 )
-from runward.store.runs import sessions, sweep, transitions
+from runward.store.runs import erasure, sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer
 
 log = structlog.get_logger()
 T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
-SweepKind: TypeAlias = Literal["crash_loop", "approval", "callback", "result", "deadline", "orphan"]
+SweepKind: TypeAlias = Literal[
+    "crash_loop", "approval", "callback", "result", "deadline", "orphan", "erasure"
+]
 
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
@@ -97,6 +99,7 @@ class Reaper:
                 lambda tx, due: transitions.cancel_descendants(tx, *due),
             ),
             self._wake_stranded,
+            lambda: self._each("erasure", erasure.list_due, self._erase),
         )
         return any([await self._past_timeouts(kind) for kind in kinds])
 
@@ -131,6 +134,9 @@ class Reaper:
         return await transitions.expire_callback(
             tx, self._vault, due.project_id, due.run_id, due.call_id
         )
+
+    async def _erase(self, tx: Tx, due: tuple[ProjectId, RunId]) -> Closed | None:
+        return Closed() if await erasure.erase(tx, *due) else None
 
     async def drop_old_keys(self) -> None:
         while await self._alone(sweep.delete_expired_idempotency_keys) == sweep.BATCH:

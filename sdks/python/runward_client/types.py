@@ -926,9 +926,9 @@ class CreateChatCompletion(TypedDict):
     """Number of log probabilities. Runward supports only 0. Null: 0."""
     modalities: NotRequired[list[Literal['text']] | None]
     """Kinds of output. Runward supports only text. Null: text."""
-    store: NotRequired[Literal[True] | None]
-    """Whether to store the completion. Runward supports only true, because all runs are stored.
-    Null: true."""
+    store: NotRequired[bool | None]
+    """Whether to keep the content of the completion. If false, Runward erases it after the run
+    has ended. The run's ID, agent, model, status, times, usage and cost are kept. Null: true."""
 
 
 class CreateConversation(TypedDict):
@@ -1024,8 +1024,10 @@ class CreateResponse(TypedDict):
     background: NotRequired[bool]
     """Whether to respond immediately, before the run has ended. Default: false."""
     store: NotRequired[bool]
-    """Whether to store the response. Runward supports only true, because all runs are stored.
-    Default: true."""
+    """Whether to store the response. If false, nobody can retrieve the response, and Runward
+    erases its content after it has ended. The run's ID, agent, model, status, times, usage
+    and cost are kept. Not allowed together with `background` or `conversation`. Default:
+    true."""
     include: NotRequired[list[ResponseInclude]]
     """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
     provider returned it. Runward accepts the other values but has no such data."""
@@ -1055,6 +1057,16 @@ class DeletedConversation(TypedDict):
     """ID of the conversation."""
     object: Literal['conversation.deleted']
     """Always `conversation.deleted`."""
+    deleted: Literal[True]
+    """Always true."""
+
+
+class DeletedResponse(TypedDict):
+    """A deleted response."""
+    id: str
+    """ID of the response."""
+    object: Literal['response']
+    """Always `response`."""
     deleted: Literal[True]
     """Always true."""
 
@@ -4258,6 +4270,8 @@ class Run(TypedDict):
     """When a worker first claimed the run. Null until then."""
     ended_at: str | None
     """When the run ended. Null while it is open."""
+    erased_at: str | None
+    """When the content of the run was erased. Null if the run has its content."""
     context: JsonObject | None
     """Context that the client set when it started the run. Rules and tools can read it. The
     model never sees it."""
@@ -6441,7 +6455,7 @@ Decision: TypeAlias = 'ApproveDecision | RejectDecision | EditDecision | Respond
 DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
 """Kind of a decision about a tool call. Later versions may add values."""
 
-ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
 Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'

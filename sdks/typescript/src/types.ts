@@ -52,7 +52,16 @@ export interface paths {
         get: operations["get_run"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a run
+         * @description Erase the content of a run and its child runs. If the run is open, Runward first cancels it.
+         *     The run's ID, agent, model, status, times, usage, cost and error code are kept, and its event
+         *     log is kept without content. The content cannot be restored. For a child run, Runward refuses
+         *     the request with 409.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        delete: operations["delete_run"];
         options?: never;
         head?: never;
         patch?: never;
@@ -216,7 +225,15 @@ export interface paths {
         get: operations["get_response"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a response
+         * @description Delete a response. Runward cancels its run if the run is open, and erases the content of the
+         *     run with all of its responses. The run's ID, agent, model, status, times, usage and cost are
+         *     kept. Later responses that continue the conversation have their own copy of it.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        delete: operations["delete_response"];
         options?: never;
         head?: never;
         patch?: never;
@@ -3274,10 +3291,10 @@ export interface components {
             /** @description Kinds of output. Runward supports only text. Null: text. */
             modalities?: "text"[] | null;
             /**
-             * @description Whether to store the completion. Runward supports only true, because all runs are stored.
-             *     Null: true.
+             * @description Whether to keep the content of the completion. If false, Runward erases it after the run has
+             *     ended. The run's ID, agent, model, status, times, usage and cost are kept. Null: true.
              */
-            store?: true | null;
+            store?: boolean | null;
         };
         /**
          * @description A conversation to create.
@@ -3455,7 +3472,9 @@ export interface components {
              */
             background?: boolean;
             /**
-             * @description Whether to store the response. Runward supports only true, because all runs are stored. Default: true.
+             * @description Whether to store the response. If false, nobody can retrieve the response, and Runward erases
+             *     its content after it has ended. The run's ID, agent, model, status, times, usage and cost are
+             *     kept. Not allowed together with `background` or `conversation`. Default: true.
              * @default true
              */
             store?: boolean;
@@ -3540,6 +3559,30 @@ export interface components {
              */
             deleted: true;
         };
+        /**
+         * @description A deleted response.
+         * @example {
+         *       "id": "resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "object": "response",
+         *       "deleted": true
+         *     }
+         */
+        DeletedResponse: {
+            /** @description ID of the response. */
+            id: string;
+            /**
+             * @description Always `response`.
+             * @default response
+             * @constant
+             */
+            object: "response";
+            /**
+             * @description Always true.
+             * @default true
+             * @constant
+             */
+            deleted: true;
+        };
         /** @description Approve the call with other arguments. */
         EditDecision: {
             /**
@@ -3563,7 +3606,7 @@ export interface components {
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
          */
-        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
@@ -8747,6 +8790,7 @@ export interface components {
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "started_at": "2026-11-02T09:30:00.125000Z",
          *       "ended_at": null,
+         *       "erased_at": null,
          *       "context": null,
          *       "metadata": {
          *         "order": "A-1017"
@@ -8826,6 +8870,8 @@ export interface components {
             started_at: string | null;
             /** @description When the run ended. Null while it is open. */
             ended_at: string | null;
+            /** @description When the content of the run was erased. Null if the run has its content. */
+            erased_at: string | null;
             /**
              * @description Context that the client set when it started the run. Rules and tools can read it. The model
              *     never sees it.
@@ -9174,6 +9220,7 @@ export interface components {
          *           "created_at": "2026-11-02T09:30:00.125000Z",
          *           "started_at": "2026-11-02T09:30:00.125000Z",
          *           "ended_at": null,
+         *           "erased_at": null,
          *           "context": null,
          *           "metadata": {
          *             "order": "A-1017"
@@ -12139,6 +12186,7 @@ export type CreateSession = components['schemas']['CreateSession'];
 export type Decision = components['schemas']['Decision'];
 export type DecisionKind = components['schemas']['DecisionKind'];
 export type DeletedConversation = components['schemas']['DeletedConversation'];
+export type DeletedResponse = components['schemas']['DeletedResponse'];
 export type EditDecision = components['schemas']['EditDecision'];
 export type EmptyData = components['schemas']['EmptyData'];
 export type ErrorCode = components['schemas']['ErrorCode'];
@@ -12693,6 +12741,36 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    delete_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            204: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     list_items: {
         parameters: {
             query?: {
@@ -13019,6 +13097,38 @@ export interface operations {
             401: components["responses"]["OpenAIUnauthorized"];
             403: components["responses"]["OpenAIForbidden"];
             404: components["responses"]["OpenAINotFound"];
+            429: components["responses"]["OpenAITooManyRequests"];
+            500: components["responses"]["OpenAIInternalServerError"];
+            503: components["responses"]["OpenAIServiceUnavailable"];
+        };
+    };
+    delete_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the response. */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A deleted response. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedResponse"];
+                };
+            };
+            401: components["responses"]["OpenAIUnauthorized"];
+            403: components["responses"]["OpenAIForbidden"];
+            404: components["responses"]["OpenAINotFound"];
+            409: components["responses"]["OpenAIConflict"];
             429: components["responses"]["OpenAITooManyRequests"];
             500: components["responses"]["OpenAIInternalServerError"];
             503: components["responses"]["OpenAIServiceUnavailable"];

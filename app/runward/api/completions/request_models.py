@@ -153,6 +153,6 @@ class CreateChatCompletion(RequestModel):
     """Number of log probabilities. Runward supports only 0. Null: 0."""
     modalities: list[Literal["text"]] | None = None
     """Kinds of output. Runward supports only text. Null: text."""
-    store: Literal[True] | None = None
-    """Whether to store the completion. Runward supports only true, because all runs are stored.
-    Null: true."""
+    store: bool | None = None
+    """Whether to keep the content of the completion. If false, Runward erases it after the run has
+    ended. The run's ID, agent, model, status, times, usage and cost are kept. Null: true."""

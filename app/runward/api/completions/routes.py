@@ -25,8 +25,9 @@ from runward.api.responses.parts import ResponseSnapshot
 from runward.api.responses.routes import HOLD_SECONDS
 from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
+from runward.api.runs.erase import finish_unstored
 from runward.domain import errors as e
-from runward.domain.ids import ProjectId, RunId
+from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.scopes import Principal
 from runward.services import Live, Registry, RunQueue, Storage
@@ -68,12 +69,13 @@ async def create_chat_completion(
         found = await _accept(storage, registry, queue, principal, body, request_key)
         log = completion.create_log(found.run)
         await _wait_for_end(storage, live, project_id, log)
-        await _close(storage, queue, project_id, found.run.id, log)
+        await _close(storage, queue, project_id, found, log, request_key)
         return _respond(_describe(found, body), log, _make_headers(found))
 
     async def streamed() -> Frames:
         found = await _accept(storage, registry, queue, principal, body, request_key)
-        return _frames(storage, queue, live, project_id, found, body), _make_headers(found)
+        frames = _frames(storage, queue, live, project_id, found, body, request_key)
+        return frames, _make_headers(found)
 
     return await start_stream(storage, live, principal, streamed)
 
@@ -89,7 +91,10 @@ async def _accept(
     async def accept() -> AcceptResult:
         return await start(storage, registry, queue, principal, body, request_key)
 
-    return await accept_once(storage, request_key, accept)
+    found = await accept_once(storage, request_key, accept)
+    if found.run.erased_at is not None:
+        raise e.RunErasedError
+    return found
 
 
 def _describe(found: AcceptResult, body: CreateChatCompletion) -> CompletionInfo:
@@ -112,13 +117,20 @@ async def _wait_for_end(
 
 
 async def _close(
-    storage: Storage, queue: RunQueue, project_id: ProjectId, run_id: RunId, log: ResponseLog
+    storage: Storage,
+    queue: RunQueue,
+    project_id: ProjectId,
+    found: AcceptResult,
+    log: ResponseLog,
+    request_key: IdempotentRequest,
 ) -> None:
     """Cancel a run that waits for functions of the client. The next request contains their results,
-    and starts a new run."""
-    if log.ended and completion.list_tool_calls(log.snapshot):
+    and starts a new run. Erase a run with `store: false`."""
+    if log.ended and found.run.erase_at_end:
+        await finish_unstored(storage, queue, project_id, found.run.id, request_key)
+    elif log.ended and completion.list_tool_calls(log.snapshot):
         with suppress(e.RunEndedError):
-            await cancel(storage, queue, project_id, run_id)
+            await cancel(storage, queue, project_id, found.run.id)
 
 
 def _respond(info: CompletionInfo, log: ResponseLog, headers: Mapping[str, str]) -> Response:
@@ -152,6 +164,7 @@ async def _frames(
     project_id: ProjectId,
     accepted: AcceptResult,
     body: CreateChatCompletion,
+    request_key: IdempotentRequest,
 ) -> AsyncIterator[str]:
     info, log = _describe(accepted, body), completion.create_log(accepted.run)
     writer = ChunkWriter(info)
@@ -166,7 +179,7 @@ async def _frames(
                 return
             if chunks or not events:
                 yield chunks or ": waiting\n\n"
-    await _close(storage, queue, project_id, accepted.run.id, log)
+    await _close(storage, queue, project_id, accepted, log, request_key)
     error = _find_error(info, log)
     if error is not None:
         yield _frame_error(*error)

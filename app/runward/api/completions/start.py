@@ -30,9 +30,6 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.services import Registry, RunQueue, Storage
 
-DEADLINE_SECONDS: Final = 86_400.0
-"""The deadline in seconds of a run with functions that the client runs. If the client disconnects,
-it never receives the calls of the run."""
 _OTHER_SETTINGS: Final = ("stop", "seed")
 """Model settings that are not parameters of a response."""
 _PLACES: Final = (
@@ -64,9 +61,8 @@ async def start(
         )
         resolved = run_request.add_run_settings(response, _limit_waiting(response, resolved))
     new = build_new_run(principal, request, resolved, items)
-    return await accept_immediately(
-        queue, request_key.with_key(replace(new, metadata=dict(body.metadata or {})))
-    )
+    new = replace(new, metadata=dict(body.metadata or {}), erase_at_end=body.store is False)
+    return await accept_immediately(queue, request_key.with_key(new))
 
 
 def _locate(error: FieldError) -> FieldError:
@@ -122,5 +118,5 @@ def _limit_waiting(response: CreateResponse, resolved: ResolvedAgent) -> Resolve
     limits = resolved.config.limits
     if not response.tools or limits.deadline_seconds is not None:
         return resolved
-    limits = limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
+    limits = limits.model_copy(update={"deadline_seconds": run_request.UNSTORED_DEADLINE_SECONDS})
     return replace(resolved, config=resolved.config.model_copy(update={"limits": limits}))

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from runward.api.mcp.results import McpRequestError, build_file, find_output
-from runward.api.runs.answers import load_run
+from runward.api.runs.answers import load_content, load_run
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id, parse_id
 from runward.domain.json import JsonObject, as_text, compact
@@ -109,9 +109,7 @@ async def _read(
     if not path:
         run = await load_run(tx, project_id, run_id)
         return {"uri": uri, "mimeType": _JSON, "text": run.model_dump_json()}
-    view = await views.get_run(tx, project_id, run_id)
-    if view is None:
-        raise e.RunNotFoundError
+    view = await load_content(tx, project_id, run_id)
     calls = (
         await views.list_calls(tx, project_id, run_id) if view.config.get("kind") == "call" else ()
     )

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 from runward.api.events.follow import RunLog, follow
 from runward.api.mcp import results
 from runward.api.mcp.elicitation import ClientQuestions, Question
+from runward.api.runs.answers import load_content
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
@@ -108,9 +109,7 @@ async def load_result(
 ) -> JsonObject:
     """Return the result of a run that has ended. `declared`: as in `build_run_result`. Raises
     RunNotFoundError."""
-    run = await views.get_run(tx, project_id, run_id)
-    if run is None:
-        raise e.RunNotFoundError
+    run = await load_content(tx, project_id, run_id)
     one_call = run.config.get("kind") == "call"
     calls = await views.list_calls(tx, project_id, run_id) if one_call else ()
     return results.build_run_result(run, calls, declared=declared)

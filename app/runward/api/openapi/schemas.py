@@ -3,10 +3,9 @@ requests that Runward sends. They are built together with the document."""
 
 from collections.abc import Iterable, Mapping
 from inspect import getdoc
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter
-from typing_extensions import get_original_bases
 
 from runward.api.completions.response_models import ChatCompletionChunk
 from runward.api.http.paging import Page
@@ -14,7 +13,7 @@ from runward.api.openapi import webhook_data
 from runward.api.openapi.response_events import build_stream_events
 from runward.api.openapi.tidy import Json
 from runward.api.runs.item_types import ITEMS
-from runward.domain.events.base import NewEvent, TransientEvent
+from runward.domain.events.base import NewEvent, TransientEvent, get_data_type
 from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.run.envelopes import ToolEnvelope
 
@@ -56,7 +55,7 @@ EventKind: TypeAlias = type[NewEvent[Any] | TransientEvent[Any]]
 
 def add_schemas(schemas: Json) -> None:
     """Add the schemas to the components that FastAPI derived from the routes."""
-    data = (_get_data_type(kind) for kind in (*STORED.values(), *TRANSIENT.values()))
+    data = (get_data_type(kind) for kind in (*STORED.values(), *TRANSIENT.values()))
     types = {each.__name__: each for each in (*data, *ITEMS)}
     for name, schema in build_schemas(types | _POSTED_TYPES).items():
         # The schema of a model would require all fields of an item.
@@ -95,11 +94,6 @@ def make_union(names: Iterable[str], discriminator: str, mapping: Mapping[str, s
             "mapping": {value: _make_ref(name) for value, name in mapping.items()},
         },
     }
-
-
-def _get_data_type(kind: EventKind) -> Any:
-    [data] = get_args(get_original_bases(kind)[0])
-    return data
 
 
 def _add_events(schemas: Json) -> None:
@@ -166,7 +160,7 @@ def _make_event_union(kinds: Mapping[str, EventKind]) -> Json:
 
 
 def _make_event(kind: EventKind, like: Json) -> Json:
-    data = _get_data_type(kind).__name__
+    data = get_data_type(kind).__name__
     fields: Json = like["properties"] | {
         "type": {"type": "string", "const": kind.type},
         "data": {

@@ -101,14 +101,18 @@ async def load_previous_response(
     try:
         view, id_, log = await log_reader.load_response(storage, project_id, shown)
     except e.ResponseNotFoundError:
-        why = f"Previous response with id '{shown[:64]}' not found."
-        raise e.PreviousResponseNotFoundError(why, errors=[FieldError(_PARAMETER, why)]) from None
+        raise _not_found_error(shown) from None
     if not log.ended:
         raise parameter_error(
             _PARAMETER,
             f"The response {id_} has the status {log.snapshot.status}. Wait until it ends.",
         )
     return PreviousResponse(view, id_, log, list_requests(log))
+
+
+def _not_found_error(shown: str) -> e.PreviousResponseNotFoundError:
+    why = f"Previous response with id '{shown[:64]}' not found."
+    return e.PreviousResponseNotFoundError(why, errors=[FieldError(_PARAMETER, why)])
 
 
 def answers_wait(former: PreviousResponse, given: inputs.InputIn) -> bool:
@@ -129,8 +133,11 @@ async def load_history(
         raise parameter_error(
             _PARAMETER, f"belongs to a session; send conversation='{shown}' instead"
         )
-    async with storage.connect() as tx:
-        found = await queries.load(tx, project_id, former.id.run_id)
+    try:
+        async with storage.connect() as tx:
+            found = await queries.load(tx, project_id, former.id.run_id)
+    except e.RunErasedError:
+        raise _not_found_error(str(former.id)) from None
     assert found is not None
     if found[0] not in TERMINAL:
         raise _unanswered_error(former)

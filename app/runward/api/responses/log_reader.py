@@ -33,6 +33,7 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
         after=id_.after,
         background=bool(request.get("background")),
         include=request.get("include", ()),
+        holds=view.erase_at_end,
         shape=make_shape(view, id_),
         starting_after=starting_after,
     )
@@ -41,14 +42,14 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
 async def load_response(
     storage: Storage, project_id: ProjectId, shown: str
 ) -> tuple[RunView, ResponseId, ResponseLog]:
-    """Return the response in its current state, from the run's log. Raises
-    ResponseNotFoundError."""
+    """Return the response in its current state, from the run's log. Raises ResponseNotFoundError,
+    also for a response with `store: false`."""
     id_ = ResponseId.parse(shown)
     if id_ is None:
         raise e.ResponseNotFoundError
     async with storage.connect() as tx:
         view = await views.get_run(tx, project_id, id_.run_id)
-        if view is None:
+        if view is None or view.erase_at_end:
             raise e.ResponseNotFoundError
         log = create_log(view, id_)
         await read_log(tx, project_id, log)
@@ -59,7 +60,7 @@ async def load_response(
 
 async def read_log(tx: Tx, project_id: ProjectId, log: ResponseLog) -> None:
     """Read all events that the log has now."""
-    run_id = _run_of(log)
+    run_id = get_run_id(log)
     while not log.ended:
         stored = await events.read_after(tx, project_id, run_id, log.seen, PAGE)
         for event in stored:
@@ -73,7 +74,7 @@ async def read_previous_response(
 ) -> ResponseLog:
     """Return the response that ends where this one begins. If this is the run's first response,
     return this one."""
-    before = create_log(view, ResponseId(_run_of(log), log.snapshot.before))
+    before = create_log(view, ResponseId(get_run_id(log), log.snapshot.before))
     await read_log(tx, project_id, before)
     return before
 
@@ -91,7 +92,7 @@ async def count_messages(tx: Tx, project_id: ProjectId, id_: ResponseId) -> int:
     return count
 
 
-def _run_of(log: ResponseLog) -> RunId:
+def get_run_id(log: ResponseLog) -> RunId:
     id_ = ResponseId.parse(f"resp_{log.run}")
     assert id_ is not None
     return id_.run_id
@@ -103,7 +104,7 @@ async def follow_response(
     """Yield stored and new events until the response ends or the process stops. Yield an empty list
     if nothing arrived for a while. `deltas`: also yield pieces of texts that are being
     generated."""
-    run_log = RunLog(project_id, _run_of(log), log.seen)
+    run_log = RunLog(project_id, get_run_id(log), log.seen)
     async with aclosing(follow(storage, live, run_log, deltas=deltas)) as batches:
         async for batch in batches:
             sent: list[ResponseEvent] = []

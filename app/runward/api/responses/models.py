@@ -239,7 +239,9 @@ class CreateResponse(_ResponseInput):
     background: bool = False
     """Whether to respond immediately, before the run has ended."""
     store: bool = True
-    """Whether to store the response. Runward supports only true, because all runs are stored."""
+    """Whether to store the response. If false, nobody can retrieve the response, and Runward erases
+    its content after it has ended. The run's ID, agent, model, status, times, usage and cost are
+    kept. Not allowed together with `background` or `conversation`."""
     include: Annotated[list[Includable], Field(max_length=16)] = Field(
         default_factory=list[Includable]
     )

@@ -58,7 +58,7 @@ async def _load_items(
     view = await views.get_run(tx, project_id, run_id)
     found: dict[str, JsonItem] = {}
     after = 0
-    while view is not None and len(found) < len(ids):
+    while view is not None and not view.erase_at_end and len(found) < len(ids):
         log = log_reader.create_log(view, ResponseId(run_id, after))
         await log_reader.read_log(tx, project_id, log)
         found |= {str(one["id"]): one for one in log.snapshot.output if one["id"] in ids}

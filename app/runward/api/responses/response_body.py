@@ -92,7 +92,7 @@ def _list_fixed_fields(view: RunView, id_: ResponseId) -> dict[str, Any]:
         "text": {"format": {"type": "text"}, **asked.get("text", {})},
         "top_logprobs": 0,
         "reasoning": {"effort": None, "summary": None, **effort} if effort else None,
-        "store": True,
+        "store": not view.erase_at_end,
         "metadata": {name: as_text(value) for name, value in view.metadata.items()},
         "conversation": _conversation(view, asked),
     }

@@ -170,6 +170,18 @@ class ResponseInputItemList(ConversationPage):
     """Input items in the requested order."""
 
 
+class DeletedResponse(ResponseModel):
+    """A deleted response."""
+
+    model_config = with_example(id="resp_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57")
+
+    id: str
+    """ID of the response."""
+    object: Literal["response"] = "response"
+    deleted: Literal[True] = True
+    """Always true."""
+
+
 class Compaction(ResponseModel):
     """A compacted conversation."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Final
 
 from fastapi import Path, Query, Response
@@ -32,11 +32,13 @@ from runward.api.responses.references import resolve_references
 from runward.api.responses.response_models import (
     RESPONSE_STREAM,
     Compaction,
+    DeletedResponse,
     ResponseInputItemList,
     ResponseObject,
 )
 from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
+from runward.api.runs.erase import erase, finish_unstored
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
@@ -75,11 +77,17 @@ async def create_response(
     events."""
     run_request.check_supported(body)
 
+    async def finish(log: ResponseLog) -> None:
+        if log.ended and not body.store:
+            run_id = log_reader.get_run_id(log)
+            await finish_unstored(storage, queue, principal.project_id, run_id, request_key)
+
     async def streamed() -> Frames:
         log, replayed = await _start_response(
             storage, registry, queue, principal, body, request_key
         )
-        return _frames(storage, live, principal.project_id, log), REPLAY_HEADERS if replayed else {}
+        frames = _frames(storage, live, principal.project_id, log, finish)
+        return frames, REPLAY_HEADERS if replayed else {}
 
     if body.stream:
         return await start_stream(storage, live, principal, streamed)
@@ -90,6 +98,7 @@ async def create_response(
             await log_reader.read_log(tx, principal.project_id, log)
     else:
         await _wait_for_end(storage, live, principal.project_id, log)
+        await finish(log)
     return json_response(log.shape(log.snapshot), 200, headers)
 
 
@@ -119,6 +128,8 @@ async def _start_response(
 
     accepted = await accept_once(storage, request_key, start)
     run = accepted.run
+    if run.erased_at is not None:
+        raise e.RunErasedError
     return log_reader.create_log(run, ResponseId(run.id)), accepted.replayed
 
 
@@ -160,11 +171,21 @@ async def _wait_for_end(
         return
 
 
+async def _do_nothing(_log: ResponseLog) -> None:
+    pass
+
+
 async def _frames(
-    storage: Storage, live: Live, project_id: ProjectId, log: ResponseLog
+    storage: Storage,
+    live: Live,
+    project_id: ProjectId,
+    log: ResponseLog,
+    finish: Callable[[ResponseLog], Awaitable[None]] = _do_nothing,
 ) -> AsyncIterator[str]:
+    """Yield the frames. `finish` runs before the last one."""
     async for sent in log_reader.follow_response(storage, live, project_id, log, deltas=True):
         yield "".join(one.frame for one in sent) or ": still here\n\n"
+    await finish(log)
     if log.ended:
         yield "data: [DONE]\n\n"
 
@@ -207,6 +228,18 @@ async def get_response(
     return respond_with_stream(
         storage, live, principal, _frames(storage, live, principal.project_id, log)
     )
+
+
+@routes.delete("/responses/{response_id}")
+async def delete_response(
+    principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
+) -> DeletedResponse:
+    """Delete a response. Runward cancels its run if the run is open, and erases the content of the
+    run with all of its responses. The run's ID, agent, model, status, times, usage and cost are
+    kept. Later responses that continue the conversation have their own copy of it."""
+    _, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
+    await erase(storage, queue, principal.project_id, id_.run_id)
+    return DeletedResponse(id=str(id_))
 
 
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)

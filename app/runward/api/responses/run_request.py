@@ -47,6 +47,9 @@ from runward.services import Registry, RunQueue, Storage
 DEADLINE_SECONDS: Final = 30 * 86_400.0
 """The deadline in seconds of a run with functions that the client runs. The client may never submit
 their results."""
+UNSTORED_DEADLINE_SECONDS: Final = 86_400.0
+"""The same deadline if the client cannot retrieve the response. If the client disconnects, it never
+receives the calls of the run."""
 
 SCHEMA_PLACE: Final = "text.format.schema"
 """The place of the output schema in a request."""
@@ -61,9 +64,9 @@ _EMPTY_SCHEMA: Final[JsonObject] = {
 
 def check_supported(body: CreateResponse) -> None:
     """Check that Runward supports all parameters. Raises UnsupportedParameterError."""
-    if not body.store:
-        why = "Runward stores each response as a durable run. Omit `store`."
-        raise e.UnsupportedParameterError("store", why)
+    if not body.store and (body.background or body.conversation is not None):
+        other = "background" if body.background else "conversation"
+        raise parameter_error(other, "is not allowed with store=false")
     if body.top_logprobs:
         raise e.UnsupportedParameterError(
             "top_logprobs", "Runward does not return log probabilities."
@@ -88,7 +91,8 @@ async def start(
     request, resolved = await resolve(storage, registry, principal.project_id, body)
     resolved = add_run_settings(body, resolved)
     new = build_new_run(principal, request, resolved, items, continued_from)
-    new = request_key.with_key(replace(new, metadata=dict(body.metadata)))
+    new = replace(new, metadata=dict(body.metadata), erase_at_end=not body.store)
+    new = request_key.with_key(new)
     if session_id is not None:
         return await accept_in_session(storage, queue, new, session_id)
     return await accept_immediately(queue, new)
@@ -277,7 +281,8 @@ def add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedA
         named = choice if isinstance(choice, str) else NamedToolChoice(name=choice.name)
         fields["tool_choice"] = named
     if functions and config.limits.deadline_seconds is None:
-        fields["limits"] = config.limits.model_copy(update={"deadline_seconds": DEADLINE_SECONDS})
+        deadline = DEADLINE_SECONDS if body.store else UNSTORED_DEADLINE_SECONDS
+        fields["limits"] = config.limits.model_copy(update={"deadline_seconds": deadline})
     inline_tools = (*get_inline_tools(config), *functions)
     fields |= {"inline_tools": inline_tools, "request": select_kept_fields(body)}
     own = RunConfig.model_construct(None, **fields)
@@ -305,6 +310,8 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
     """Check that the request does not change the configuration of a waiting run. Raises
     InvalidRequestError."""
     kept = config.request or {}
+    if not body.store:
+        raise _changed_error("store")
     for name, value in select_kept_fields(body).items():
         if name not in ("background", "previous_response_id") and kept.get(name) != value:
             raise _changed_error(name)

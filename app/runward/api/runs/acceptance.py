@@ -153,6 +153,8 @@ def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
         created_at=accepted.at,
         started_at=accepted.at if new.lease else None,
         ended_at=None,
+        erase_at_end=new.erase_at_end,
+        erased_at=None,
     )
 
 

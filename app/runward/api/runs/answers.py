@@ -20,6 +20,7 @@ from runward.services import Live, Storage
 from runward.store.access.keys import ActingKey
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
+from runward.store.runs.views import RunView
 
 
 async def read_run(
@@ -38,13 +39,24 @@ async def load_run(
     if view is None:
         raise e.RunNotFoundError
     config: RunConfig | None = None
-    if with_config:
+    if with_config and view.erased_at is None:
         given = await views.get_first_input(tx, project_id, run_id)
         config = RunConfig.from_row(view, given)
     if view.status in TERMINAL or view.turn == 0:
         return Run.from_row(view, config=config)
     waiting = await views.list_waiting_calls(tx, project_id, [run_id])
     return Run.from_row(view, waiting[run_id], config)
+
+
+async def load_content(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView:
+    """Return the row of a run that has its content. Raises RunNotFoundError, and RunErasedError if
+    the content has been erased."""
+    view = await views.get_run(tx, project_id, run_id)
+    if view is None:
+        raise e.RunNotFoundError
+    if view.erased_at is not None:
+        raise e.RunErasedError
+    return view
 
 
 async def wait_and_respond(

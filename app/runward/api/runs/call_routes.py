@@ -12,6 +12,7 @@ from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.params import CallPath, MaxArgumentsBytes, RunPath
 from runward.api.http.routes import make_router
+from runward.api.runs.answers import load_content
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import SubmitToolResult
 from runward.domain import errors as e
@@ -50,8 +51,9 @@ async def get_tool_call(
     """Get one tool call of a run."""
     async with storage.connect() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
-    if not found:
-        raise e.CallNotFoundError
+        if not found:
+            raise e.CallNotFoundError
+        await load_content(tx, principal.project_id, run_id)
     return ToolCall.from_row(run_id, found[0], max_arguments_bytes)
 
 

@@ -200,6 +200,8 @@ class Run(ResponseModel):
     """When a worker first claimed the run. Null until then."""
     ended_at: datetime | None
     """When the run ended. Null while it is open."""
+    erased_at: datetime | None = None
+    """When the content of the run was erased. Null if the run has its content."""
     context: JsonObject | None
     """Context that the client set when it started the run. Rules and tools can read it. The model
     never sees it."""

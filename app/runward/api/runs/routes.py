@@ -13,6 +13,7 @@ from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.acceptance import accept_continuation
 from runward.api.runs.answers import (
+    load_content,
     load_run,
     make_headers,
     read_run,
@@ -21,6 +22,7 @@ from runward.api.runs.answers import (
 )
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.cancel import cancel
+from runward.api.runs.erase import erase
 from runward.api.runs.filters import RunFilterParams
 from runward.api.runs.input_models import build_items
 from runward.api.runs.models import Run, RunItemList
@@ -134,8 +136,7 @@ async def list_tool_calls(
 ) -> Page[ToolCall]:
     """List the tool calls of a run in the order in which the model requested them."""
     async with storage.connect() as tx:
-        if await views.get_status(tx, principal.project_id, run_id) is None:
-            raise e.RunNotFoundError
+        await load_content(tx, principal.project_id, run_id)
         found = await views.list_calls(tx, principal.project_id, run_id)
     shown = [ToolCall.from_row(run_id, one) for one in found]
     return slice_page(shown, pagination, lambda call: call.id)
@@ -208,3 +209,14 @@ async def cancel_run(
     after_turn = body is not None and body.mode == "after_turn"
     await cancel(storage, queue, principal.project_id, run_id, after_turn=after_turn)
     return await read_run(storage, principal.project_id, run_id)
+
+
+@routes.delete("/runs/{run_id}", status_code=204)
+async def delete_run(
+    principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, run_id: RunPath
+) -> None:
+    """Erase the content of a run and its child runs. If the run is open, Runward first cancels it.
+    The run's ID, agent, model, status, times, usage, cost and error code are kept, and its event
+    log is kept without content. The content cannot be restored. For a child run, Runward refuses
+    the request with 409."""
+    await erase(storage, queue, principal.project_id, run_id)

@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Literal, NotRequired, TypeAlias, TypeVar, overload
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NotRequired,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    overload,
+)
 
 from pydantic import JsonValue
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, get_original_bases
 
 from runward.domain.json import JsonObject, compact
 
@@ -32,6 +43,12 @@ class NewEvent(Generic[Data_co]):
 
 
 AnyEvent: TypeAlias = NewEvent[Mapping[str, Any]]
+
+
+def get_data_type(kind: type) -> Any:
+    """Return the TypedDict of the data of a kind of event."""
+    [data] = get_args(get_original_bases(kind)[0])
+    return data
 
 
 class TransientEvent(Generic[Data_co]):

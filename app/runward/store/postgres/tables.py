@@ -116,6 +116,7 @@ session_items = Table(
     ForeignKeyConstraint(
         ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
     ),
+    Index("session_items_run", "project_id", "run_id"),
 )
 
 runs = Table(
@@ -174,6 +175,9 @@ runs = Table(
     Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
     Column("started_at", TIMESTAMP),
     Column("ended_at", TIMESTAMP),
+    # Whether the content is erased after the end, and when it was erased.
+    Column("erase_at_end", Boolean, nullable=False, server_default=text("false")),
+    Column("erased_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "id"),
     enum_check("status", RunStatus),
     CheckConstraint(
@@ -206,6 +210,7 @@ runs = Table(
     partial_index(
         "runs_session", "project_id", "session_id", "session_seq", where="session_seq IS NOT NULL"
     ),
+    partial_index("runs_erasure", "ended_at", where="erase_at_end AND erased_at IS NULL"),
     # A step changes no indexed column, so the new row version stays on the same page if there is
     # space (HOT).
     postgresql_with={"fillfactor": 60},
@@ -373,6 +378,13 @@ idempotency_keys = Table(
     Column("expires_at", TIMESTAMP, nullable=False),
     PrimaryKeyConstraint("project_id", "key"),
     Index("idempotency_keys_expiry", "expires_at"),
+    Index(
+        "idempotency_keys_answers",
+        "project_id",
+        "route",
+        postgresql_ops={"route": "text_pattern_ops"},
+        postgresql_where=text("answer IS NOT NULL"),
+    ),
 )
 
 deployment = Table(

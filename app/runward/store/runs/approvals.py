@@ -144,7 +144,7 @@ def _select_approvals(project_id: ProjectId) -> Select[Any]:
             _DECIDER_NAME.label("decider_name"),
         )
         .select_from(approvals.join(runs, _RUN_OF_APPROVAL).join(_top, above))
-        .where(approvals.c.project_id == project_id)
+        .where(approvals.c.project_id == project_id, runs.c.erased_at.is_(None))
     )
 
 

@@ -28,7 +28,8 @@ from runward.store.runs.queue import NewRun
 # toward its limits.
 _READ_STOPPED: Final = text(
     """
-SELECT r.agent, r.agent_version, r.config, r.metadata, r.incomplete_details ->> 'reason' AS reason,
+SELECT r.agent, r.agent_version, r.config, r.metadata, r.erase_at_end,
+  r.incomplete_details ->> 'reason' AS reason,
   CASE WHEN r.session_seq IS NOT NULL THEN r.session_id END AS session_id,
   coalesce((SELECT max(i.turn) FROM run_items i
     WHERE i.project_id = r.project_id AND i.run_id = r.id AND i.seq <= 0), 0) AS turns_before,
@@ -52,7 +53,7 @@ _COPIED_CALL: Final = take("c", tool_calls.columns.keys()) | {
 _COPY: Final = text(
     f"""
 WITH former AS (
-  SELECT * FROM runs WHERE project_id = :project_id AND id = :former
+  SELECT * FROM runs WHERE project_id = :project_id AND id = :former AND erased_at IS NULL
 ), items AS (
   {insert_select(run_items, _COPIED_ITEM)}
   FROM run_items i JOIN former f ON i.project_id = f.project_id AND i.run_id = f.id
@@ -62,7 +63,8 @@ WITH former AS (
   WHERE c.phase = 'settled'
 )
 UPDATE runs r SET active_agent = f.active_agent, shared = f.shared
-FROM former f WHERE r.project_id = f.project_id AND r.id = :id"""
+FROM former f WHERE r.project_id = f.project_id AND r.id = :id
+RETURNING r.id"""
 )
 _FIND_OPEN_CONTINUATION: Final = text(
     "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:others AS uuid[]))"
@@ -126,6 +128,7 @@ async def prepare(
         metadata=row.metadata,
         agent_version=row.agent_version,
         continued_from=run_id,
+        erase_at_end=row.erase_at_end,
     )
     return PreparedContinuation(run, session, state.agent)
 
@@ -175,7 +178,8 @@ async def copy_history(tx: Tx, new: NewRun) -> None:
     """Copy to the accepted run, in the same transaction: the items and settled calls of the
     previous run, its agent and its state. The session keeps the previous run's items until this run
     has ended. It then replaces them with this run's items. Raises ConflictError if another open run
-    of the session continues the same run."""
+    of the session continues the same run, and RunErasedError if the previous run has been
+    erased meanwhile."""
     state = new.state
     values = {"project_id": state.project_id, "id": state.id, "former": new.continued_from}
     if state.place is not None:
@@ -187,4 +191,5 @@ async def copy_history(tx: Tx, new: NewRun) -> None:
                 "Another run that continues this run has not ended. Wait until it ends, or cancel "
                 "it."
             )
-    await tx.execute(_COPY, values)
+    if (await tx.execute(_COPY, values)).one_or_none() is None:
+        raise e.RunErasedError

@@ -75,7 +75,9 @@ STATE: Final = f"""
     WHERE s.project_id = r.project_id AND s.id = r.session_id), CAST(r.shared AS text))
     AS shared_state"""
 
-LOAD: Final = text(STATE + " FROM runs r WHERE r.project_id = :project_id AND r.id = :id")
+LOAD: Final = text(
+    STATE + ", r.erased_at FROM runs r WHERE r.project_id = :project_id AND r.id = :id"
+)
 LOCK: Final = text(
     "SELECT 1 FROM runs WHERE project_id = :project_id AND id = ANY(CAST(:ids AS uuid[])"
     " || coalesce((SELECT ancestors FROM runs WHERE project_id = :project_id AND id = :of), '{}'))"
@@ -118,7 +120,7 @@ SELECT g.last_seq FROM g CROSS JOIN hint"""
 
 async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState] | None:
     """Return the current status and state of the run, or None if the run does not exist. Raises
-    RunUnreadableError."""
+    RunErasedError and RunUnreadableError."""
     values = {"project_id": project_id, "id": run_id}
     try:
         row = (await tx.execute(LOAD, values)).mappings().one_or_none()
@@ -126,7 +128,11 @@ async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus,
         if is_outage(error):
             raise
         raise e.RunUnreadableError(project_id, run_id) from error
-    return None if row is None else (RunStatus(row["status"]), parse_state(row))
+    if row is None:
+        return None
+    if row["erased_at"] is not None:
+        raise e.RunErasedError
+    return RunStatus(row["status"]), parse_state(row)
 
 
 def parse_state(row: RowMapping) -> RunState:
@@ -141,7 +147,8 @@ async def lock_and_load(
     tx: Tx, project_id: ProjectId, run_id: RunId
 ) -> tuple[RunStatus, RunState] | None:
     """Lock the run and all its ancestors until the transaction ends. Returns the status and the
-    state of the run, or None if the run does not exist. Raises RunUnreadableError."""
+    state of the run, or None if the run does not exist. Raises RunErasedError and
+    RunUnreadableError."""
     await lock_runs(tx, project_id, run_id)
     return await load(tx, project_id, run_id)
 

@@ -35,7 +35,8 @@ claims continued to run, but were too slow to renew the leases."""
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """A run to accept. `lease`: whether the accepting process also claims the run. `waits`: whether
-    the run waits until the earlier runs of its session have ended."""
+    the run waits until the earlier runs of its session have ended. `erase_at_end`: whether its
+    content is erased after it has ended."""
 
     state: RunState
     """The state before the first event. Its version and fence are those of a new run."""
@@ -45,6 +46,7 @@ class NewRun:
     continued_from: RunId | None = None
     lease: bool = False
     waits: bool = False
+    erase_at_end: bool = False
     idempotency: tuple[str, str, str] | None = None
     """The idempotency key, the route, and the digest of the body."""
 
@@ -58,7 +60,7 @@ class NewRun:
 
 
 _ORIGIN: Final = RowMapping(
-    NewRun, runs, only=("metadata", "agent_version", "continued_from", "tool_names")
+    NewRun, runs, only=("metadata", "agent_version", "continued_from", "tool_names", "erase_at_end")
 )
 _GIVEN: Final = (
     *codec.STATE.columns,

@@ -23,7 +23,8 @@ from runward.store.runs.approvals import Approval, approval_from_row
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The row of a run. `config`: the requested configuration, without defaults."""
+    """The row of a run. `config`: the requested configuration, without defaults. `erase_at_end`:
+    whether the content is erased after the run has ended."""
 
     id: RunId
     status: RunStatus
@@ -45,6 +46,8 @@ class RunView:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    erase_at_end: bool
+    erased_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,53 @@
+"""Erase the content of a run on request, or when a client that does not store it has it."""
+
+from contextlib import suppress
+
+import structlog
+
+from runward.api.http.idempotency import IdempotentRequest
+from runward.api.runs.answers import load_content
+from runward.api.runs.cancel import cancel
+from runward.domain import errors as e
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
+from runward.services import RunQueue, Storage
+from runward.store.postgres.db import DATABASE_ERRORS, log_fields
+from runward.store.runs import erasure
+
+log = structlog.get_logger()
+
+
+async def erase(storage: Storage, queue: RunQueue, project_id: ProjectId, run_id: RunId) -> None:
+    """Cancel the run if it is open, and erase its content and that of its child runs. Raises
+    RunNotFoundError, RunErasedError, and ConflictError for a child run."""
+    async with storage.connect() as tx:
+        view = await load_content(tx, project_id, run_id)
+    if view.parent_run_id is not None:
+        parent = format_id(Prefix.RUN, view.parent_run_id)
+        raise e.ConflictError(
+            f"This run is a child run. Its content is erased with its parent run {parent}."
+        )
+    with suppress(e.RunEndedError):
+        await cancel(storage, queue, project_id, run_id)
+    async with storage.begin() as tx:
+        await erasure.erase(tx, project_id, run_id)
+
+
+async def finish_unstored(
+    storage: Storage,
+    queue: RunQueue,
+    project_id: ProjectId,
+    run_id: RunId,
+    request_key: IdempotentRequest,
+) -> None:
+    """Cancel and erase a run with `store: false` when its client has the response. If the request
+    has an idempotency key, the client may repeat the request, so the run is only cancelled. The
+    sweep erases it later, also if the database fails here."""
+    try:
+        if request_key.key is None:
+            await erase(storage, queue, project_id, run_id)
+        else:
+            await cancel(storage, queue, project_id, run_id)
+    except (e.RunEndedError, e.RunErasedError):
+        return
+    except DATABASE_ERRORS as error:
+        log.warning("erasure_failed", run_id=format_id(Prefix.RUN, run_id), **log_fields(error))
