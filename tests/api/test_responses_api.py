@@ -342,7 +342,7 @@ def test_every_error_has_openai_s_shape(project: Project) -> None:
         ("GET", f"/v1/responses/resp_{'0' * 32}", 404),
         ("POST", f"/v1/responses/resp_{'0' * 32}/cancel", 404),
         ("GET", "/v1/responses/resp_x/nothing", 404),
-        ("DELETE", f"/v1/responses/resp_{'0' * 32}", 405),
+        ("DELETE", f"/v1/responses/resp_{'0' * 32}", 404),
         ("GET", "/v1/responses?x=1", 405),
     ):
         answer = client.request(method, path)
