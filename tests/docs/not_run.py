@@ -14,6 +14,7 @@ NOT_RUN: Final = {
     ("docs/how-to/deploying.md", "cp .env.example"): "needs Docker",
     ("docs/how-to/kubernetes.md", "kubectl create"): "needs a cluster",
     ("examples/codex/README.md", "npm install -g"): "downloads a program",
+    ("examples/one_agent/README.md", "python3 -m pip install"): "downloads packages",
     ("examples/executors/README.md", ".venv/bin/python -m pip install 'playwright"): (
         "installs a browser into the system"
     ),

@@ -65,6 +65,9 @@ RUN_BY: Final = {
     "examples/codex/README.md": "tests/docs/test_setting_up.py::test_the_example_of_codex",
     "examples/commands/README.md": "tests/docs/test_examples_page.py::test_commands",
     "examples/executors/README.md": "tests/docs/test_setting_up.py::test_the_example_of_executors",
+    "examples/one_agent/README.md": (
+        "tests/e2e/test_one_agent.py::test_five_clients_run_one_agent_and_wait_for_its_approval"
+    ),
     "examples/plugins/README.md": "tests/docs/test_setting_up.py::test_the_example_of_plugins",
     "sdks/python/README.md": "tests/e2e/test_sdks.py::test_the_readme_of_python",
     "sdks/typescript/README.md": "tests/e2e/test_sdks.py::test_the_readme_of_typescript",
