@@ -361,18 +361,23 @@ async def test_a_failed_run_is_a_completed_task_of_2026_with_an_error(project: P
     assert said(result) == "No funds."
 
 
-def modern(client: CheckedClient, method: str, *extensions: str, **params: Any) -> httpx2.Response:
-    """Send a request of 2026 whose client declares `extensions`."""
+def modern_request(method: str, *extensions: str, **params: Any) -> tuple[Json, dict[str, str]]:
+    """Return the body and the headers of a request of 2026 whose client declares `extensions`."""
     about = "io.modelcontextprotocol/"
     meta: Json = {
         f"{about}protocolVersion": "2026-07-28",
         f"{about}clientInfo": {"name": "raw", "version": "1"},
         f"{about}clientCapabilities": {"extensions": {one: {} for one in extensions}},
     }
-    headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
     if name := params.get("name"):
-        headers["Mcp_Name"] = name
-    return post(client, request(method, **params, _meta=meta), **headers)
+        headers["Mcp-Name"] = name
+    return request(method, **params, _meta=meta), headers
+
+
+def modern(client: CheckedClient, method: str, *extensions: str, **params: Any) -> httpx2.Response:
+    body, headers = modern_request(method, *extensions, **params)
+    return post(client, body, **headers)
 
 
 def test_a_client_of_2026_that_does_not_declare_the_extension_gets_no_tasks(

@@ -84,6 +84,7 @@ WHOLE_SERVICES = {
     "mcp/endpoint.py",
     "mcp/resume.py",
     "mcp/streams.py",
+    "mcp/subscriptions.py",
     "mcp/tasks.py",
 }
 """Modules of the API that hold all parts: two hand them out, and /mcp is one route."""

@@ -1,7 +1,7 @@
 """/mcp: the tools and agents of a project for MCP clients, over streamable HTTP. Each call starts a
 run."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from runward.api.events.open_streams import check_key, count_stream, respond_with_stream
+from runward.api.events.open_streams import count_stream, respond_with_stream
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
 from runward.api.http.dependencies import get_services
@@ -31,7 +31,8 @@ from runward.api.mcp.calls import (
 from runward.api.mcp.elicitation import PREFIX, ClientQuestions, apply_answer
 from runward.api.mcp.listing import find_target, list_page
 from runward.api.mcp.resume import ContinuedStream, StreamPosition
-from runward.api.mcp.streams import EventInjector, encode_changes, follow_tools
+from runward.api.mcp.streams import EventInjector, encode_changes
+from runward.api.mcp.subscriptions import McpSubscription, subscribe
 from runward.api.mcp.tasks import EXTENSION, RESULT, UPDATE, McpTasks
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
@@ -171,9 +172,8 @@ class McpExchange:
     ) -> JsonObject:
         return await self.tasks.answer(method, params, report)
 
-    def follow_changes(self) -> AsyncIterator[bool]:
-        services, changes = self.services, follow_tools(self.services, self.principal)
-        return check_key(services.storage, self.principal, changes, bool)
+    async def subscribe(self, wanted: JsonObject) -> McpSubscription:
+        return await subscribe(self.services, self.tasks, wanted)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         services = self.services

@@ -7,14 +7,15 @@ it on a thread.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from runward.api.mcp.results import INTERNAL_ERROR, McpRequestError
+from runward.api.mcp.subscriptions import McpSubscription
 from runward.api.mcp.tasks import EXTENSION, METHODS_2025, METHODS_2026
 from runward.api.mcp.wait import ProgressReport
 from runward.api.openapi.descriptions import VERSION
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     )
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 NAME: Final = "runward"
 INSTRUCTIONS: Final = (
     "Each call starts a run in Runward. The run is recorded, and it continues if "
@@ -85,9 +88,8 @@ class McpHandlers(Protocol):
         """Answer a method of `_reads`."""
         ...
 
-    def follow_changes(self) -> AsyncIterator[bool]:
-        """Yield True when the list of tools may have changed, and False if it has not changed for a
-        while. Ends when the process stops."""
+    async def subscribe(self, wanted: JsonObject) -> McpSubscription:
+        """Return the subscription for a filter of the protocol of 2026."""
         ...
 
 
@@ -150,7 +152,7 @@ def _server(handlers: McpHandlers) -> "Server[Any]":
     async def listen(
         ctx: "ServerRequestContext[Any, Any]", params: "SubscriptionsListenRequestParams"
     ) -> "SubscriptionsListenResult":
-        return await _listen(ctx, params, handlers.follow_changes())
+        return await _listen(ctx, params, handlers)
 
     server = Server[Any](
         NAME,
@@ -237,32 +239,29 @@ def _reader(handlers: McpHandlers, method: str, result_type: Any) -> Any:
 async def _listen(
     ctx: "ServerRequestContext[Any, Any]",
     params: "SubscriptionsListenRequestParams",
-    changes: AsyncIterator[bool],
+    handlers: McpHandlers,
 ) -> "SubscriptionsListenResult":
-    """Subscribe the client to changes of the list of tools, the only changes that Runward
-    reports."""
-    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler  # noqa: PLC0415
-    from mcp.shared.subscriptions import ToolsListChanged  # noqa: PLC0415
-    from mcp_types import SubscriptionFilter  # noqa: PLC0415
+    """Acknowledge the subscription, and send its notifications. The SDK's own handler knows no
+    tasks."""
+    from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY  # noqa: PLC0415
+    from mcp_types import Notification, SubscriptionsListenResult  # noqa: PLC0415
 
-    bus = InMemorySubscriptionBus()
-    handler = ListenHandler(bus)
-    tools = SubscriptionFilter(tools_list_changed=params.notifications.tools_list_changed)
+    meta = {"_meta": {SUBSCRIPTION_ID_META_KEY: ctx.request_id}}
+    wanted = params.notifications.model_dump(mode="json", by_alias=True, exclude_none=True)
+    subscription = await _translate_errors(handlers.subscribe(wanted))
 
-    async def tell() -> None:
-        async for changed in changes:
-            if changed:
-                await bus.publish(ToolsListChanged())
-        handler.close()
+    async def send(method: str, params: JsonObject) -> None:
+        notification: Any = Notification[dict[str, Any], str](method=method, params=params | meta)
+        await ctx.session.send_notification(notification, related_request_id=ctx.request_id)
 
-    async with asyncio.TaskGroup() as group:
-        telling = group.create_task(tell())
-        result = await handler(ctx, params.model_copy(update={"notifications": tools}))
-        telling.cancel()
-    return result
+    await send(ACKNOWLEDGED, {"notifications": subscription.honored})
+    async for notice in subscription.follow():
+        if notice is not None:
+            await send(notice.method, notice.params)
+    return SubscriptionsListenResult.model_validate(meta)
 
 
-async def _translate_errors(answer: Any) -> JsonObject:
+async def _translate_errors(answer: Awaitable[T]) -> T:
     """Convert all errors to the SDK's MCPError, whose text reaches the client."""
     from mcp import MCPError  # noqa: PLC0415
 

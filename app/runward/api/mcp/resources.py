@@ -82,15 +82,22 @@ async def read_resource(storage: Storage, project_id: ProjectId, params: JsonObj
 
 async def read_contents(storage: Storage, project_id: ProjectId, uri: str) -> JsonObject:
     """Return one entry of `contents`. Raises McpRequestError if the resource does not exist."""
-    head, *path = uri.removeprefix(SCHEME).split("/")
-    run_id = parse_id(Prefix.RUN, head)
+    _, *path = uri.removeprefix(SCHEME).split("/")
+    run_id = parse_uri(uri)
     try:
-        if not uri.startswith(SCHEME) or run_id is None:
+        if run_id is None:
             raise e.RunNotFoundError
         async with storage.connect() as tx:
-            return await _read(tx, project_id, RunId(run_id), path, uri)
+            return await _read(tx, project_id, run_id, path, uri)
     except e.RunNotFoundError:
         raise McpRequestError(f"Resource not found: {uri[:300]}", NOT_FOUND) from None
+
+
+def parse_uri(uri: str) -> RunId | None:
+    """Return the run of a resource. None: it is not the URI of a resource."""
+    head = uri.removeprefix(SCHEME).split("/")[0]
+    run_id = parse_id(Prefix.RUN, head) if uri.startswith(SCHEME) else None
+    return None if run_id is None else RunId(run_id)
 
 
 async def complete_run_id(storage: Storage, project_id: ProjectId, prefix: str) -> list[str]:

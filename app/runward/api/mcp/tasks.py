@@ -91,11 +91,7 @@ class McpTasks:
 
     async def answer(self, method: str, params: JsonObject, report: ProgressReport) -> JsonObject:
         """Answer a method of the protocol's generation. Raises McpRequestError."""
-        if self.modern and not self.declared:
-            needed: JsonObject = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-            raise McpRequestError(
-                f"The client must declare the extension {EXTENSION}.", _MISSING_CAPABILITY, needed
-            )
+        self.check_extension()
         match method:
             case "tasks/get":
                 return await self.get(_read_id(params))
@@ -107,6 +103,14 @@ class McpTasks:
                 return await self._update(_read_id(params), params.get("inputResponses"))
             case _:
                 return await self._wait(_read_id(params), report)
+
+    def check_extension(self) -> None:
+        """Raise McpRequestError if a client of 2026 does not declare the extension."""
+        if self.modern and not self.declared:
+            needed: JsonObject = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+            raise McpRequestError(
+                f"The client must declare the extension {EXTENSION}.", _MISSING_CAPABILITY, needed
+            )
 
     async def get(self, run_id: RunId) -> JsonObject:
         """Return the task, in the protocol of 2026 with its questions or its result. Raises

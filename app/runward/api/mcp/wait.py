@@ -54,7 +54,7 @@ async def wait_for_result(
     if asked:
         return results.build_input_required(run_id, asked)
     async with storage.connect() as tx:
-        status, waiting = await _read_status(tx, project_id, run_id)
+        status, waiting = await read_status(tx, project_id, run_id)
         if status in TERMINAL:
             return await load_result(tx, project_id, run_id, declared=declared)
     return results.build_waiting_result(run_id, status, waiting)
@@ -83,7 +83,7 @@ async def wait_for_run(
     async with aclosing(found) as batches:
         async for batch in batches:
             async with storage.connect() as tx:
-                status, waiting = await _read_status(tx, project_id, run_id)
+                status, waiting = await read_status(tx, project_id, run_id)
             await reporter.report_news([entry.event for entry in batch.entries], waiting)
             await reporter.report_status(status)
             if questions is not None and (asked := await questions.ask(waiting)):
@@ -93,9 +93,10 @@ async def wait_for_run(
     return []
 
 
-async def _read_status(
+async def read_status(
     tx: Tx, project_id: ProjectId, run_id: RunId
 ) -> tuple[RunStatus, list[WaitingCall]]:
+    """Return the status of the run, and the calls that wait. Raises RunNotFoundError."""
     found = await views.get_status(tx, project_id, run_id)
     if found is None:
         raise e.RunNotFoundError
