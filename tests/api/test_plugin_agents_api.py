@@ -168,8 +168,8 @@ def test_a_function_that_asks_something_else_each_time_fails(project: Project) -
 def test_a_crash_repeats_no_child_run_and_no_call_of_an_inline_tool(
     project: Project, running: Running, tmp_path: Path
 ) -> None:
-    """An idempotent function runs again after the crash. The outcome of the inline tool's call is
-    unknown, and a person records it."""
+    """An idempotent function runs again after the crash, and its usage counts once. The outcome of
+    the inline tool's call is unknown, and a person records it."""
     file = tmp_path / "answered"
     agent(project, "buyer", text("80"), text("80"))
     asked = calls(call(1, "ask_and_hang", f'{{"file": "{file}"}}'))
@@ -189,6 +189,7 @@ def test_a_crash_repeats_no_child_run_and_no_call_of_an_inline_tool(
     assert answered(project) == '["80","80"]'
     assert len(children(project, run)) == 2
     assert len(project.asked("buyer")) == 2
+    assert 1_000_000 < project.client.get_run(run["id"])["usage"]["total_tokens"] < 1_001_000
     [action] = project.settle(paying)["required_actions"]
     assert (action["type"], action["tool"]) == ("resolve", "pay")
     resolved: Json = {"resolution": "completed", "output": "It is paid."}

@@ -20,8 +20,8 @@ from tests.unit import plugin_samples
 ENV = {"RUNWARD_PLUGINS": plugin_samples.__name__, "RUNWARD_SECRET_TOKEN": "s3cret"}
 TOOLS = [
     *("ask_and_hang", "ask_apart", "asleep", "compare", "count", "end_badly", "environment"),
-    *("everything", "foul", "foul_apart", "leave_daemon", "negotiate", "pay", "picture", "refuse"),
-    *("relay", "spawn_and_hang", "waver"),
+    *("everything", "foul", "foul_apart", "leave_daemon", "meter", "meter_apart", "negotiate"),
+    *("pay", "picture", "refuse", "relay", "spawn_and_hang", "waver"),
 ]
 STAFF: Json = {"staff": True}
 
@@ -341,3 +341,39 @@ def test_what_a_plugin_says_is_made_storable_and_it_is_called_once(
     assert messages == ["a\ufffdb\ufffd"]
     [said] = [event["changes"] for event in of_type(events, "state.updated")]
     assert said == {"foul": "a\ufffdb\ufffd"}
+
+
+# -- usage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["meter", "meter_apart"])
+def test_the_usage_of_a_function_is_part_of_the_run_s(project: Project, name: str) -> None:
+    free = project.run(model=project.script(text("hi"), name="free"))["usage"]
+    asked = calls(
+        call(1, name, '{"tokens": 1000000}'), call(2, name, '{"tokens": 3, "fail": true}')
+    )
+    run = project.run(asked, text("done"), tools=[name])
+    used = run["usage"]
+    added = {
+        "input_tokens": 1_000_005,
+        "output_tokens": 1_000_003,
+        "cached_tokens": 2,
+        "reasoning_tokens": 4,
+    }
+    assert {key: used[key] - 2 * free[key] for key in added} == added
+    assert used["cost_usd"] > 0.5 + 10  # at least $2.50 and $10 per million tokens of gpt-4o
+    events = project.client.events(run["id"])
+    reported = [one for one in of_type(events, "usage.updated") if "model" in one]
+    assert sorted((one["call_id"], one["model"]) for one in reported) == [
+        ("c1", "house:one"),
+        ("c1", "openai:gpt-4o"),
+        ("c2", "house:one"),
+        ("c2", "openai:gpt-4o"),
+    ]
+
+
+def test_the_usage_of_a_function_counts_toward_the_run_s_limits(project: Project) -> None:
+    asked = calls(call(1, "meter", '{"tokens": 1000000}'))
+    run = project.run(asked, text("never"), tools=["meter"], limits={"max_tokens": 1_000_000})
+    assert (run["status"], run["incomplete_details"]["reason"]) == ("incomplete", "max_tokens")
+    assert len(project.asked()) == 1

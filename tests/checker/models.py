@@ -115,7 +115,8 @@ def a_child_counts_for_its_parent(evidence: Evidence) -> Found:
                 started.setdefault(data["call_id"], []).append(data["run_id"])
             if event["type"] != "usage.updated":
                 continue
-            after, call_id = _tokens(event), data.get("call_id")
+            after = _tokens(event)
+            call_id = None if "model" in data else data.get("call_id")  # or a tool reported it
             added = (after[0] - before[0], after[1] - before[1])
             before = after
             if call_id is None:

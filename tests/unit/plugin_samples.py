@@ -107,6 +107,23 @@ def refuse(reason: str) -> None:
     raise PermissionError(reason) if reason == "forbidden" else LookupError(reason)
 
 
+@tool
+def meter(ctx: ToolContext, tokens: int, fail: bool = False) -> str:  # noqa: FBT001
+    """Uses two models itself."""
+    ctx.add_usage("openai:gpt-4o", input_tokens=tokens, cached_tokens=1)
+    ctx.add_usage("openai:gpt-4o", output_tokens=tokens, reasoning_tokens=2)
+    ctx.add_usage("house:one", input_tokens=1, cost_usd=0.25)
+    if fail:
+        raise ToolError("The meter broke.")
+    return "metered"
+
+
+@tool(isolation="process")
+def meter_apart(ctx: ToolContext, tokens: int, fail: bool = False) -> str:  # noqa: FBT001
+    """The same in a process."""
+    return str(meter.function(ctx, tokens, fail))
+
+
 class Verdict(BaseModel):
     fair: bool
 
@@ -146,6 +163,7 @@ async def ask_and_hang(ctx: ToolContext, file: str) -> Any:
     """Hangs after the agents have answered, until the file exists at the begin of an attempt."""
     hangs = not Path(file).exists()
     answers = await asyncio.gather(*(ctx.run_agent("buyer", text) for text in ("one", "two")))
+    ctx.add_usage("house:one", input_tokens=1_000_000)
     Path(file).write_text("answered", "utf-8")
     if hangs:
         await asyncio.sleep(60)

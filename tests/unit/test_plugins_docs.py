@@ -29,6 +29,8 @@ EXPECTED = [
     ["shop.no_cards", "shop.cached"],
     ["greet"],
     ["plain", "other", "again"],
+    ["compare_offers"],
+    ["summarize"],
     ["order_status"],
     ["stock"],
 ]

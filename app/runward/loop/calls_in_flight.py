@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -24,6 +24,7 @@ from runward.domain.run.envelopes import check_handoff
 from runward.domain.run.failures import AwaitResolution
 from runward.domain.run.outcomes import Done, Failed, FailureKind, NeedsInput, Outcome, Waits
 from runward.domain.run.parsed_calls import ParsedCall
+from runward.domain.run.response import ReportedUsage
 from runward.domain.run.settle import (
     AwaitCallback,
     AwaitInput,
@@ -161,6 +162,9 @@ class CallsInFlight:
         """For each call, the digest that guardrails and hooks allowed, and the policy at that
         time."""
         self._reports: dict[CallId, int] = {}
+        self._usage: dict[CallId, dict[tuple[str, bool], ReportedUsage]] = {}
+        """The usage that the tool of each call reported in the current attempt, by model and by
+        whether the tool reported the cost."""
         self._stopping = asyncio.Event()
 
     def __bool__(self) -> bool:
@@ -207,6 +211,10 @@ class CallsInFlight:
             if task.result() != "retry":  # if the call is sent again, it has its full time
                 del self._deadlines[call_id]
         return [(call_id, task.result()) for call_id, task in done]
+
+    def take_usage(self, call_id: CallId) -> tuple[ReportedUsage, ...]:
+        """Return the usage that the tool of an ended attempt reported."""
+        return tuple(self._usage.pop(call_id, {}).values())
 
     def end_backoffs(self) -> None:
         """End the pauses before next attempts, and allow no new pauses."""
@@ -304,10 +312,17 @@ class CallsInFlight:
             state=state.shared_state,
             handoffs=state.config.handoffs,
             report=partial(self._report_progress, call),
+            add_usage=partial(self._add_usage, call.id),
             may_send=self._may_send,
             input=call.exchange.input if call.exchange else None,
             agent_results=read_agent_results(call),
         )
+
+    def _add_usage(self, call_id: CallId, added: ReportedUsage) -> None:
+        reported = self._usage.setdefault(call_id, {})
+        key = added.model, added.priced
+        before = reported.get(key)
+        reported[key] = replace(added, usage=before.usage + added.usage) if before else added
 
     def _report_progress(self, call: Call, progress: float | None, message: str | None) -> None:
         count = self._reports[call.id] = self._reports.get(call.id, 0) + 1

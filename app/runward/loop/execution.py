@@ -335,12 +335,25 @@ class Execution:
             await leased.catch_up()
         for call_id, end in self._calls.take_done():
             call = leased.state.calls[call_id]
+            self._add_reported_usage(call)
             if call.phase is CallPhase.SETTLED:
                 continue  # the call timed out in the meantime
             if end == "retry":
                 leased.state = put_back(leased.state, leased.changes, call)
             else:
                 await self._conclude(call, end)
+
+    def _add_reported_usage(self, call: Call) -> None:
+        """Add the usage that the call's tool reported. The next step commits it together with the
+        end of the attempt."""
+        leased, prices = self.leased, self._engine.models.prices
+        for reported in self._calls.take_usage(call.id):
+            usage = reported.usage
+            if not reported.priced:
+                usage = replace(usage, cost=prices.cost_usd(reported.model, usage) or 0.0)
+            leased.state = add_usage(
+                leased.state, leased.changes, usage, call.id, model=reported.model
+            )
 
     async def _conclude(self, call: Call, end: CallEnd) -> None:
         leased, tool, disposition = self.leased, self._tools.sign(call).tool, end.disposition

@@ -11,9 +11,12 @@ from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.response import ReportedUsage
 
 Report: TypeAlias = Callable[[float | None, str | None], None]
 """Reports progress from 0 to 1, and a message."""
+AddUsage: TypeAlias = Callable[[ReportedUsage], None]
+"""Adds the usage of a model to the usage of the run, when the attempt ends."""
 
 
 LEASE_LOST: Final = Failed(
@@ -33,6 +36,10 @@ async def _always() -> bool:
 
 
 def _ignore_report(progress: float | None, message: str | None) -> None:
+    pass
+
+
+def _ignore_usage(usage: ReportedUsage) -> None:
     pass
 
 
@@ -63,6 +70,7 @@ class Invocation:
     handoffs: tuple[str, ...] = ()
     """The agents to which the call can hand off the run."""
     report: Report = _ignore_report
+    add_usage: AddUsage = _ignore_usage
     may_send: Callable[[], Awaitable[bool]] = _always
     """Await this before the first byte if anything was awaited since the call started. Another
     worker may have the run by now. If it returns False, return `LEASE_LOST`."""

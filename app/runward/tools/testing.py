@@ -17,6 +17,7 @@ from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import part_to_json
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.response import ReportedUsage
 from runward.domain.schema.strict import strict_form
 from runward.domain.schema.validator import Validator
 from runward.tools.base import Invocation
@@ -33,7 +34,8 @@ __all__ = ["ToolResult", "approval_of", "run_tool", "run_tool_sync", "schema_of"
 class ToolResult:
     """The result of one call. `error` is for an operator and None after a success. `message` is the
     text for the model, or None if that is a fixed text. `state` contains the changed keys, and null
-    for removed keys. `parts` have the shape of the API. `progress` holds fractions and messages."""
+    for removed keys. `parts` have the shape of the API. `progress` holds fractions and messages.
+    `usage` holds the reported usage of all attempts."""
 
     output: JsonValue = None
     error: str | None = None
@@ -45,6 +47,7 @@ class ToolResult:
     transfer_to: str | None = None
     escalated: bool = False
     progress: tuple[tuple[float | None, str | None], ...] = ()
+    usage: tuple[ReportedUsage, ...] = ()
 
 
 async def run_tool(  # noqa: PLR0913
@@ -71,6 +74,7 @@ async def run_tool(  # noqa: PLR0913
         message = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
         return ToolResult(error=message, message=message)
     told: list[tuple[float | None, str | None]] = []
+    usage: list[ReportedUsage] = []
 
     def report(fraction: float | None, message: str | None) -> None:
         told.append((fraction, message))
@@ -96,13 +100,14 @@ async def run_tool(  # noqa: PLR0913
         state=state or {},
         handoffs=tuple(handoffs),
         report=report,
+        add_usage=usage.append,
     )
     try:
         outcome = await _invoke(host, invocation, agents or {})
     finally:
         host.close()
     await asyncio.sleep(0)  # the last report of a thread
-    return _result(outcome, tuple(told))
+    return replace(_result(outcome, tuple(told)), usage=tuple(usage))
 
 
 async def _invoke(host: PluginHost, call: Invocation, agents: Mapping[str, JsonValue]) -> Outcome:

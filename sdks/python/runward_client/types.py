@@ -5974,8 +5974,10 @@ class UsageUpdatedData(TypedDict):
     turn: int
     """Number of turns that the run has had so far."""
     call_id: NotRequired[str]
-    """ID of the tool call that started the child run. Set only if the usage of a child run was
-    added."""
+    """ID of the tool call that started the child run, or of the call whose plugin function
+    reported the usage. Not set for the usage of the run's own model requests."""
+    model: NotRequired[str]
+    """Model that a plugin function used. Set only if the function reported the usage."""
     input_tokens: int
     """Total number of input tokens of the run so far."""
     output_tokens: int

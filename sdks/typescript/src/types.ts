@@ -11680,10 +11680,12 @@ export interface components {
             /** @description Number of turns that the run has had so far. */
             turn: number;
             /**
-             * @description ID of the tool call that started the child run. Set only if the usage of a child run was
-             *     added.
+             * @description ID of the tool call that started the child run, or of the call whose plugin function reported
+             *     the usage. Not set for the usage of the run's own model requests.
              */
             call_id?: string;
+            /** @description Model that a plugin function used. Set only if the function reported the usage. */
+            model?: string;
             /** @description Total number of input tokens of the run so far. */
             input_tokens: number;
             /** @description Total number of output tokens of the run so far. */

@@ -45,6 +45,16 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedUsage:
+    """The usage of `model` that a tool reports. `priced`: whether the tool reported the cost.
+    Otherwise, Runward computes the cost."""
+
+    model: str
+    usage: Usage
+    priced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """A part of a request that the model did not receive. `part` is its name in the API, and
     `reason` is a sentence for people."""

@@ -112,11 +112,18 @@ def _add_hosted_events(changes: Changes, state: RunState, call: HostedCall, turn
 
 
 def add_usage(
-    state: RunState, changes: Changes, usage: Usage, call_id: CallId | None = None
+    state: RunState,
+    changes: Changes,
+    usage: Usage,
+    call_id: CallId | None = None,
+    model: str | None = None,
 ) -> RunState:
-    """Add the usage of a model request or, under `call_id`, of a child run."""
+    """Add the usage of a model request or, under `call_id`, of a child run. `model`: the model
+    whose usage a tool reported under `call_id`."""
     total = state.usage + usage
     origin: UsageOrigin = {} if call_id is None else {"call_id": call_id}
+    if model is not None:
+        origin["model"] = model
     data: UsageUpdatedData = {
         "turn": state.turn,
         **origin,

@@ -1,8 +1,9 @@
 """The program that runs one call of a tool with `isolation="process"`.
 
 The first line of standard input is the request. Standard output carries one line of JSON for each
-progress report, one when the function starts, and one with the outcome. The function's own output
-goes to standard error. If the input ends, the service has ended, and the process group ends itself.
+progress report and each reported usage, one when the function starts, and one with the outcome. The
+function's own output goes to standard error. If the input ends, the service has ended, and the
+process group ends itself.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from pydantic_core import from_json
 
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome, Waits
+from runward.domain.run.response import ReportedUsage
 from runward.tools.plugin.context import CallFacts, ToolContext
 from runward.tools.plugin.function_call import (
     NOT_CANCELLED,
@@ -80,7 +82,10 @@ async def _answer(request: Any, lines: _Lines) -> Outcome:
     def report(fraction: float | None, message: str | None) -> None:
         lines.send({"progress": [fraction, message]})
 
-    ctx = ToolContext(facts, secrets=request["secrets"], report=report)
+    def add_usage(usage: ReportedUsage) -> None:
+        lines.send({"usage": usage})
+
+    ctx = ToolContext(facts, secrets=request["secrets"], report=report, add_usage=add_usage)
     reference: str = request["reference"]
     try:
         importlib.import_module(reference.partition(":")[0])

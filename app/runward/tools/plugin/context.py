@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping
+from collections.abc import Generator, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -11,8 +11,10 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run.bounds import bounded_progress
+from runward.tools.base import AddUsage, Report
 from runward.tools.plugin.agents import AgentRuns, make_request, read_output_type
 from runward.tools.plugin.errors import ToolContextError
+from runward.tools.plugin.usage import MAX_MODELS, make_usage
 
 
 def jsonable(value: Any) -> JsonValue:
@@ -108,6 +110,8 @@ class CallRequests:
     agents: AgentRuns
     transfer_to: str | None = None
     escalate: bool = False
+    models: set[str] = field(default_factory=set[str])
+    """The models whose usage the tool reported."""
     revealed: set[str] = field(default_factory=set[str])
     """The values of the secrets that the tool read."""
     finished: bool = False
@@ -126,7 +130,8 @@ class ToolContext:
         facts: CallFacts,
         *,
         secrets: Mapping[str, str],
-        report: Callable[[float | None, str | None], None],
+        report: Report,
+        add_usage: AddUsage,
     ) -> None:
         self.run_id: Final = facts.run_id
         self.call_id: Final = facts.call_id
@@ -141,6 +146,7 @@ class ToolContext:
         self._ends = time.monotonic() + facts.seconds
         self._secrets = secrets
         self._report = report
+        self._add_usage = add_usage
         self._wishes = CallRequests(AgentRuns(facts.agent_results))
 
     def deadline(self) -> float:
@@ -198,6 +204,33 @@ class ToolContext:
         schema, convert = read_output_type(output)
         request = make_request(agent, input, max_turns, schema)
         return convert(self._wishes.agents.run_sync(request))
+
+    def add_usage(
+        self,
+        model: str,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cached_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Add the usage of a model that the function used itself to the usage of the run. `model`:
+        `provider:name`. `input_tokens` include `cached_tokens`, and `output_tokens` include
+        `reasoning_tokens`. `cost_usd`: None if Runward computes the cost from the price of the
+        model. Raises ToolContextError."""
+        tokens: dict[str, object] = {
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "cached_tokens": cached_tokens,
+            "reasoning_tokens": reasoning_tokens,
+        }
+        usage = make_usage(model, tokens, cost_usd)
+        if not self._wishes.finished:
+            self._wishes.models.add(usage.model)
+            if len(self._wishes.models) > MAX_MODELS:
+                raise ToolContextError(f"one call can report at most {MAX_MODELS} models")
+            self._add_usage(usage)
 
     def progress(self, fraction: float | None = None, message: str | None = None) -> ProgressReport:
         """Report progress from 0 to 1, and a message. Awaiting it is optional."""

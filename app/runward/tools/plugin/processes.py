@@ -20,7 +20,8 @@ from pydantic import TypeAdapter
 
 from runward.domain.json import MAX_DEPTH, JsonObject, compact, parse
 from runward.domain.run.outcomes import AgentRequest, Done, Failed, FailureKind, Outcome, Waits
-from runward.tools.base import LEASE_LOST, Report
+from runward.domain.run.response import ReportedUsage
+from runward.tools.base import LEASE_LOST, AddUsage, Report
 from runward.tools.environment import child_environment
 from runward.tools.plugin.context import CallFacts
 
@@ -31,6 +32,7 @@ MAX_LINE: Final = 33_554_432
 MAX_FRAME_DEPTH: Final = MAX_DEPTH + 8
 """Maximum nesting of one line: the value, and the message that contains it."""
 _OUTCOMES: Final = TypeAdapter[Outcome](Done | Failed)
+_USAGE: Final = TypeAdapter(ReportedUsage)
 
 
 class Processes:
@@ -49,6 +51,7 @@ class Processes:
         explains: bool,
         secrets: Mapping[str, str],
         report: Report,
+        add_usage: AddUsage,
         may_send: Callable[[], Awaitable[bool]],
     ) -> Outcome:
         """Run a call. `reference` is `package.module:name`. `explains`: whether to call the tool's
@@ -74,7 +77,7 @@ class Processes:
                 }
                 if not await may_send():
                     return LEASE_LOST
-                return await _converse(process, request, report)
+                return await _converse(process, request, report, add_usage)
             finally:
                 _kill(process)
                 self._running.discard(process)
@@ -86,7 +89,9 @@ class Processes:
             _kill(process)
 
 
-async def _converse(process: Process, request: Mapping[str, Any], report: Report) -> Outcome:
+async def _converse(
+    process: Process, request: Mapping[str, Any], report: Report, add_usage: AddUsage
+) -> Outcome:
     assert process.stdin is not None
     assert process.stdout is not None
     started = False
@@ -107,8 +112,8 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
             )
             return Failed(FailureKind.UNKNOWN if started else FailureKind.NOT_SENT, detail)
         match cast(Any, parse(line.decode(), max_depth=MAX_FRAME_DEPTH)):
-            case {"progress": [fraction, message]}:
-                report(fraction, message)
+            case {"progress": _} | {"usage": _} as reported:
+                _pass_on(reported, report, add_usage)
             case {"agents": requests}:
                 return Waits(on="child", agents=tuple(AgentRequest(**one) for one in requests))
             case {"outcome": outcome}:
@@ -119,6 +124,13 @@ async def _converse(process: Process, request: Mapping[str, Any], report: Report
                 return ended
             case _:
                 started = True
+
+
+def _pass_on(reported: Mapping[str, Any], report: Report, add_usage: AddUsage) -> None:
+    if "usage" in reported:
+        add_usage(_USAGE.validate_python(reported["usage"]))
+    else:
+        report(*reported["progress"])
 
 
 def _close_pipes(process: Process) -> None:

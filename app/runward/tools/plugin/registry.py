@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, ParamSpec, cast
 
 import structlog
 
@@ -25,7 +25,7 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Failed, FailureKind, Outcome
-from runward.tools.base import Invocation, Report
+from runward.tools.base import Invocation
 from runward.tools.plugin.context import (
     CallFacts,
     GuardContext,
@@ -49,6 +49,7 @@ from runward.tools.plugin.threads import ThreadSlots
 from runward.tools.plugin.tool import PluginTool
 
 log = structlog.get_logger()
+P = ParamSpec("P")
 
 RULE_SECONDS: Final = 5.0
 """Time limit in seconds for a callable that decides whether a call requires approval, whether a
@@ -90,8 +91,8 @@ class PluginHost:
             detail = f"No plugin in this process has a tool named '{call.tool.name}'."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         facts = _facts(call)
-        report = _on_this_loop(call.report)
-        ctx = ToolContext(facts, secrets=self._secrets, report=report)
+        report, add_usage = _on_this_loop(call.report), _on_this_loop(call.add_usage)
+        ctx = ToolContext(facts, secrets=self._secrets, report=report, add_usage=add_usage)
         explains = tool.on_error is not None and call.tool.on_error == tool.spec.on_error
         busy = [tool.isolation == "thread" and not tool.on_loop]
         if tool.isolation == "process":
@@ -102,6 +103,7 @@ class PluginHost:
                 explains=explains,
                 secrets=self._secrets,
                 report=report,
+                add_usage=add_usage,
                 may_send=call.may_send,
             )
         else:
@@ -254,15 +256,15 @@ def _facts(call: Invocation) -> CallFacts:
     )
 
 
-def _on_this_loop(report: Report) -> Report:
+def _on_this_loop(report: Callable[P, None]) -> Callable[P, None]:
     """Return a `report` that can be called from any thread."""
     loop, here = asyncio.get_running_loop(), threading.get_ident()
 
-    def tell(progress: float | None, message: str | None) -> None:
+    def tell(*args: P.args, **kwargs: P.kwargs) -> None:
         if threading.get_ident() == here:
-            report(progress, message)
+            report(*args, **kwargs)
         elif not loop.is_closed():
-            loop.call_soon_threadsafe(report, progress, message)
+            loop.call_soon_threadsafe(partial(report, *args, **kwargs))
 
     return tell
 
