@@ -32,7 +32,7 @@ from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
 from runward.domain.run.remembered_decisions import forget_expired
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.run_events import add_progress, add_usage
+from runward.domain.run.run_events import add_progress, add_reported_usage, add_usage
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
@@ -329,31 +329,21 @@ class Execution:
     async def _collect(self) -> None:
         """Wait for results or for changes by other processes, and process all that have arrived. A
         call that can be retried becomes ready again, and the next step decides about it."""
-        leased = self.leased
+        leased, find_cost = self.leased, self._engine.models.prices.cost_usd
         await leased.wait(self._calls.tasks, None)
         if leased.has_signal:
             await leased.catch_up()
         for call_id, end in self._calls.take_done():
+            leased.state = add_reported_usage(
+                leased.state, leased.changes, call_id, self._calls.take_usage(call_id), find_cost
+            )
             call = leased.state.calls[call_id]
-            self._add_reported_usage(call)
             if call.phase is CallPhase.SETTLED:
                 continue  # the call timed out in the meantime
             if end == "retry":
                 leased.state = put_back(leased.state, leased.changes, call)
             else:
                 await self._conclude(call, end)
-
-    def _add_reported_usage(self, call: Call) -> None:
-        """Add the usage that the call's tool reported. The next step commits it together with the
-        end of the attempt."""
-        leased, prices = self.leased, self._engine.models.prices
-        for reported in self._calls.take_usage(call.id):
-            usage = reported.usage
-            if not reported.priced:
-                usage = replace(usage, cost=prices.cost_usd(reported.model, usage) or 0.0)
-            leased.state = add_usage(
-                leased.state, leased.changes, usage, call.id, model=reported.model
-            )
 
     async def _conclude(self, call: Call, end: CallEnd) -> None:
         leased, tool, disposition = self.leased, self._tools.sign(call).tool, end.disposition

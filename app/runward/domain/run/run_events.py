@@ -1,6 +1,6 @@
 """The events of a run's beginning, of each model response, and of the ends of calls."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -33,7 +33,7 @@ from runward.domain.ids import CallId
 from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.items import HostedCall
-from runward.domain.run.response import ModelResponse, ReplacedCalls, Usage
+from runward.domain.run.response import ModelResponse, ReplacedCalls, ReportedUsage, Usage
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
 
 CALL_ENDINGS: Final[Mapping[CallOutcome, type[NewEvent[ToolCallEndedData]]]] = {
@@ -136,6 +136,23 @@ def add_usage(
     }
     changes.add(UsageUpdatedEvent(data))
     return replace(state, usage=total)
+
+
+def add_reported_usage(
+    state: RunState,
+    changes: Changes,
+    call_id: CallId,
+    reported: Iterable[ReportedUsage],
+    find_cost: Callable[[str, Usage], float | None],
+) -> RunState:
+    """Add the usage that a call's tool reported. `find_cost`: the cost of a model's usage, or None
+    if its price is unknown."""
+    for one in reported:
+        usage = one.usage
+        if not one.priced:
+            usage = replace(usage, cost=find_cost(one.model, usage) or 0.0)
+        state = add_usage(state, changes, usage, call_id, model=one.model)
+    return state
 
 
 def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:
