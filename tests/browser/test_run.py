@@ -321,3 +321,17 @@ def test_nobody_is_kept_out_of_a_run_that_works_waits_or_has_ended(
     expect(outcome(window)).to_contain_text("Completed")
     assert window.serious_findings() == []
     assert types_of(project.client.events(working["id"]))[-1] == "run.completed"
+
+
+def test_a_run_whose_content_was_erased_says_so(project: Project, opens: Opens) -> None:
+    project.tool("pay")
+    run = project.run(calls(call(1, "pay")), text("Paid."), tools=["pay"])
+    window = watch(opens, run)
+    expect(outcome(window)).to_contain_text("Paid.")
+    project.client.request("DELETE", f"/v1/runs/{run['id']}")
+    window.page.reload()
+    expect(window.page.get_by_label("Input", exact=True)).to_contain_text("Content erased")
+    expect(outcome(window)).to_contain_text("Completed")
+    expect(entry(window, "pay")).to_be_visible()
+    expect(window.page.get_by_role("link", name="Run again with changes")).to_have_count(0)
+    assert window.serious_findings() == []

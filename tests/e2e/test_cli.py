@@ -327,6 +327,16 @@ def test_a_run_is_cancelled_and_that_is_a_failure_to_who_watches(
     assert watched.out.splitlines()[-1] == "● cancelled"
 
 
+def test_the_content_of_a_run_is_erased(
+    client: Client, runward: CommandLine, tool: OneTool
+) -> None:
+    run_id, _ = asked(client, tool)
+    assert runward("runs", "delete", run_id, "--yes").out == f"{run_id} was deleted.\n"
+    shown = runward("runs", "show", run_id)
+    assert (shown.code, "cancelled" in shown.out, "erased" in shown.out) == (0, True, True)
+    assert runward.json("runs", "show", run_id)["tool_calls"] == []
+
+
 def test_a_watcher_is_interrupted_and_the_run_is_not(
     client: Client, runward: CommandLine, tool: OneTool
 ) -> None:

@@ -1,4 +1,4 @@
-"""`runward runs`: start, list, show, watch, input, continue, cancel, and their calls."""
+"""`runward runs`: start, list, show, watch, input, continue, cancel, delete, and their calls."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -35,6 +35,7 @@ from runward.cli.printing import (
     print_table,
     print_text,
 )
+from runward.cli.registry import ResourceKind, add_delete_command
 
 app = typer.Typer(no_args_is_help=True, help="Start, list, watch and continue runs.")
 
@@ -47,6 +48,15 @@ COLUMNS: Final[Columns] = {
     "tokens": lambda run: str(run["usage"]["total_tokens"]),
     "created": lambda run: format_age(run["created_at"]),
 }
+
+RUNS: Final = ResourceKind(
+    path="runs",
+    noun="run",
+    columns=COLUMNS,
+    empty_text="There are no runs.",
+    delete_warning="Its content is erased and cannot be restored. An open run is cancelled first.",
+    id_field="id",
+)
 
 Status = Literal[
     "queued",
@@ -176,9 +186,10 @@ def show(run_id: RunId, url: Url = None, key: KeyOption = None, as_json: AsJson 
     """Show a run, its tool calls, and the actions that it requires."""
     with connect(url, key) as runward:
         run = runward.get(build_path("runs", run_id))
-        made = runward.list_all(
-            build_path("runs", run_id, "tool_calls"), calls.MAX_CALLS, order="asc"
-        )
+        path = build_path("runs", run_id, "tool_calls")
+        made: list[JsonBody] = []
+        if run.get("erased_at") is None:
+            made = runward.list_all(path, calls.MAX_CALLS, order="asc")
     if as_json:
         print_json(run | {"tool_calls": made})
         return
@@ -231,6 +242,9 @@ def cancel(
     with connect(url, key) as runward:
         run = runward.post(build_path("runs", run_id, "cancel"), {"mode": mode})
     print_result(run, f"{run['id']} {run['status']}", as_json=as_json)
+
+
+add_delete_command(app, RUNS)
 
 
 @app.command("input")
@@ -326,6 +340,7 @@ def _list_fields(run: JsonBody) -> list[tuple[str, str]]:
         ("tokens", f"{usage['total_tokens']}{cost}"),
         ("created", format_time(run["created_at"])),
         ("ended", format_time(run["ended_at"])),
+        ("erased", format_time(run.get("erased_at"))),
         ("metadata", format_json(run["metadata"]) if run["metadata"] else ""),
         ("output", "" if run["output"] is None else format_short(run["output"])),
     ]

@@ -106,6 +106,11 @@ export class Runs {
     return this.#handle(await this.#api.post<Run>(path`/v1/runs/${id}/cancel`, body, options));
   }
 
+  /** Erase the content of a run and its child runs. If the run is open, cancel it first. */
+  async delete(id: string, options: RequestOptions = {}): Promise<void> {
+    await this.#api.delete(path`/v1/runs/${id}`, options);
+  }
+
   /** Send a message to a run that has not ended. */
   async sendInput(id: string, input: SendInput["input"], options: RequestOptions = {}): Promise<RunHandle> {
     return this.#handle(await this.#api.create<Run>(path`/v1/runs/${id}/input`, { input }, options));

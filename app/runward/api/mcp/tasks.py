@@ -138,7 +138,7 @@ class McpTasks:
         storage, project_id = self.services.storage, self.principal.project_id
         async with storage.connect() as tx:
             runs, more = await list_newest(tx, project_id, params)
-            found = await self._build(tx, runs)
+            found = await self._build(tx, [run for run in runs if run.erased_at is None])
         tasks: list[JsonValue] = [one.describe(modern=self.modern) for one in found]
         return {"tasks": tasks, **more}
 
@@ -203,7 +203,7 @@ class McpTasks:
         storage = self.services.storage
         async with storage.connect() as tx:
             run = await views.get_run(tx, self.principal.project_id, run_id)
-            if run is None or run.parent_run_id is not None:
+            if run is None or run.erased_at is not None or run.parent_run_id is not None:
                 raise McpRequestError(f"Task not found: {format_id(Prefix.RUN, run_id)}")
             [task] = await self._build(tx, [run])
         return task

@@ -20,6 +20,12 @@ export function factsOf(run_, models, took, usage) {
   ];
 }
 
+/** Return the section of a run whose content was erased. @param {any} run_ */
+export function erasedView(run_) {
+  return [h("h2", null, "Content erased"),
+    h("p", null, "The content of this run was erased ", h("span", { title: moment(run_.erased_at) }, ago(run_.erased_at, Date.now())), ". Its events are kept without content.")];
+}
+
 /** Return the section with the run's input. @param {any[]} items @param {any} run_ */
 export function inputView(items, run_) {
   const said = items.filter((one) => one.turn === 0 && one.role);

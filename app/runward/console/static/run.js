@@ -1,6 +1,6 @@
 // The page of one run: a live timeline, and the raw events next to it.
 
-import { factsOf, inputView } from "./about.js";
+import { erasedView, factsOf, inputView } from "./about.js";
 import { cancelling, runAgain, saying, when } from "./acting.js";
 import { Problem, all, follow, get } from "./api.js";
 import { approvalCard } from "./approval.js";
@@ -278,7 +278,6 @@ export function run(main, { id, who, go, watch }) {
     if (line.status !== status) {
       status = line.status;
       when(state, status, () => badge(status));
-      when(actions, OVER.has(status) ? "over" : "open", () => (!may.write ? null : OVER.has(status) ? runAgain(id) : cancel.opener));
       if (OVER.has(status)) cancel.panel.hidden = true;
     }
     require_();
@@ -287,8 +286,10 @@ export function run(main, { id, who, go, watch }) {
   function finish() {
     const line = timeline.line(id);
     const parent = line.created?.parent_call_id;
+    const kind = !may.write || shown?.erased_at ? "none" : OVER.has(line.status) ? "over" : "open";
+    when(actions, kind, () => (kind === "none" ? null : kind === "over" ? runAgain(id) : cancel.opener));
     when(composer, !may.write || OVER.has(line.status) || line.created === null ? "none" : parent ? "child" : "open", () => (composer.dataset.now === "open" ? saying(id) : composer.dataset.now === "child" ? h("p", { class: "soft small" }, "A child run does not accept messages. Send the message to the parent run.") : null));
-    when(end, OVER.has(line.status) ? `${line.status} ${shown?.status}` : "", () => outcome(line, shown, may.write, go));
+    when(end, OVER.has(line.status) ? `${line.status} ${shown?.status} ${shown?.erased_at}` : "", () => outcome(line, shown, may.write, go));
   }
 
   function clock() {
@@ -326,6 +327,7 @@ export function run(main, { id, who, go, watch }) {
     const models = [shown.model ?? "workflow"].flat().join(", ");
     fill(title, shown.agent ? text(shown.agent) : text(models));
     fill(facts, factsOf(shown, models, took, usage));
+    if (shown.erased_at) fill(input, erasedView(shown));
     if (status === "") when(state, shown.status, () => badge(shown.status));
     clock();
     finish();
@@ -333,7 +335,9 @@ export function run(main, { id, who, go, watch }) {
   }
 
   async function begin() {
-    void Promise.all([get(`v1/runs/${id}/items`, { limit: 50 }, leaving.signal), refresh()]).then(([page]) => fill(input, inputView(page.data, shown)), () => undefined);
+    void refresh().then(async () => {
+      if (shown && !shown.erased_at) fill(input, inputView((await get(`v1/runs/${id}/items`, { limit: 50 }, leaving.signal)).data, shown));
+    }).catch(() => undefined);
     await follow(id, (frame) => {
       timeline.take(frame);
       if (frame.id !== null && TELLING.test(frame.type)) void refreshSoon();

@@ -116,6 +116,11 @@ export function start(main, { go, query, who }) {
     const path = `v1/runs/${encodeURIComponent(id)}`;
     const run = await get(path, { include: "config" }, leaving.signal);
     await ready;
+    if (run.erased_at) {
+      like.hidden = false;
+      fill(like, "The content of ", h("a", { href: `#/runs/${id}` }, shortId(id)), " was erased.");
+      return;
+    }
     const { input: said, limits: { max_turns, ...others }, ...former } = run.config;
     const gone = run.agent && !known.has(run.agent);
     const named = run.agent && !gone;

@@ -102,6 +102,10 @@ class AsyncRuns:
             await self._transport.post(make_path("/v1/runs/{}/cancel", run_id), {"mode": mode}),
         )
 
+    async def delete(self, run_id: str) -> None:
+        """Erase the content of a run and its child runs. If the run is open, cancel it first."""
+        await self._transport.delete(make_path("/v1/runs/{}", run_id))
+
     async def send_input(
         self, run_id: str, *, idempotency_key: str | None = None, **body: Unpack[types.SendInput]
     ) -> AsyncRun:

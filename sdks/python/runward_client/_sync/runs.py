@@ -103,6 +103,10 @@ class Runs:
             self._transport.post(make_path("/v1/runs/{}/cancel", run_id), {"mode": mode}),
         )
 
+    def delete(self, run_id: str) -> None:
+        """Erase the content of a run and its child runs. If the run is open, cancel it first."""
+        self._transport.delete(make_path("/v1/runs/{}", run_id))
+
     def send_input(
         self, run_id: str, *, idempotency_key: str | None = None, **body: Unpack[types.SendInput]
     ) -> Run:
