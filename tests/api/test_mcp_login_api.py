@@ -33,12 +33,14 @@ def test_a_login_adds_the_tools_and_lasts_by_its_refresh_tokens(
     auth.expires_in = 1
     made = register(project, server)
     assert (made["tool_names"], made["oauth"]["logged_in_at"]) == ([], None)
+    assert made["oauth"]["login_status"] == "required"
     page = log_in(project)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert "Runward is logged in to the MCP server 'box'." in page.text
     shown = project.client.call("GET", BOX)
     assert shown["tool_names"] == ["box_whoami"]
     assert shown["oauth"]["logged_in_at"] is not None
+    assert (shown["oauth"]["login_status"], shown["oauth"]["login_error"]) == ("logged_in", None)
     assert (shown["oauth"]["refresh_token"], shown["oauth"]["client_id"]) == (None, None)
     for name in ("one", "two"):
         assert whoami(project, name)["outcome"] == "completed"
@@ -93,6 +95,45 @@ def test_the_address_of_a_login_is_good_once(
     project.client.call("POST", LOGIN)
     assert httpx2.get(replaced).status_code == 400
     assert httpx2.get(f"{project.running.service.url}/mcp/oauth/callback").status_code == 400
+
+
+def test_a_login_from_the_console_returns_to_the_page_of_the_server(
+    project: Project, auth: AuthServer, server: ProtectedServer
+) -> None:
+    """Also if it fails. The page shows the error."""
+    register(project, server)
+    auth.issuer = "https://evil.example"
+    page = log_in(project, return_to_console=True)
+    there = f"{project.running.service.url}/#/mcp-servers/box"
+    assert (page.status_code, page.headers["location"]) == (303, there)
+    shown = project.client.call("GET", BOX)["oauth"]
+    assert shown["login_status"] == "required"
+    assert "wrong `iss`" in shown["login_error"]
+    auth.issuer = None
+    started = project.client.call("POST", LOGIN, {"return_to_console": True})
+    shown = project.client.call("GET", BOX)["oauth"]
+    assert (shown["login_status"], shown["login_error"]) == ("pending", None)
+    back = httpx2.get(started["url"]).headers["location"]
+    assert httpx2.get(back).headers["location"] == there
+    assert project.client.call("GET", BOX)["oauth"]["login_status"] == "logged_in"
+
+
+def test_after_a_logout_the_tools_stay_and_their_calls_fail(
+    project: Project, auth: AuthServer, server: ProtectedServer
+) -> None:
+    register(project, server)
+    log_in(project)
+    assert whoami(project)["outcome"] == "completed"
+    project.client.call("DELETE", LOGIN)
+    shown = project.client.call("GET", BOX)
+    assert shown["tool_names"] == ["box_whoami"]
+    assert (shown["oauth"]["login_status"], shown["oauth"]["logged_in_at"]) == ("required", None)
+    project.client.call("PATCH", "/v1/tools/box_whoami", {"approval": "never"})
+    failed = whoami(project, "after")
+    assert (failed["outcome"], failed["reason"]) == ("failed", "not_sent")
+    assert "A person must log in to the MCP server." in failed["detail"]
+    project.client.call("DELETE", LOGIN)
+    project.client.refused(404, "mcp_server_not_found", "DELETE", "/v1/mcp_servers/none/login")
 
 
 def test_a_code_of_another_authorization_server_is_not_exchanged(

@@ -63,6 +63,7 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "update_mcp_server": frozenset({TOOLS}),
     "refresh_mcp_server": frozenset({TOOLS}),
     "start_mcp_login": frozenset({TOOLS}),
+    "delete_mcp_login": frozenset({TOOLS}),
     "delete_mcp_server": frozenset({TOOLS}),
     "put_secret": frozenset({TOOLS}),
     "list_secrets": frozenset({READ, TOOLS}),

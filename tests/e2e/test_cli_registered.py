@@ -1,11 +1,13 @@
 """The commands of what is registered: agents, sessions, tools, MCP servers, secrets."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command_line import CommandLine, in_a_terminal
+from tests.support.mcp.oauth_server import AuthServer, ProtectedServer
 from tests.support.mcp.server import McpServer
 from tests.support.services.client import Client
 
@@ -151,3 +153,37 @@ def test_apply_deletes_what_the_file_does_not_name_if_it_is_told_to(
         {"name": "older", "deleted": True},
     ]
     assert names(runward, "agents") == ["desk"]
+
+
+def test_a_person_logs_in_to_an_mcp_server_and_out_again(
+    runward: CommandLine, tmp_path: Path
+) -> None:
+    """The browser is a program that opens the page and prints nothing."""
+    browser = f"{sys.executable} {Path(__file__).with_name('opening.py')} %s"
+    with AuthServer() as auth, ProtectedServer(auth) as server:
+        made = runward("mcp", "register", "box", "--to", server.url, "--login")
+        assert (made.code, made.out) == (
+            0,
+            "To log in to box, run: runward mcp login box\n",
+        )
+        done = runward("mcp", "login", "box", BROWSER=browser)
+        assert (done.code, done.out) == (0, "box has 1 tools.\n  box_whoami\n")
+        assert f"Log in on this page:\n\n  {auth.url}/authorize?" in done.err
+        assert " logged in " in runward("mcp", "list").out
+
+        assert "Logged out from box." in runward("mcp", "logout", "box").out
+        assert " required " in runward("mcp", "list").out
+        auth.issuer = "https://evil.example"
+        failed = runward("mcp", "login", "box", BROWSER=browser)
+        assert failed.code == 1
+        assert "The login failed: The response of the authorization server has" in failed.err
+        assert "To try again, run: runward mcp login box" in failed.err
+
+
+def test_a_login_that_is_not_possible_says_what_to_change(runward: CommandLine) -> None:
+    with McpServer() as server:
+        assert runward("mcp", "register", "open", "--to", server.url).code == 0
+    refused = runward("mcp", "login", "open")
+    assert refused.code == 2
+    assert '"grant_type": "authorization_code"' in refused.err
+    assert runward("mcp", "login", "nobody").code == 1

@@ -437,5 +437,6 @@ def test_every_operation_on_a_resource_can_be_reached_by_a_link(document: Json) 
         "get_conversation_item",  # the item does not contain the ID of its conversation
         "delete_conversation_item",
         "start_mcp_login",  # most servers have no login
+        "delete_mcp_login",
     }
     assert with_ids - reached == no_links

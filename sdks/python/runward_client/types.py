@@ -2148,7 +2148,14 @@ class McpOAuth(TypedDict):
     """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
     that the authorization server supports."""
     logged_in_at: str | None
-    """When a person last logged in to the MCP server. Null if nobody has logged in."""
+    """When a person last logged in to the MCP server. Null if nobody is logged in."""
+    login_status: LoginStatus | None
+    """Status of the login. `required`: a person must log in. `pending`: a login has started and
+    is not complete. `logged_in`: Runward has tokens. `expired`: the access token has expired
+    and there is no refresh token, so a person must log in again. Null if `grant_type` is not
+    `authorization_code`."""
+    login_error: str | None
+    """Error of the last login. Null if the last login succeeded or is not complete."""
 
 
 class McpServer(TypedDict):
@@ -4891,6 +4898,9 @@ class StartMcpLogin(TypedDict):
     scope: NotRequired[str | None]
     """Scopes to request in addition to the scopes of the registration and of the last login,
     separated by spaces. Null: no additional scopes."""
+    return_to_console: NotRequired[bool]
+    """Whether the browser shows the MCP server in the console after the login. By default, it
+    shows a page with the result. Default: false."""
 
 
 class StartRun(TypedDict):
@@ -6545,6 +6555,9 @@ JsonObject: TypeAlias = 'dict[str, JsonValue]'
 """Any JSON object."""
 
 JsonValue: TypeAlias = 'Any'
+
+LoginStatus: TypeAlias = "Literal['required', 'pending', 'logged_in', 'expired']"
+"""Status of a person's login to an MCP server. Later versions may add values."""
 
 MaxTurnsMode: TypeAlias = "Literal['incomplete', 'summarise', 'fail']"
 """What happens when a run reaches its maximum number of turns. Later versions may add

@@ -1084,7 +1084,14 @@ export interface paths {
          *     Requires the scope `tools:write`.
          */
         post: operations["start_mcp_login"];
-        delete?: never;
+        /**
+         * Log out from an MCP server
+         * @description Delete the tokens of a login. Calls of the server's tools fail until a person logs in again.
+         *     The tools stay registered.
+         *
+         *     Requires the scope `tools:write`.
+         */
+        delete: operations["delete_mcp_login"];
         options?: never;
         head?: never;
         patch?: never;
@@ -5329,6 +5336,11 @@ export interface components {
             hooks: string[];
         };
         /**
+         * @description Status of a person's login to an MCP server. Later versions may add values.
+         * @enum {string}
+         */
+        LoginStatus: "required" | "pending" | "logged_in" | "expired";
+        /**
          * @description What happens when a run reaches its maximum number of turns. Later versions may add values.
          * @enum {string}
          */
@@ -5417,8 +5429,17 @@ export interface components {
              *     that the authorization server supports.
              */
             token_endpoint_auth_method: string | null;
-            /** @description When a person last logged in to the MCP server. Null if nobody has logged in. */
+            /** @description When a person last logged in to the MCP server. Null if nobody is logged in. */
             logged_in_at: string | null;
+            /**
+             * @description Status of the login. `required`: a person must log in. `pending`: a login has started and is
+             *     not complete. `logged_in`: Runward has tokens. `expired`: the access token has expired and there
+             *     is no refresh token, so a person must log in again. Null if `grant_type` is not
+             *     `authorization_code`.
+             */
+            login_status: components["schemas"]["LoginStatus"] | null;
+            /** @description Error of the last login. Null if the last login succeeded or is not complete. */
+            login_error: string | null;
         };
         /**
          * @description A registered MCP server. Runward never shows the values of its headers.
@@ -9834,6 +9855,12 @@ export interface components {
              *     separated by spaces. Null: no additional scopes.
              */
             scope?: string | null;
+            /**
+             * @description Whether the browser shows the MCP server in the console after the login. By default, it shows
+             *     a page with the result. Default: false.
+             * @default false
+             */
+            return_to_console?: boolean;
         };
         /**
          * @description A run to start: either with a registered `agent`, or with a `model` and its configuration.
@@ -12271,6 +12298,7 @@ export type KeyList = components['schemas']['KeyList'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsInput = components['schemas']['LimitsInput'];
 export type LoadedPlugins = components['schemas']['LoadedPlugins'];
+export type LoginStatus = components['schemas']['LoginStatus'];
 export type MaxTurnsMode = components['schemas']['MaxTurnsMode'];
 export type MaxTurnsOutput = components['schemas']['MaxTurnsOutput'];
 export type MaxTurnsOutputInput = components['schemas']['MaxTurnsOutputInput'];
@@ -15128,6 +15156,36 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             424: components["responses"]["FailedDependency"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    delete_mcp_login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the MCP server. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            204: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];

@@ -47,7 +47,7 @@ schema."""
 _SOURCES_WITHOUT_LINKS: Final = frozenset({"create_project_key"})
 """Excluded, because the response is a key of another project, and the caller's key cannot use its
 ID."""
-_TARGETS_WITHOUT_LINKS: Final = frozenset({"start_mcp_login"})
+_TARGETS_WITHOUT_LINKS: Final = frozenset({"start_mcp_login", "delete_mcp_login"})
 """Excluded, because most MCP servers have no login."""
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")

@@ -37,7 +37,7 @@ from runward.domain.registry.guards import (
     HookPoint,
     Stage,
 )
-from runward.domain.registry.mcp_auth import AuthMethod, Grant
+from runward.domain.registry.mcp_auth import AuthMethod, Grant, LoginStatus
 from runward.domain.registry.tools import (
     ExecutorKind,
     HostedToolKind,
@@ -60,6 +60,7 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "ApprovalMode": (Literal["never", "always"], "Whether calls of a tool need approval."),
     "AuthMethod": (AuthMethod, "How a client secret is sent to an authorization server."),
     "GrantType": (Grant, "An OAuth grant with which Runward gets access tokens."),
+    "LoginStatus": (LoginStatus, "Status of a person's login to an MCP server."),
     "ActionType": (
         Literal["approval", "resolve", "tool_result"],
         "What a tool call waits for: a decision (`approval`), a record of its outcome "

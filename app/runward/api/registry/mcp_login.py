@@ -4,13 +4,13 @@ the callback of a login, and the client ID metadata document."""
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
 from runward.api.http.auth import ToolsWriter
@@ -47,11 +47,19 @@ from runward.tools.mcp.login import (
     is_same_nonce,
 )
 
+_STATUSES: Final = (
+    (e.InvalidRequestError, 400),
+    (e.McpUnreachableError, 424),
+    ((e.AlreadyExistsError, e.ConflictError, e.NotFoundError), 409),
+)
+"""The HTTP statuses of the page that shows an error."""
+
 routes = make_router("MCP servers")
 
 MAX_STATE: Final = 256
 MAX_CODE: Final = 4096
 MAX_SAID: Final = 200
+MAX_ERROR: Final = 1000
 _NOT_VALID: Final = (
     "This login is not valid or has expired. Start a new one with POST "
     "/v1/mcp_servers/{name}/login."
@@ -89,11 +97,29 @@ async def start_mcp_login(
     async def store(tx: Tx) -> McpLogin:
         assert started is not None
         former = await lock_unchanged(tx, before)
-        await _store_oauth(tx, storage, former, pending=started.pending)
+        back = login is not None and login.return_to_console
+        pending = started.pending.model_copy(update={"return_to_console": back})
+        await _store_oauth(tx, storage, former, {"pending": pending, "login_error": None})
         until = datetime.fromtimestamp(started.pending.expires_at, UTC)
         return McpLogin(server=name, url=started.url, expires_at=until)
 
     return await respond_once(storage, request_key, store, status=201)
+
+
+@routes.delete("/mcp_servers/{name}/login", status_code=204, summary="Log out from an MCP server")
+async def delete_mcp_login(
+    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
+) -> None:
+    """Delete the tokens of a login. Calls of the server's tools fail until a person logs in again.
+    The tools stay registered."""
+    async with storage.begin() as tx:
+        server = await mcp_servers.get_server(tx, principal.project_id, name, lock=True)
+        if server is None:
+            raise e.McpServerNotFoundError
+        if isinstance(server.credentials(storage.vault).oauth, StoredOAuth):
+            none = {"pending": None, "login": None, "login_error": None}
+            await _store_oauth(tx, storage, server, none)
+    forget_caches(registry, principal.project_id)
 
 
 async def _begin(
@@ -122,24 +148,25 @@ async def _begin(
     )
 
 
-class _LoginFailedError(Exception):
-    """A login that cannot be completed. The message is for the person."""
+@dataclass(frozen=True, slots=True)
+class _LoginResult:
+    """The result of a redirect. `status`: the HTTP status of a page with `text`. `server`: the
+    server whose page in the console the browser shows instead."""
+
+    status: int
+    text: str
+    server: str | None = None
 
 
 async def complete_login(request: Request) -> Response:
     """Answer the redirect of an authorization server."""
     services = get_services(request)
-    given = request.query_params
-    try:
-        name = await _complete(services.storage, services.registry, given)
-    except _LoginFailedError as error:
-        return PlainTextResponse(str(error), 400)
-    except e.McpUnreachableError as error:
-        return PlainTextResponse(error.detail, 424)
-    except (e.AlreadyExistsError, e.ConflictError, e.NotFoundError) as error:
-        return PlainTextResponse(error.detail, 409)
-    text = f"Runward is logged in to the MCP server '{name}'. You can close this page."
-    return PlainTextResponse(text)
+    result = await _complete(services.storage, services.registry, request.query_params)
+    if result.server is not None:
+        access = services.access
+        url = f"{access.public_url}/#/mcp-servers/{result.server}"
+        return RedirectResponse(url, 303)
+    return PlainTextResponse(result.text, result.status)
 
 
 async def show_client(request: Request) -> Response:
@@ -156,31 +183,64 @@ pages = APIRouter(
 )
 
 
-async def _complete(storage: Storage, registry: Registry, given: Mapping[str, str]) -> str:
-    """Exchange the code, store the tokens, and list the server's tools. Return the server's name.
-    A login can be completed only once, also if it then fails."""
-    project_id, name, nonce = _decode_state(given.get("state", ""))
+async def _complete(storage: Storage, registry: Registry, given: Mapping[str, str]) -> _LoginResult:
+    """Complete the login that the parameters belong to. It can be completed only once, also if it
+    then fails. An error is stored for the clients that wait for the login."""
+    try:
+        project_id, name, nonce = _decode_state(given.get("state", ""))
+    except ValueError:
+        return _LoginResult(400, _NOT_VALID)
     async with storage.begin() as tx:
         server = await mcp_servers.get_server(tx, project_id, name, lock=True)
         pending = None if server is None else _read_pending(storage, server)
         if server is None or pending is None or not is_same_nonce(pending, nonce):
-            raise _LoginFailedError(_NOT_VALID)
-        await _store_oauth(tx, storage, server, pending=None)
+            return _LoginResult(400, _NOT_VALID)
+        await _store_oauth(tx, storage, server, {"pending": None})
+    shown = name if pending.return_to_console else None
+    try:
+        await _log_in(storage, registry, server, pending, given)
+    except e.AppError as error:
+        await _store_error(storage, server, error.detail)
+        status = next((one for kind, one in _STATUSES if isinstance(error, kind)), None)
+        if status is None:
+            raise
+        return _LoginResult(status, error.detail, shown)
+    text = f"Runward is logged in to the MCP server '{name}'. You can close this page."
+    return _LoginResult(200, text, shown)
+
+
+async def _log_in(
+    storage: Storage,
+    registry: Registry,
+    server: RegisteredServer,
+    pending: PendingLogin,
+    given: Mapping[str, str],
+) -> None:
+    """Exchange the code, store the tokens, and list the server's tools. Raises AppError."""
     code = given.get("code", "")
     if not 0 < len(code) <= MAX_CODE:
         said = clean_text(given.get("error", "it returned no code"))[:MAX_SAID]
-        raise _LoginFailedError(f"The authorization server rejected the login: {said}.")
+        raise e.InvalidRequestError(f"The authorization server rejected the login: {said}.")
     filled = await read_credentials(storage, server)
     private_key = filled.oauth.private_key if filled.oauth else None
     returned = LoginReturn(code, given.get("iss"))
     login = await registry.finish_mcp_login(pending, returned, private_key)
     async with storage.begin() as tx:
         former = await lock_unchanged(tx, server)
-        sealed = _seal(storage, former, {"pending": None, "login": login})
+        sealed = _seal(storage, former, {"pending": None, "login": login, "login_error": None})
         logged_in = await mcp_servers.update_server(tx, former, former.spec, sealed, former.listed)
-    forget_caches(registry, project_id)
+    forget_caches(registry, server.project_id)
     await _list_again(storage, registry, logged_in)
-    return name
+
+
+async def _store_error(storage: Storage, server: RegisteredServer, detail: str) -> None:
+    """Store the error of a login, unless another registration has replaced the server."""
+    async with storage.begin() as tx:
+        former = await mcp_servers.get_server(tx, server.project_id, server.spec.name, lock=True)
+        if former is None or former.id != server.id:
+            return
+        if isinstance(former.credentials(storage.vault).oauth, StoredOAuth):
+            await _store_oauth(tx, storage, former, {"login_error": detail[:MAX_ERROR]})
 
 
 async def _list_again(storage: Storage, registry: Registry, server: RegisteredServer) -> None:
@@ -200,9 +260,9 @@ def _read_pending(storage: Storage, server: RegisteredServer) -> PendingLogin | 
 
 
 async def _store_oauth(
-    tx: Tx, storage: Storage, server: RegisteredServer, *, pending: PendingLogin | None
+    tx: Tx, storage: Storage, server: RegisteredServer, changes: Mapping[str, Any]
 ) -> None:
-    await mcp_servers.store_oauth(tx, server, _seal(storage, server, {"pending": pending}))
+    await mcp_servers.store_oauth(tx, server, _seal(storage, server, changes))
 
 
 def _seal(
@@ -222,12 +282,9 @@ def _encode_state(server: RegisteredServer, nonce: str) -> str:
 
 
 def _decode_state(state: str) -> tuple[ProjectId, str, str]:
-    """Return the project, the server's name, and the nonce. Raises _LoginFailedError."""
-    try:
-        raw = urlsafe_b64decode(state[:MAX_STATE].encode() + b"==").decode()
-        project, nonce, name = raw.split(".")
-        if not re.fullmatch(NAME_PATTERN, name):
-            raise ValueError
-        return ProjectId(UUID(hex=project)), name, nonce
-    except ValueError:
-        raise _LoginFailedError(_NOT_VALID) from None
+    """Return the project, the server's name, and the nonce. Raises ValueError."""
+    raw = urlsafe_b64decode(state[:MAX_STATE].encode() + b"==").decode()
+    project, nonce, name = raw.split(".")
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise ValueError(name)
+    return ProjectId(UUID(hex=project)), name, nonce

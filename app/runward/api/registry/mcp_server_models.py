@@ -1,6 +1,7 @@
 """Request and response models of MCP servers."""
 
 from datetime import datetime
+from time import time
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field
@@ -21,6 +22,7 @@ from runward.domain.registry.mcp_auth import (
     SCOPE_PATTERN,
     Credentials,
     Grant,
+    LoginStatus,
     OAuth,
     StoredOAuth,
 )
@@ -82,6 +84,9 @@ class StartMcpLogin(RequestModel):
     scope: Annotated[str, Field(max_length=4096, pattern=SCOPE_PATTERN)] | None = None
     """Scopes to request in addition to the scopes of the registration and of the last login,
     separated by spaces. Null: no additional scopes."""
+    return_to_console: bool = False
+    """Whether the browser shows the MCP server in the console after the login. By default, it shows
+    a page with the result."""
 
 
 class McpLogin(ResponseModel):
@@ -131,7 +136,14 @@ class McpOAuth(ResponseModel):
     """How Runward sends the client secret to the token endpoint. Null: Runward chooses a method
     that the authorization server supports."""
     logged_in_at: datetime | None
-    """When a person last logged in to the MCP server. Null if nobody has logged in."""
+    """When a person last logged in to the MCP server. Null if nobody is logged in."""
+    login_status: LoginStatus | None
+    """Status of the login. `required`: a person must log in. `pending`: a login has started and is
+    not complete. `logged_in`: Runward has tokens. `expired`: the access token has expired and there
+    is no refresh token, so a person must log in again. Null if `grant_type` is not
+    `authorization_code`."""
+    login_error: str | None
+    """Error of the last login. Null if the last login succeeded or is not complete."""
 
 
 class McpServer(ResponseModel):
@@ -218,12 +230,15 @@ class McpServer(ResponseModel):
 def _render_oauth(credentials: OAuth) -> McpOAuth:
     hidden = {name: _hide_value(getattr(credentials, name)) for name in OAUTH_SECRETS}
     kept = {name: getattr(credentials, name) for name in OAuth.model_fields}
-    login = credentials.login if isinstance(credentials, StoredOAuth) else None
+    stored = credentials if isinstance(credentials, StoredOAuth) else StoredOAuth()
+    status = stored.find_login_status(time())
     derived = "client_credentials" if credentials.refresh_token is None else "refresh_token"
     return McpOAuth.model_construct(
         None,
         **{**kept, **hidden, "grant_type": credentials.grant_type or derived},
-        logged_in_at=None if login is None else login.logged_in_at,
+        logged_in_at=None if stored.login is None else stored.login.logged_in_at,
+        login_status=status if credentials.grant_type == "authorization_code" else None,
+        login_error=stored.login_error,
     )
 
 

@@ -17,6 +17,7 @@ SCOPE_PATTERN: Final = r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*
 
 Grant: TypeAlias = Literal["client_credentials", "refresh_token", "authorization_code"]
 AuthMethod: TypeAlias = Literal["client_secret_basic", "client_secret_post"]
+LoginStatus: TypeAlias = Literal["required", "pending", "logged_in", "expired"]
 
 
 OAuthSecret: TypeAlias = (
@@ -83,6 +84,8 @@ class PendingLogin(LoginClient):
     redirect_uri: str
     expires_at: float
     """Seconds since the epoch."""
+    return_to_console: bool = False
+    """Whether the browser shows the server in the console after the login."""
 
 
 class Login(LoginClient):
@@ -100,6 +103,17 @@ class StoredOAuth(OAuth):
 
     pending: PendingLogin | None = None
     login: Login | None = None
+    login_error: str | None = None
+    """The error of the last login. None: it succeeded, or it is not complete."""
+
+    def find_login_status(self, now: float) -> LoginStatus:
+        """Return the status of the login at `now`, in seconds since the epoch."""
+        login = self.login
+        if login is not None:
+            over = login.expires_at is not None and login.expires_at <= now
+            return "expired" if over and login.refresh_token is None else "logged_in"
+        is_pending = self.pending is not None and now < self.pending.expires_at
+        return "pending" if is_pending else "required"
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,7 @@ async def store_oauth(tx: Tx, former: RegisteredServer, sealed: SealedCredential
     """Store the state of a login. The caller has locked the server. Its version stays, because the
     registration does not change."""
     await _update(tx, former, oauth=sealed.oauth)
+    await notify_tools(tx, former.project_id)
 
 
 async def store_list(

@@ -184,9 +184,8 @@ def _asks_for_list(request: httpx2.Request) -> bool:
 def _refusal(response: httpx2.Response) -> str:
     if response.status_code == 401:
         return (
-            "HTTP 401: the server requires authentication. Set `headers`, or set "
-            "`oauth` with a client_secret or a refresh_token. Runward does not "
-            "support login with a browser."
+            "HTTP 401: the server requires authentication. Set `headers` or `oauth`. To let a "
+            'person log in, set `oauth` to {"grant_type": "authorization_code"}.'
         )
     return f"HTTP {response.status_code}."
 
