@@ -517,3 +517,47 @@ async def test_a_server_that_rejects_reasoning_gets_none() -> None:
         for _ in range(2):
             assert (await model.respond(request, lambda _: None)).text == "Two."
     assert sent == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.",
+        "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a maximum length of 40.",
+    ],
+)
+async def test_a_server_that_accepts_only_short_call_ids_gets_them(error: str) -> None:
+    sent: list[list[str]] = []
+
+    async def mistral(http: web.Request) -> web.Response:
+        messages = (await http.json())["messages"]
+        calls = [call["id"] for m in messages for call in m.get("tool_calls", ())]
+        results = [m["tool_call_id"] for m in messages if m["role"] == "tool"]
+        assert results == calls
+        sent.append(calls)
+        if not all(one.isalnum() and len(one) == 9 for one in calls):
+            return rejected(error)
+        return spoken(content="Two.")
+
+    async with odd_server(mistral) as model:
+        own = ToolCall(CallId("aB3dE6gH9"), "a", "{}"), ToolResult(CallId("aB3dE6gH9"), "1")
+        items = (*HISTORY, *own, Message("user", "on"))
+        request = replace(asked(settings={"stream": False}), items=items)
+        for _ in range(2):
+            assert (await model.respond(request, lambda _: None)).text == "Two."
+    assert sent[0] == ["c1", "aB3dE6gH9"]
+    assert sent[1] == sent[2]
+    assert sent[1][1] == "aB3dE6gH9"
+
+
+async def test_a_request_is_corrected_only_if_this_changes_it() -> None:
+    sent = 0
+
+    async def stubborn(_: web.Request) -> web.Response:
+        nonlocal sent
+        sent += 1
+        return rejected("Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.")
+
+    async with odd_server(stubborn) as model:
+        failed = await failure(model, settings={"stream": False})
+    assert (failed.code, sent) == ("model_refused_request", 2)

@@ -5,7 +5,7 @@ from typing import Final
 
 from runward.domain.run.response import ModelResponse
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.openai.chat.reasoning import CONTENT, DETAILS, expects_reasoning
+from runward.llm.openai.chat.dialect import DEFAULT, Dialect
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.chat.response import ChatMerge
 from runward.llm.openai.client import OpenAIModel, TransportFactory
@@ -14,7 +14,9 @@ from runward.llm.settings import all_settings
 
 ABILITIES: Final = Abilities("openai", all_settings(), result_media=False)
 MAX_MODELS: Final = 256
-"""Maximum number of cached names of models that rejected a request because of its reasoning."""
+"""Maximum number of models whose dialects are cached."""
+MAX_CORRECTIONS: Final = 2
+"""Maximum number of corrections in one turn. There are two differences to correct."""
 
 
 class OpenAIChat(OpenAIModel):
@@ -29,30 +31,29 @@ class OpenAIChat(OpenAIModel):
         checked_transport: TransportFactory | None = None,
     ) -> None:
         super().__init__(api_key, base_url, checked_transport)
-        self._reasoning: dict[str, bool] = {}  # Whether a model expects its reasoning back.
+        self._dialects: dict[str, Dialect] = {}
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        """Send the request. If the server rejects it because reasoning is missing or is not
-        accepted, send it once more with or without reasoning."""
-        known = self._reasoning.get(request.model)
-        try:
-            return await self._ask(request, on_delta, reasoning=known)
-        except ModelError as error:
-            rejected = DETAILS in error.message or CONTENT in error.message
-            if error.status not in (400, 422) or not rejected:
-                raise
-            sent = expects_reasoning(request.items) if known is None else known
-            reasoning = not sent and DETAILS not in error.message
-        answer = await self._ask(request, on_delta, reasoning=reasoning)
-        if len(self._reasoning) >= MAX_MODELS:
-            self._reasoning.clear()
-        self._reasoning[request.model] = reasoning
-        return answer
+        """Send the request. If the error shows that the server requires a different request, send
+        the corrected request."""
+        dialect = self._dialects.get(request.model, DEFAULT)
+        for _ in range(MAX_CORRECTIONS):
+            try:
+                return await self._ask(request, on_delta, dialect)
+            except ModelError as error:
+                corrected = dialect.corrected(error, request.items)
+                if corrected is None:
+                    raise
+            dialect = corrected
+            if len(self._dialects) >= MAX_MODELS:
+                self._dialects.clear()
+            self._dialects[request.model] = dialect
+        return await self._ask(request, on_delta, dialect)
 
     async def _ask(
-        self, request: ModelRequest, on_delta: OnDelta, *, reasoning: bool | None
+        self, request: ModelRequest, on_delta: OnDelta, dialect: Dialect
     ) -> ModelResponse:
         stream = request.settings.get("stream") is not False
-        body = request_body(request, self._functions, stream=stream, reasoning=reasoning)
+        body = request_body(request, self._functions, stream=stream, dialect=dialect)
         answer = await self.send(body, ChatMerge(on_delta), seconds=request.timeout_seconds)
         return replace(answer, losses=strictness_losses(request, self._functions))

@@ -26,6 +26,8 @@ from runward.domain.run.items import (
     ToolResult,
 )
 from runward.llm.base import ModelRequest, RequestedToolChoice
+from runward.llm.call_ids import short_id, with_accepted_ids
+from runward.llm.openai.chat.dialect import DEFAULT, SHORT_ID, Dialect
 from runward.llm.openai.chat.reasoning import (
     CONTENT,
     DETAILS,
@@ -39,13 +41,12 @@ RENAMED_SETTINGS: Final = {"max_output_tokens": "max_completion_tokens"}
 
 
 def request_body(
-    request: ModelRequest, functions: Functions, *, stream: bool, reasoning: bool | None = None
+    request: ModelRequest, functions: Functions, *, stream: bool, dialect: Dialect = DEFAULT
 ) -> JsonObject:
     """Return the request's body. The settings were validated by `check_settings` when the run was
-    created. `reasoning`: whether the server expects reasoning back. None: as the conversation
-    shows."""
+    created."""
     output, instructions = output_and_instructions(request)
-    sent = messages(instructions, request.items, reasoning=reasoning, tools=bool(request.tools))
+    sent = messages(instructions, request.items, dialect, tools=bool(request.tools))
     body: JsonObject = {"model": request.model, "messages": sent}
     if request.tools:
         body["tools"] = [functions.definition(spec) for spec in request.tools]
@@ -65,18 +66,18 @@ def request_body(
 def messages(
     instructions: str,
     items: Iterable[Item],
+    dialect: Dialect = DEFAULT,
     *,
-    reasoning: bool | None = None,
     tools: bool = True,
 ) -> list[JsonValue]:
     """Return the messages. `tools`: whether the request has tools."""
     writer = _Writer(instructions)
     items = tuple(items)
-    for item in items:
+    for item in with_accepted_ids(items, SHORT_ID, short_id) if dialect.short_ids else items:
         writer.add(item)
     sent = writer.finished()
-    if reasoning is not False:
-        expected = reasoning or expects_reasoning(items)
+    if dialect.reasoning is not False:
+        expected = dialect.reasoning or expects_reasoning(items)
         writer.add_reasoning(expected=expected, everywhere=tools)
     return sent
 
