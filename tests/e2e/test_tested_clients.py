@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -27,7 +26,7 @@ PROGRAMS: Final[dict[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
     "openai_client.py": (sys.prefix, ALL),
     "openai_agents.py": (NEWEST, {api: (*BASIC, "handoff") for api in ALL}),
     "langchain_client.py": (NEWEST, ALL),
-    "llama_index_client.py": (OPENAI_2, {"chat": BASIC}),
+    "llama_index_client.py": (OPENAI_2, ALL),
     "pydantic_ai_client.py": (sys.prefix, ALL),
     "litellm_client.py": (OPENAI_2, ALL),
     "instructor_client.py": (
@@ -56,6 +55,7 @@ LOCK_FILES: Final = (
     "tests/clients/requirements.lock",
     "tests/clients/requirements-openai-2.lock",
 )
+PROGRAM: Final = re.compile(r"/([\w.]+)\) \|$")
 VERSION: Final = re.compile(r"`([@\w/-]+)` ([\d.]+)")
 
 
@@ -114,10 +114,10 @@ def locked_versions() -> dict[str, set[str]]:
 
 def test_the_page_lists_each_program_with_the_installed_versions() -> None:
     page = (ROOT / "docs" / "reference" / "clients.md").read_text("utf-8")
-    table = [line for line in page.splitlines() if re.search(r"\.(py|mjs)\) \|", line)]
-    assert {Path(link).name for line in table for link in re.findall(r"\]\((.*?)\)", line)} == set(
-        PROGRAMS
-    )
+    lines = page.splitlines()
+    programs = [PROGRAM.search(line) for line in lines]
+    table = [line for line, found in zip(lines, programs, strict=True) if found]
+    assert {found[1] for found in programs if found} == set(PROGRAMS)
     versions = locked_versions()
     for line in table:
         found = VERSION.findall(line)
