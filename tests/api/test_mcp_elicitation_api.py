@@ -1,13 +1,15 @@
 """Questions to the user of an MCP client: the results of `client` tools, and decisions about
 approvals, in both generations of the protocol."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitResult
 
 from tests.api.project import CheckedClient, Project, call
-from tests.api.test_mcp_endpoint_api import both, calling, decided
+from tests.api.test_mcp_endpoint_api import both, calling, decided, post, request
+from tests.api.test_tools_api import call_back
 from tests.support.mcp.client import Generation, mcp_client, run_of, said
 from tests.support.models.chat_server import calls, text
 from tests.support.services.client import Json
@@ -157,3 +159,37 @@ async def test_a_key_that_may_not_decide_is_not_asked_for_approval(
         await decided(project, heard, "approve")
         assert said(await task) == "paid"
     assert user.asked == []
+
+
+@both
+async def test_each_question_of_a_tool_gets_its_own_answer(
+    project: Project, generation: Generation
+) -> None:
+    project.tool("work", Behaviour("later"), Behaviour("later"), Behaviour("raw", value="done"))
+    user = User(accept(value="one"), accept(value="two"))
+    calling_ = asyncio.create_task(called(project.client, generation, user, "work", {"x": "1"}))
+    for count, question in enumerate(("First?", "Second?"), start=1):
+        hits = await asyncio.to_thread(project.wait_for_hits, "work", count)
+        assert call_back(hits[0], status="input_required", requests=question).status_code == 200
+    assert said(await calling_) == "done"
+    assert [one.message for one in user.asked] == ["First?", "Second?"]
+    answers = [hit.body["input"]["responses"] for hit in project.hits("work")[1:]]
+    assert answers == ["one", "two"]
+
+
+async def test_a_repeated_answer_does_not_answer_the_next_question(project: Project) -> None:
+    project.tool("work", Behaviour("later"), Behaviour("later"))
+    body = request("tools/call", name="work", arguments={"x": "1"}, task={})
+    post(project.client, body)
+    for count in (1, 2):
+        hits = await asyncio.to_thread(project.wait_for_hits, "work", count)
+        asked = call_back(hits[0], status="input_required", requests=f"{count}?")
+        assert asked.status_code == 200
+        [run] = project.client.call("GET", "/v1/runs")["data"]
+        project.client.settle(run["id"], {"requires_action"})
+        answer = accept(value="one").model_dump(mode="json", exclude_none=True)
+        name = f"runward:call:{run['id']}:1:call_1"
+        sent = post(project.client, {"jsonrpc": "2.0", "id": name, "result": answer})
+        assert sent.status_code == 202
+    assert project.client.get_run(run["id"])["status"] == "requires_action"
+    assert len(project.hits("work")) == 2

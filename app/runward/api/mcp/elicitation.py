@@ -19,6 +19,7 @@ from runward.domain.registry.scopes import Principal, Scope
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.decisions import ApproveDecision, Decision, RejectDecision
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
+from runward.domain.run.settle import count_input_requests
 from runward.domain.run.state import CLIENT_PHASES, Call, CallPhase
 from runward.domain.run.team import UNREGISTERED
 from runward.services import Registry, RunQueue, Storage
@@ -125,8 +126,8 @@ class ClientQuestions:
             return f"{PREFIX}approval:{format_id(Prefix.APPROVAL, subject.id)}"
         if subject.call.phase not in CLIENT_PHASES:
             return None
-        number = subject.call.exchange.number if subject.call.exchange else 0
-        return f"{PREFIX}call:{format_id(Prefix.RUN, waiting.run_id)}:{number}:{subject.call.id}"
+        run, call = format_id(Prefix.RUN, waiting.run_id), subject.call
+        return f"{PREFIX}call:{run}:{count_input_requests(call)}:{call.id}"
 
     async def _build(self, waiting: WaitingCall) -> Question:
         name, subject = self._name(waiting), waiting.subject
@@ -164,10 +165,11 @@ async def apply_answer(
             decision = _read_decision(given)
             if approval_id is not None and decision is not None:
                 await _decide(storage, principal, ApprovalId(approval_id), decision)
-        case ["call", shown, _, call_id]:
+        case ["call", shown, number, call_id] if number.isdecimal():
             run_id = parse_id(Prefix.RUN, shown)
             if run_id is not None:
-                await _submit(storage, principal, RunId(run_id), CallId(call_id), given)
+                call = (RunId(run_id), CallId(call_id), int(number[:9]))
+                await _submit(storage, principal, *call, given)
         case _:
             return
     queue.wake_worker()
@@ -187,7 +189,12 @@ async def _decide(
 
 
 async def _submit(
-    storage: Storage, principal: Principal, run_id: RunId, call_id: CallId, given: JsonObject
+    storage: Storage,
+    principal: Principal,
+    run_id: RunId,
+    call_id: CallId,
+    number: int,
+    given: JsonObject,
 ) -> None:
     if not principal.may((Scope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((Scope.RUNS_WRITE,))
@@ -202,6 +209,7 @@ async def _submit(
                 call_id,
                 _read_answer(given),
                 project_has_checks=policy.checks_results,
+                number=number,
             )
 
 

@@ -12,6 +12,7 @@ from runward.domain.run.resolve import (
     compare_with_earlier_answer,
     keep_answer,
 )
+from runward.domain.run.settle import count_input_requests
 from runward.domain.run.state import CLIENT_PHASES, Call, CallPhase, Changes
 from runward.domain.run.tools import UNREGISTERED
 from runward.store.access.vault import Vault
@@ -28,15 +29,18 @@ async def submit_result(
     answer: Answer,
     *,
     project_has_checks: bool = False,
+    number: int | None = None,
 ) -> None:
     """Store the client's result or input. The first one counts. If the client sends the same one
     again, it is accepted. `project_has_checks`: whether the project has guardrails or hooks that
-    check results. Raises AppErrors, such as ResultAlreadyGivenError for a different result."""
+    check results. `number`: the number of the request for input that the answer belongs to, so that
+    a repeated answer does not answer the next request. Raises AppErrors, such as
+    ResultAlreadyGivenError for a different result."""
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
         raise e.CallNotFoundError
-    if call.version is None:
+    if call.version is None or number not in (None, count_input_requests(call)):
         raise e.CallNotWaitingError
     if call.version == UNREGISTERED and call.phase not in CLIENT_PHASES:
         return _check_repeated(call, answer)  # The run's current agent may not have the tool.
