@@ -30,6 +30,7 @@ from pydantic.alias_generators import to_camel
 from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, call
 from tests.api.test_mcp_elicitation_api import AMOUNT, ASK, User, accept
 from tests.api.test_mcp_endpoint_api import ACCEPT, connected, initialize, post, request, runs_of
+from tests.api.test_tools_api import call_back
 from tests.support.mcp.client import run_of, said
 from tests.support.models.chat_server import calls, text
 from tests.support.programs import node_package, node_script
@@ -183,6 +184,29 @@ def test_the_result_of_a_task_of_2025_asks_the_user(project: Project) -> None:
         assert post(project.client, told, Mcp_Session_Id=session).status_code == 202
         result = next(messages)["result"]
     assert result["content"][0]["text"] == "Main Street 1"
+
+
+def test_the_stream_of_a_result_reports_the_status_and_then_asks(project: Project) -> None:
+    project.tool("work", Behaviour("later"), Behaviour("raw", value="done"))
+    about = initialize()
+    about["params"]["capabilities"] = {"elicitation": {}}
+    session = post(project.client, about).headers["Mcp-Session-Id"]
+    run_id = started(project.client, "work", {"x": "1"})
+    [hit] = project.wait_for_hits("work")
+    body = request("tasks/result", taskId=run_id, _meta={"progressToken": 1})
+    with streamed(project.client, body, session) as messages:
+        assert next(messages)["method"] == "notifications/progress"
+        assert call_back(hit, status="input_required", requests="Which?").status_code == 200
+        told = (one for one in messages if one["method"] != "notifications/progress")
+        changed, question = next(told), next(told)
+        assert changed["method"] == "notifications/tasks/status"
+        assert changed["params"]["taskId"] == run_id
+        assert changed["params"]["status"] == "input_required"
+        assert question["params"]["message"] == "Which?"
+        result = {"action": "accept", "content": {"value": "A"}}
+        post(project.client, {"jsonrpc": "2.0", "id": question["id"], "result": result})
+        last = next(one for one in messages if "result" in one)
+    assert last["result"]["content"][0]["text"] == "done"
 
 
 def test_what_cannot_become_a_task_of_2025_is_a_protocol_error_and_no_run(

@@ -186,6 +186,8 @@ class McpExchange:
             await protocol.serve_request(scope, receive, sending, self, max_bytes=limit)
             return
         stream = EventInjector(send, self.position)
+        if self.method == RESULT:
+            self.tasks.send = stream.send_message
         if self.elicits:
             asking = None if self.modern else stream.send_question
             questions = ClientQuestions(services.registry, self.principal, send=asking)

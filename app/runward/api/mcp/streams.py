@@ -49,7 +49,10 @@ class EventInjector:
     async def send_question(self, question: Question) -> None:
         """Send a request of the server. Its answer comes as a request of its own."""
         about: JsonObject = {"method": "elicitation/create", "params": question.params}
-        await self._inject(encode_message({"id": question.id, **about}))
+        await self.send_message({"id": question.id, **about})
+
+    async def send_message(self, message: JsonObject) -> None:
+        await self._inject(encode_message(message))
 
     async def _inject(self, frame: str) -> None:
         await self._started.wait()

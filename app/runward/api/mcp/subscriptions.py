@@ -26,6 +26,8 @@ from runward.store.runs import views
 MAX_FOLLOWED: Final = 20
 """Maximum number of runs that one subscription follows."""
 TASKS: Final = "taskIds"
+MAX_BACKLOG: Final = 1000
+"""Maximum number of notifications that wait for a slow client."""
 _RESOURCES: Final = "resourceSubscriptions"
 _UPDATED: Final = "notifications/resources/updated"
 _TASK: Final = "notifications/tasks"
@@ -90,7 +92,7 @@ class McpSubscription:
     async def _follow_lists(self, found: "_Queue") -> None:
         told = [Notice(method) for name, method in _LISTS.items() if name in self.honored]
         async for changed in follow_tools(self.services, self.tasks.principal):
-            found.put_nowait(told if changed else [])
+            _put(found, told if changed else [])
 
     async def _follow_run(self, run_id: RunId, found: "_Queue") -> None:
         """Report a task once at the start and then after each change, so that no change is lost
@@ -115,12 +117,18 @@ class McpSubscription:
                 if run_id in self.task_ids:
                     notices.append(Notice(_TASK, await self.tasks.get(run_id)))
                 if notices:
-                    found.put_nowait(notices)
+                    _put(found, notices)
                 last = now
 
 
 _Queue: TypeAlias = asyncio.Queue[list[Notice] | None]
 """Notifications that belong together. None: the subscription ends."""
+
+
+def _put(found: _Queue, notices: list[Notice]) -> None:
+    """Add notifications, or end the subscription if its client reads them too slowly."""
+    if found.qsize() <= MAX_BACKLOG:
+        found.put_nowait(notices if found.qsize() < MAX_BACKLOG else None)
 
 
 async def subscribe(services: Services, tasks: McpTasks, wanted: JsonObject) -> McpSubscription:

@@ -2,6 +2,7 @@
 the ID of the task. The same runs serve both generations: the tasks of MCP 2025-11-25, and the
 extension io.modelcontextprotocol/tasks (SEP-2663) of MCP 2026-07-28."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
@@ -88,6 +89,8 @@ class McpTasks:
     modern: bool
     declared: bool
     questions: ClientQuestions | None = None
+    send: Callable[[JsonObject], Awaitable[None]] | None = None
+    """Sends a message over the response stream of `tasks/result`."""
 
     async def answer(self, method: str, params: JsonObject, report: ProgressReport) -> JsonObject:
         """Answer a method of the protocol's generation. Raises McpRequestError."""
@@ -143,19 +146,30 @@ class McpTasks:
         return {"tasks": tasks, **more}
 
     async def _wait(self, run_id: RunId, report: ProgressReport) -> JsonObject:
-        """Return the result of the run after its end. Meanwhile the client can receive questions.
-        Raises McpRequestError if the process stops before."""
+        """Return the result of the run after its end. Meanwhile the client can receive questions,
+        and notifications when the status changes. Raises McpRequestError if the process stops
+        before."""
         task = await self._load(run_id)
         services, project_id = self.services, self.principal.project_id
         if self.questions is not None:
             self.questions.task_id = format_id(Prefix.RUN, run_id)
+        last = task.describe(modern=False)["status"]
+
+        async def report_status(count: float, message: str) -> None:
+            nonlocal last
+            await report(count, message)
+            now = await self.get(run_id)
+            if self.send is not None and now["status"] != last:
+                await self.send({"method": "notifications/tasks/status", "params": now})
+                last = now["status"]
+
         if task.run.status not in TERMINAL:
             await wait_for_run(
                 services.storage,
                 services.live,
                 project_id,
                 run_id,
-                report=report,
+                report=report_status,
                 questions=self.questions,
                 leaves_stuck=False,
             )
